@@ -175,6 +175,13 @@ GUARDS: Final = (
         suite=_THREADS,
     ),
     Mutation(
+        name="staged files are decoded in threads of Arrow",
+        path="sinks/parquet_files.py",
+        before="iter_batches(row_groups=[group], use_threads=False)",
+        after="iter_batches(row_groups=[group])",
+        suite=("tests/sinks/test_parquet_files.py",),
+    ),
+    Mutation(
         name="a lane counts on threads that died",
         path="orchestration/tasks/lanes.py",
         before="for thread in self._begun if thread.is_alive()}",

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import tracemalloc
 
 import pyarrow as pa
@@ -12,8 +15,27 @@ from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes
 from support.fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
 from support.missing import require_linux
+from support.pipelines.workspace import ROOT
 
 ROWS = 12_000
+THREADS = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from icefloe.sinks.parquet_files import read_parquet
+from icefloe.storage.location import open_store
+
+def threads():
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return sum(not name.startswith("tokio") for name in names)
+
+pa.set_io_thread_count(1)
+pa.set_cpu_count(8)
+before = threads()
+assert sum(batch.num_rows for batch in read_parquet(open_store(sys.argv[1]), "part"))
+print(threads() - before)
+"""
+"""Prints the number of threads that a process gets by reading a file, without those of its store."""
 
 
 @pytest.fixture
@@ -33,6 +55,16 @@ def store(tmp_path, folder):
 
 def groups(rows, *, of=ROWS // 4):
     return row_groups(SCHEMA, [changes(rows)], max_rows=of)
+
+
+def test_a_file_is_decoded_in_the_thread_that_reads_it(store):
+    require_linux()
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, store.url], env=environ, capture_output=True, text=True, check=True
+    )
+    # Arrow has some that fetch; decoding would take eight.
+    assert int(done.stdout) < 8
 
 
 def test_a_file_holds_the_groups_as_they_come(folder):

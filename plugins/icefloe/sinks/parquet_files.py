@@ -46,8 +46,10 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
     """
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
+        # In Arrow's threads, the process would die by SIGSEGV if the system refused the second of them: the first goes
+        # on in memory that the failed call has freed. A task has one core, too.
         for group in range(file.num_row_groups):
-            yield from file.iter_batches(row_groups=[group])
+            yield from file.iter_batches(row_groups=[group], use_threads=False)
 
 
 def parquet_schema(store: Store, key: str) -> pa.Schema:

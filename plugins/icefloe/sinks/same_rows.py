@@ -25,7 +25,7 @@ def holds_same_rows(store: Store, key: str, file: Path) -> bool:
     try:
         if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
             return True
-        return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches())
+        return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches(use_threads=False))
     except TerminalError:
         # Damaged, or deleted between two looks, as by an operator who ends the batch at this moment.
         return False
