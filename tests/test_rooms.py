@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,18 @@ def test_a_module_names_in_all_what_other_rooms_use_and_nothing_else() -> None:
     shown = {module: public_names(file) for module, file in MODULES.items()}
     assert {module: names for module, names in shown.items() if names != sorted(names, key=sorting)} == {}
     assert {module: set(names) for module, names in shown.items() if names} == {k: v for k, v in used.items() if v}
+
+
+def imported_by(module: str, file: Path) -> set[str]:
+    """The modules of the library that a module imports, also inside of functions and for types alone."""
+    froms = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    named = {f"{node.module}.{alias.name}" for node in froms for alias in node.names} | {str(n.module) for n in froms}
+    return (named & MODULES.keys()) - {module}
+
+
+def test_no_module_leads_back_to_itself_by_imports() -> None:
+    imports = {module: imported_by(module, file) for module, file in MODULES.items()}
+    assert list(TopologicalSorter(imports).static_order())
 
 
 def test_a_map_task_loads_few_modules() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.shuffle import block_frame
+from icefloe.shuffle.block_frame import stream_block
 from icefloe.shuffle.blocks import (
     CorruptBlockError,
     block_schema,
@@ -15,7 +16,6 @@ from icefloe.shuffle.blocks import (
     decode_block,
     encode_block,
     split_batch,
-    stream_block,
 )
 from shuffle.shuffled_rows import some_rows
 

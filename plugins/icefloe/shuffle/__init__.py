@@ -20,7 +20,7 @@ Read in this order:
 - `map_output_record`: the commit record
 - `map_output_log`: which map tasks have a valid output: of each task the first attempt counts
 - `blocks`: rows of one map task for one partition
-- `block_frame`: a large block, uncompressed piece by piece
+- `block_frame`: a large block, read piece by piece
 - `block_file`: the blocks of all partitions
 - `spilled_rows`: rows on local disk in numbered parts
 - `index_file`: the position of each block

@@ -1,15 +1,35 @@
-"""The LZ4 frame of a shuffle block, uncompressed piece by piece."""
+"""A shuffle block that may be larger than memory: its frame is uncompressed and its rows are read piece by piece."""
 
+from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 import lz4.frame
+import pyarrow as pa
 
 from icefloe.errors import one_line
-from icefloe.shuffle.blocks import corrupt_block, declared_bytes
+from icefloe.shuffle.blocks import corrupt_block, declared_bytes, record_batches
 from icefloe.storage.local_folders import on_local_disk
 
 _HEAD_BYTES: Final = 64
 _READ_BYTES: Final = 1 << 20
+
+
+def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The record batches of one block, one at a time: the block may be larger than the memory of the task.
+
+    Args:
+        source: the bytes of exactly one block, at its start.
+        schema: schema of the rows, from `block_schema`.
+        size_bytes: size of the block.
+        max_bytes: the most the block may hold uncompressed.
+
+    Raises:
+        CorruptBlockError: as `decode_block`, but perhaps only after some batches.
+        MemoryError: the process has no memory for a message.
+    """
+    frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
+    yield from record_batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
+    frame.require_end()
 
 
 class FrameReader:

@@ -4,7 +4,7 @@ The byte format is in docs/formats.md, section "Data file".
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import lz4.frame
 import numpy as np
@@ -122,7 +122,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
     """
     content = decompress_block(data, max_bytes=max_bytes)
     try:
-        return list(_batches(pa.BufferReader(content), len(content), schema, size_bytes=len(data)))
+        return list(record_batches(pa.BufferReader(content), len(content), schema, size_bytes=len(data)))
     except MemoryError as cause:
         # Messages are read in place. If there is room for all of them once more, a damaged one asked for too much;
         # otherwise this raises, because the process has no memory left.
@@ -130,31 +130,20 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
         raise _unfit(len(data), cause) from cause
 
 
-def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The record batches of one block, one at a time: the block may be larger than the memory of the task.
-
-    Args:
-        source: the bytes of exactly one block, at its start.
-        schema: schema of the rows, from `block_schema`.
-        size_bytes: size of the block.
-        max_bytes: the most the block may hold uncompressed.
-
-    Raises:
-        CorruptBlockError: as `decode_block`, but perhaps only after some batches.
-        MemoryError: the process has no memory for a message.
-    """
-    # Loaded here, because map tasks do not need it.
-    from icefloe.shuffle.block_frame import FrameReader
-
-    frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
-    yield from _batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
-    frame.require_end()
-
-
-def _batches(
+def record_batches(
     reader: pa.NativeFile, content_bytes: int, schema: pa.Schema, *, size_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches in the content of a block, one at a time."""
+    """The record batches in the content of a block, one at a time.
+
+    Args:
+        reader: the content, uncompressed.
+        content_bytes: its size.
+        schema: schema of the rows, from `block_schema`.
+        size_bytes: size of the block, for errors.
+
+    Raises:
+        CorruptBlockError: as `decode_block`.
+    """
     try:
         while reader.tell() < content_bytes:
             message = pa.ipc.read_message(reader)

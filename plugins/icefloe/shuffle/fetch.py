@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from icefloe.errors import IcefloeError
 from icefloe.node.machine import Machine
-from icefloe.shuffle.blocks import CorruptBlockError, decode_block, stream_block
+from icefloe.shuffle.block_frame import stream_block
+from icefloe.shuffle.blocks import CorruptBlockError, decode_block
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
