@@ -5,8 +5,6 @@ for some kinds of rows, ``--change deleted`` for some changes, ``--json FILE`` f
 all ways divided by the CPU with none: 1.3 is the most that trying may cost. One core is used.
 """
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +20,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.adverse_tables import CHANGES, ROWS, adverse_table
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.kernel import cpu_of
 from benchmarks.map_task import map_task_inputs, run_map_task
 from benchmarks.run import use_one_core
@@ -48,11 +47,10 @@ class Figures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="CPU of map tasks with all fast ways, next to none")
+    parser = parser_of("CPU of map tasks with all fast ways, next to none")
     parser.add_argument("--rows", type=int, default=200_000, help="rows of a table")
     parser.add_argument("--rows-of", action="append", choices=list(ROWS), help="kind of rows; again for more")
     parser.add_argument("--change", action="append", choices=list(CHANGES), help="a change; again for more")
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     use_one_core()
     figures = [
@@ -60,9 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         for kind, change in product(options.rows_of or ROWS, options.change or CHANGES)
     ]
     Console().print(as_grid(figures), highlight=False)
-    if options.json is not None:
-        numbers = [{**asdict(each), "ratio": round(each.ratio, 3)} for each in figures]
-        options.json.write_text(json.dumps(numbers, indent=2) + "\n")
+    write_figures(options.json, [{**asdict(each), "ratio": round(each.ratio, 3)} for each in figures])
     return 0
 
 

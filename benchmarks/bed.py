@@ -7,7 +7,6 @@ start. ``raw`` is the decode of both snapshots' files in one process without its
 CPU that the way takes above its own fixed run. Ratios of one run compare, seconds of two runs do not.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -26,6 +25,7 @@ from rich.table import Table as Grid
 
 from benchmarks.bed_peers import CORES
 from benchmarks.bed_tables import BEDS, FIXED, bed_tables
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.process_tree import TreeUsage, run_tree
 from icefloe.units import format_bytes
 from support.spark.spark_lab import CATALOG, NAMESPACE
@@ -65,12 +65,11 @@ class Run:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="whole runs next to the raw decode and Iceberg's changelog view")
+    parser = parser_of("whole runs next to the raw decode and Iceberg's changelog view")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of a table")
     parser.add_argument("--bed", action="append", choices=list(BEDS), help="a bed; again for more; default: all")
     parser.add_argument("--way", action="append", choices=list(WAYS), help="a way; again for more; default: all")
     parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     say = partial(Console(width=110).print, highlight=False)
     say(f"Making the tables, the first time only: {options.rows:,} rows of 19 columns each ...")
@@ -84,8 +83,7 @@ def main(arguments: Sequence[str]) -> int:
             say(f"{bed}, {WAYS[way]}: {least.cpu_seconds:.2f} CPU s")
     runs = _runs(usages)
     say(_grid(runs))
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(run) for run in runs], indent=2) + "\n")
+    write_figures(options.json, [asdict(run) for run in runs])
     return _fault(runs, say)
 
 

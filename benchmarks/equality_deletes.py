@@ -5,8 +5,6 @@ other sizes, ``--json FILE`` for the numbers. Each delete file is a commit of it
 The raw read decodes the key column of each data file once by pyarrow, which is the least that any reader does.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from pyiceberg.table import Table
 from rich.console import Console
 from rich.table import Table as Grid
 
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.made_up_table import SCHEMA, MadeUpTable
 from benchmarks.run import use_one_core
 from icefloe.api import read_changes
@@ -50,10 +49,9 @@ class DeleteFigures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="CPU of many equality delete files on many data files")
+    parser = parser_of("CPU of many equality delete files on many data files")
     parser.add_argument("--data-files", type=int, default=2000)
     parser.add_argument("--delete-files", type=int, default=100)
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     use_one_core()
     with TemporaryDirectory() as place:
@@ -62,8 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     grid = Grid("data files", "delete files", "changes", "planned CPU s", "delivered CPU s", "raw key read CPU s")
     grid.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.2f}" for value in asdict(figures).values()))
     partial(Console(width=120).print, highlight=False)(grid)
-    if options.json is not None:
-        options.json.write_text(json.dumps(asdict(figures), indent=2) + "\n")
+    write_figures(options.json, asdict(figures))
     return 0
 
 

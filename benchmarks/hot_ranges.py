@@ -5,8 +5,6 @@
 task is a process of its own. All rows are in one reduce partition, the worst that a skewed key can do.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +20,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 
+from benchmarks.figures import parser_of, write_figures
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from support.fakes.peak_memory import peak_kib
@@ -54,11 +53,10 @@ class RangeFigures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="memory of reduce tasks with more rows than fit")
+    parser = parser_of("memory of reduce tasks with more rows than fit")
     parser.add_argument("--rows", type=int, default=2_000_000, help="changed rows; half of them before a commit")
     parser.add_argument("--memory", type=int, action="append", help="MiB of the task; again for more")
     parser.add_argument("--bed", action="append", choices=list(BEDS), help="a bed; again for more; default: all")
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     figures = []
     for bed in options.bed or BEDS:
@@ -69,8 +67,7 @@ def main(arguments: Sequence[str]) -> int:
                 with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
                     figures.append(processes.submit(measured, batch, bed, options.rows, memory).result())
     Console(width=120).print(as_grid(figures), highlight=False)
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(each) for each in figures], indent=2) + "\n")
+    write_figures(options.json, [asdict(each) for each in figures])
     return 0
 
 

@@ -5,15 +5,12 @@ the beds, ``--json FILE`` for the numbers. A ratio is the raw decode's CPU divid
 cheaper than reading both files once. Ratios of one run compare, seconds of two runs do not. One core is used.
 """
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
 from math import inf
-from pathlib import Path
 from time import process_time
 from typing import Final, TypeVar
 
@@ -21,6 +18,7 @@ from pyiceberg.table import Table
 from rich.console import Console
 from rich.table import Table as Grid
 
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.kernel_beds import BEDS, kernel_beds
 from benchmarks.map_task import MapTaskResult, map_task_inputs, measure, run_map_task
 from benchmarks.run import FOLDER, read_raw, use_one_core
@@ -49,10 +47,9 @@ class Figures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="CPU of map tasks next to the raw decode of their files")
+    parser = parser_of("CPU of map tasks next to the raw decode of their files")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a data file")
     parser.add_argument("--bed", action="append", choices=list(BEDS), help="a bed; again for more; default: all")
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     say = partial(Console().print, highlight=False, soft_wrap=True)
     say(f"Making the tables, the first time only: Spark rewrites {len(BEDS)} files of {options.rows:,} rows ...")
@@ -61,9 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     attempts = count()
     figures = [each for bed in options.bed or BEDS for each in measured(bed, tables[bed], attempts)]
     say(as_grid(figures))
-    if options.json is not None:
-        numbers = [{**asdict(each), "ratio": round(each.ratio, 3)} for each in figures]
-        options.json.write_text(json.dumps(numbers, indent=2) + "\n")
+    write_figures(options.json, [{**asdict(each), "ratio": round(each.ratio, 3)} for each in figures])
     return 0
 
 

@@ -5,8 +5,6 @@
 metadata file is what any reader does first; planning comes on top of it.
 """
 
-import argparse
-import json
 import resource
 import sys
 import time
@@ -24,6 +22,7 @@ from pyiceberg.table import StaticTable
 from rich.console import Console
 from rich.table import Table as Grid
 
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.made_up_table import MadeUpTable
 from benchmarks.run import use_one_core
 from icefloe.api import read_changes
@@ -62,10 +61,9 @@ class PlanningFigures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="CPU and memory of planning one small commit of a large table")
+    parser = parser_of("CPU and memory of planning one small commit of a large table")
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--snapshots", type=int, default=1_000)
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     figures = []
     for commit in COMMITS:
@@ -76,8 +74,7 @@ def main(arguments: Sequence[str]) -> int:
                 measure = partial(measured, commit, files=options.files, manifests=manifests)
                 figures.append(processes.submit(measure, Path(place)).result())
     partial(Console(width=140).print, highlight=False)(as_grid(figures))
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(each) for each in figures], indent=2) + "\n")
+    write_figures(options.json, [asdict(each) for each in figures])
     return 0
 
 

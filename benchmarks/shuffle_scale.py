@@ -5,8 +5,6 @@ sizes, again for several, ``--empty 0.9`` for the share of empty blocks, ``--jso
 outputs are made up: only their small files are read, and making them up is not counted. One core is used.
 """
 
-import argparse
-import json
 import resource
 import sys
 import time
@@ -23,6 +21,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table as Grid
 
+from benchmarks.figures import parser_of, write_figures
 from benchmarks.synthetic_outputs import SyntheticOutputs
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.phase_record import PhaseTally
@@ -61,11 +60,10 @@ class ScaleFigures:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="CPU and memory of coalesce and of the start of a range")
+    parser = parser_of("CPU and memory of coalesce and of the start of a range")
     parser.add_argument("--maps", type=int, action="append", help="map tasks; again for more; default: 500 and 2000")
     parser.add_argument("--partitions", type=int, action="append", help="reduce partitions; again for more")
     parser.add_argument("--empty", type=float, action="append", help="share of empty blocks; again for more")
-    parser.add_argument("--json", type=Path, help="file for the numbers")
     options = parser.parse_args(arguments)
     sizes = list(product(options.maps or [500, 2000], options.partitions or [4096], options.empty or [0.0, 0.9]))
     # A process for each size, because the peak of a process never falls.
@@ -73,8 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         figures = [processes.submit(measured, *size).result() for size in sizes]
     say = partial(Console(width=120).print, highlight=False)
     say(as_grid(figures))
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(each) for each in figures], indent=2) + "\n")
+    write_figures(options.json, [asdict(each) for each in figures])
     return 0
 
 
