@@ -4,9 +4,10 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote
+
+from support.servers.serving import serving
 
 __all__ = ["ISSUED", "echo_server"]
 
@@ -17,16 +18,8 @@ ISSUED = "1ssu3d-by-the-server/Xy+42="
 @contextmanager
 def echo_server() -> Iterator[str]:
     """Serves until left; the first part of the path says how it answers: ``401``, ``500-text``, ``200-garbage``."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(_Handler) as url:
+        yield url
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,13 +4,14 @@ import http.client
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import TypeAlias
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from support.servers.serving import serving
 
 __all__ = ["Guard", "guarded_proxy", "signed_by"]
 
@@ -51,16 +52,8 @@ def guarded_proxy(port: int, guard: Guard, tls: ssl.SSLContext) -> Iterator[str]
         def log_message(self, *_: object) -> None:
             """Tests read no log of it."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxied)
-    server.daemon_threads = True
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Proxied, tls=tls) as url:
+        yield url
 
 
 def signed_by(access_key: str, secret_key: str, region: str, service: str) -> Guard:

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from support.servers.serving import serving
 
 __all__ = ["SECRET", "Storm", "Table", "table_server"]
 
@@ -168,17 +170,9 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    table.endpoint = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as url:
+        table.endpoint = url
         yield table
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _key(attributes: dict[str, Any]) -> tuple[str, str]:

@@ -6,10 +6,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 from support.servers.rest_catalog import RestCatalog
+from support.servers.serving import serving
 from support.servers.versitygw import Versitygw
 
 __all__ = ["Vending", "vending_catalog"]
@@ -84,17 +84,9 @@ def vending_catalog(catalog: RestCatalog, store: Versitygw) -> Iterator[Vending]
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    vending.uri = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        vending.uri = url
         yield vending
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def answer_of(url: str) -> tuple[int, bytes]:
