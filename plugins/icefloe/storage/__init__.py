@@ -29,7 +29,7 @@ Read in this order:
 - `parallel`: several requests at once
 - `requests`: counts requests
 - `probe`: tries a store before it is used
-- `clock`: the time by a store's own clock
+- `clock`: the time by a store's own clock, told by an object that is written and listed
 """
 
 __all__ = [

@@ -6,7 +6,7 @@ Read in this order:
 - `row_set`: some rows of a file, by position
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
-- `row_bound`: refuses rows that are too large for a task
+- `row_bound`: refuses rows that are too large for a task, and says when its memory ended
 - `row_reader`: reads the rows that effects touch and the filter lets pass
 - `shuffled_form`: rows as shuffle blocks hold them
 """

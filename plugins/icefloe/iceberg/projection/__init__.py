@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `projection`: planned once per file
+- `projection`: planned once per file, which is refused if its columns do not fit
 - `file_columns`: a file's columns by field id
 - `conversions`: small steps from one array to another
 - `promote`: from narrower types to wider ones

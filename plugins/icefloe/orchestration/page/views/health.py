@@ -5,11 +5,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from icefloe.flow import FlowTask
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.views.stall import queue_stall, schedule_stall, trigger_stall
 from icefloe.orchestration.page.views.status_document import StatusDocument
 
-_SENSOR: Final = "wait_for_snapshot"
 _AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
 _BEGUN: Final = frozenset({"queued", "running", "deferred", "restarting"})
 _FAILED: Final = frozenset({"failed"})
@@ -82,7 +82,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
 
 def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: datetime) -> Health:
     task = _first(run, _AT_WORK)
-    if task is not None and task.task_id == _SENSOR and task.state == "deferred":
+    if task is not None and task.task_id == FlowTask.WAIT_FOR_SNAPSHOT and task.state == "deferred":
         return _idle(dag, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
