@@ -62,6 +62,7 @@ def wanted(history: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Count
     target_size_bytes=st.sampled_from([1, 500, 2**26]),
     memory_bytes=st.sampled_from([2**12, 2**16, 2**30]),
 )
+@pytest.mark.slow
 def test_any_sizes_give_the_same_changes(
     history: Workshop, wanted: Counter[Row], tmp_path_factory: pytest.TempPathFactory, **sizes: int
 ) -> None:

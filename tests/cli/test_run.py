@@ -190,6 +190,7 @@ def test_the_module_runs_as_a_program(workspace: Workspace) -> None:
     assert json.loads(done.out)["insert"] == 10
 
 
+@pytest.mark.slow
 def test_a_program_exits_with_the_code_of_its_error(workspace: Workspace, tmp_path: Path) -> None:
     pipeline = workspace.pipeline(table="db.evnts")
     done = icefloe_process("run", pipeline)

@@ -7,6 +7,8 @@ import pytest
 
 from demo.flights_table import FlightsTable, TableChange, read_flights
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def flights() -> pa.Table:

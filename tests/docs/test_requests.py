@@ -8,6 +8,7 @@ from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", claimed(Kind.REQUESTS), ids=str)
 def test_the_requests_of_a_batch_are_those_that_are_counted(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -43,6 +43,7 @@ def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytes
     sink.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cases", [CASES, extended("test")])
 def test_the_sink_passes_its_tests(package: Path, cases: str) -> None:
     done = subprocess.run(

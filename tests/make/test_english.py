@@ -15,6 +15,7 @@ def said(found: object) -> list[str]:
     return [fault for _, fault in found]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_repository_keeps_the_rules() -> None:
     assert list(faults(ROOT)) == []
 

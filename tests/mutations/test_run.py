@@ -10,6 +10,8 @@ from mutations.mutation import Mutation
 from mutations.mutations import MUTATIONS
 from mutations.run import judge, main, named
 
+pytestmark = pytest.mark.slow
+
 SUITE: Final = ("test_sign.py",)
 
 

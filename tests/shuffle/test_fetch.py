@@ -81,6 +81,7 @@ def test_fetched_blocks_stay_within_the_limit_unless_one_block_exceeds_it(max_fe
     assert sorted(place for window in windows for place in window.tolist()) == list(range(len(extents.blocks)))
 
 
+@pytest.mark.slow
 @LIMITS
 def test_every_damaged_byte_names_the_map_output_to_void(max_fetch_bytes):
     store = MemoryStore()
@@ -95,6 +96,7 @@ def test_every_damaged_byte_names_the_map_output_to_void(max_fetch_bytes):
     assert len(ids_by_partition(fetch(store, extents, max_fetch_bytes))) == P
 
 
+@pytest.mark.slow
 @LIMITS
 def test_every_truncation_names_the_map_output_to_void(max_fetch_bytes):
     store = MemoryStore()

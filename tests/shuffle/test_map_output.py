@@ -172,6 +172,7 @@ print(sum(map(len, partitions_of(store, record, 4).values())))
 """
 
 
+@pytest.mark.slow
 def test_hundreds_of_spills_need_no_more_open_files_than_a_process_may_have(tmp_path):
     paths = [str(Path(__file__).parents[1]), *sys.path]
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{SPILLS}", str(tmp_path)]

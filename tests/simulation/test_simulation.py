@@ -18,13 +18,19 @@ from icefloe.storage.store import Store
 from simulation.promises import BrokenPromiseError
 from simulation.simulation import Trial, simulate
 from simulation.soak import failures, story
+from support.tiers import extended
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(AT_ONCE, 2_000, AT_ONCE))]
+    "first",
+    [
+        0,
+        *(pytest.param(first, marks=pytest.mark.slow) for first in range(AT_ONCE, 1_000, AT_ONCE)),
+        *map(extended, range(1_000, 2_000, AT_ONCE)),
+    ],
 )
 def test_no_schedule_breaks_a_promise(first: int) -> None:
     for trial in failures(range(first, first + AT_ONCE)):
@@ -39,6 +45,7 @@ def test_a_sink_that_was_taken_over_twice_by_order_breaks_no_promise() -> None:
     assert sorted(set(owners), key=owners.index)[:2] == ["namesake", "rival"]
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     digests = [simulate(seed).digest for seed in range(5)]
     program = "from simulation.simulation import simulate; print([simulate(seed).digest for seed in range(5)])"

@@ -90,6 +90,7 @@ def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replace
     assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
 
 
+@pytest.mark.slow
 def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_either():
     assert overtaken_attempt(open_store("memory://large")) == []
 

@@ -20,6 +20,7 @@ def row(number: int, word: str) -> pa.Table:
     return pa.table({"id": [number], "value": [1.0], "word": [word]}, schema=SCHEMA)
 
 
+@pytest.mark.slow
 def test_a_row_too_large_for_the_memory_of_its_delivery_is_refused_with_the_memory_that_it_needs(
     lab: Delivered,
 ) -> None:

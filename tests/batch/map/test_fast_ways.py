@@ -43,6 +43,7 @@ def few_rows() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(REWRITES, st.sampled_from([5, 16, BATCH_ROWS]))
 def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, batch_rows: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def counted(parts: Iterable[WeightedRows]) -> Counter[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.slow
 @given(FILES)
 def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | None], list[Effect]]]) -> None:
     gathered, alone = GatheredRows(), list[WeightedRows]()

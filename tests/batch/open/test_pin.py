@@ -73,6 +73,7 @@ def branch_name(workshop: Workshop) -> str:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 100)])
+@pytest.mark.slow
 def test_expiry_loses_nothing_that_the_last_look_saw(workshop: Workshop, seed: int, runs: int) -> None:
     chance = random.Random(seed)
     workshop.set(pin=True, max_steps_per_batch=1)

@@ -108,6 +108,7 @@ def test_a_delivered_batch_whose_table_was_created_again_is_ended_and_the_pipeli
     assert operated.between_phases() == []
 
 
+@pytest.mark.slow
 def test_recording_a_delivered_batch_may_be_killed_at_any_write(operated: Operated, delivered: OpenBatch) -> None:
     for restored in killed_everywhere(operated, operated.abandon):
         assert operated.abandon().code == 0, restored
@@ -168,6 +169,7 @@ def test_a_sink_that_holds_the_abandoned_batch_takes_no_other_one_of_its_number(
 
 
 @pytest.mark.parametrize("finish", ["abandon", "run"])
+@pytest.mark.slow
 def test_an_abandon_that_is_killed_at_any_write_is_completed_by_the_next_one_or_by_a_run(
     operated: Operated, batch: OpenBatch, finish: str
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_backfill_that_readers_see_is_recorded_as_done(
 
 
 @pytest.mark.parametrize("finish", ["abandon", "run"])
+@pytest.mark.slow
 def test_an_abandon_of_a_backfill_that_is_killed_at_any_write_is_completed(
     operated: Operated, batch: OpenBatch, request_: RangeRequest, finish: str
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_new_sink_is_refused_before_the_reset_if_it_is_another_pipelines(opera
 
 
 @pytest.mark.parametrize("finish", ["reset", extended("run")])
+@pytest.mark.slow
 def test_a_reset_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
     operated.append(range(30, 35))
     operated.set(changes="net")

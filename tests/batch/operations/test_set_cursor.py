@@ -110,6 +110,7 @@ def test_the_cursor_is_not_moved_under_an_open_batch(operated: Operated) -> None
 
 
 @pytest.mark.parametrize("finish", ["set-cursor", extended("run")])
+@pytest.mark.slow
 def test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
     skipped = operated.append(range(100, 107))
     operated.update([1], value=2.0)
@@ -131,6 +132,7 @@ def test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command(ope
     assert seen == {False, True}
 
 
+@pytest.mark.slow
 def test_of_two_moves_at_once_one_counts_and_the_other_says_so(operated: Operated) -> None:
     codes = set()
     for place in range(1, 20, 2):

@@ -115,7 +115,7 @@ def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
     assert verify_batches(workshop.session()).is_equal
 
 
-@pytest.mark.parametrize("memory_bytes", [20_000, 1])
+@pytest.mark.parametrize("memory_bytes", [20_000, pytest.param(1, marks=pytest.mark.slow)])
 def test_rows_beyond_memory_give_the_same_changes(tmp_path: Path, memory_bytes: int) -> None:
     """Slices of the row hashes, and of the identities within a reduce partition."""
     delivered = []

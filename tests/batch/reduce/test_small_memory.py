@@ -55,10 +55,11 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
     return message, part.read_bytes()
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("changes", ["each", "net"])
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "no identity"])
 def test_changes_are_the_same_bytes_whatever_the_memory(
-    tmp_path: Path, form: dict[str, Any], changes: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, form: dict[str, Any], changes: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torn: list[bool] = []
     changes_of = GroupChanges.of
@@ -68,18 +69,16 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
         return changes_of(self, group)
 
     monkeypatch.setattr(GroupChanges, "of", watched)
-    for seed in range(3):
-        workshop, batch = shuffled(tmp_path / str(seed), seed, changes=changes, **form)
-        whole = delivered(batch, workshop.folder)
-        assert not any(torn)
-        for memory_bytes in (1, 30_000):
-            small = replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
-            assert delivered(small, workshop.folder) == whole
-        assert any(torn)
-        torn.clear()
-        # Many copies of few rows: all fit, but not the changes that they make.
-        with pytest.MonkeyPatch.context() as patches:
-            patches.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
-            assert delivered(batch, workshop.folder) == whole
-        assert not any(torn)
-        torn.clear()
+    workshop, batch = shuffled(tmp_path, seed, changes=changes, **form)
+    whole = delivered(batch, workshop.folder)
+    assert not any(torn)
+    for memory_bytes in (1, 30_000):
+        small = replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
+        assert delivered(small, workshop.folder) == whole
+    assert any(torn)
+    torn.clear()
+    # Many copies of few rows: all fit, but not the changes that they make.
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
+        assert delivered(batch, workshop.folder) == whole
+    assert not any(torn)

@@ -77,6 +77,7 @@ def restore(workshop: Workshop, backup: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_anywhere_is_completed_by_the_next(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, when: str
 ) -> None:
@@ -118,6 +119,7 @@ def test_two_sweeps_at_once_delete_what_one_does(workshop: Workshop) -> None:
     assert left_in_shuffle(workshop.storage) == []
 
 
+@pytest.mark.slow
 def test_a_sweep_at_any_moment_of_a_run_takes_nothing_that_the_run_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

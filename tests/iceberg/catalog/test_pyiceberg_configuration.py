@@ -51,6 +51,7 @@ def test_a_variable_that_contradicts_another_is_one_sentence(monkeypatch: pytest
     ],
     ids=["run", "validate", "a catalog that is a text", "a table of catalogs that is a text"],
 )
+@pytest.mark.slow
 def test_no_command_says_a_word_of_a_wrong_file(command: str, text: str, word: str, tmp_path: Path) -> None:
     (tmp_path / ".pyiceberg.yaml").write_text(text)
     pipeline = Workspace.create(tmp_path).pipeline(catalog="lab")
@@ -84,6 +85,7 @@ for call in (plan, trigger, lambda: sensor.execute({})):
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_file_fails_tasks_for_good_and_keeps_the_trigger_from_quoting_it(tmp_path: Path) -> None:
     (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n")
     done = python(["-c", TASKS, str(tmp_path)], HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))

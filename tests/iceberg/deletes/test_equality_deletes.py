@@ -90,6 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from(["x", "y", "long enough to be hashed"]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     rows=st.lists(KEYS, max_size=30),

@@ -101,6 +101,7 @@ def test_a_full_disk_under_the_copy_is_no_fault_of_the_file(tmp_path: Path, monk
         pytest.fail("it was copied")
 
 
+@pytest.mark.slow
 def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:
     file = write_orc(tmp_path / "f.orc", pa.table({"name": ["x" * (8 << 20)] * 40}), compression="zstd")
     assert Path(file.path).stat().st_size < 1 << 20

@@ -96,6 +96,7 @@ def test_encoded_text_decodes_to_the_same_values_whatever_the_row_groups_say() -
         assert [value for batch in read for value in batch["s"].to_pylist()] == values
 
 
+@pytest.mark.slow
 def test_batches_of_large_rows_have_few_of_them() -> None:
     rows = opened(pa.table({"s": [f"{n:04}" * 2**18 for n in range(80)]}), batch_rows=1000)
     batches = list(rows.batches([0], None))

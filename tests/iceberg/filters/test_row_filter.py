@@ -54,6 +54,7 @@ def passed_values(text: str, values: pa.Array, kind: Any) -> list[Any]:
     return values.filter(pa.array(mask)).to_pylist()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(FILTERS)
 def test_the_rows_that_pass_are_those_of_a_scan(table: Table, batch: pa.RecordBatch, found: Filter) -> None:

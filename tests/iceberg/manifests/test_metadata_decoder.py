@@ -115,6 +115,7 @@ def _deflated(content: bytes) -> bytes:
     return zlib.compress(content)[2:-4]
 
 
+@pytest.mark.slow
 def test_a_hostile_manifest_ends_in_one_sentence(tmp_path: Path) -> None:
     paths = []
     for number, make in enumerate(HOSTILE.values()):
@@ -126,6 +127,7 @@ def test_a_hostile_manifest_ends_in_one_sentence(tmp_path: Path) -> None:
     assert max(peak for _, peak in found.values()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_whatever_byte_of_a_manifest_is_damaged_the_process_goes_on(tmp_path: Path) -> None:
     write_avro(tmp_path / "good.avro", manifest_schema(), [(1, FILE)] * 3)
     good = (tmp_path / "good.avro").read_bytes()

@@ -58,6 +58,7 @@ def through_parquet(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pq.ParquetFile(buffer).read().combine_chunks().to_batches()[0]
 
 
+@pytest.mark.slow
 @given(evolutions(), st.booleans(), st.integers(0, 3))
 @settings(max_examples=150, deadline=None)
 def test_rows_of_any_file_come_out_as_the_later_schema_sees_them(evolution: Evolution, relax: bool, skip: int) -> None:

@@ -104,6 +104,7 @@ def pruned(text: str, table: Table, files: Files) -> int:
     return len(left_out)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(found=FILTERS, is_renamed=st.booleans())
 def test_no_file_with_a_row_that_passes_is_left_out(

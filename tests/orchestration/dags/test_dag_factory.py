@@ -185,6 +185,7 @@ print(json.dumps({"heavy": sorted(heavy), "dags": json.dumps(dags, sort_keys=Tru
 """
 
 
+@pytest.mark.slow
 def test_parsing_again_makes_no_new_version_and_the_dag_file_reaches_nothing_heavy(tmp_path: Path) -> None:
     write_pipeline(tmp_path)
     write_pipeline(tmp_path, "bad", nonsense=1)

@@ -148,6 +148,7 @@ def test_the_triggerer_makes_an_equal_trigger_from_what_is_stored(make: Callable
     assert (again.table, again.branch, again.poll_interval) == ("nyc.flights", "main", 0.001)
 
 
+@pytest.mark.slow
 def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> None:
     module, heavy = "icefloe.orchestration.tasks.snapshot_trigger", "icefloe.batch.plan.open_and_plan"
     script = f"import sys; import {module}; print({heavy!r} in sys.modules)"
