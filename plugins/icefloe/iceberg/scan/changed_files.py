@@ -1,9 +1,9 @@
 """Changes of one step to data files, by the manifests of its snapshots: terms of files and delete files in force."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
+from typing import NamedTuple
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
@@ -17,8 +17,7 @@ from icefloe.storage.parallel import map_parallel
 __all__ = ["FileTerm", "StepFiles"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTerm:
+class FileTerm(NamedTuple):
     """The rows of a data file that are live if some delete files are in force, and their weight.
 
     The terms of a step add up to its change. An added file is +1 and a removed file is -1, with the delete files in
@@ -30,14 +29,11 @@ class FileTerm:
         delete_files: the delete files in force on the data file, by their numbers in the batch.
     """
 
+    # A step that adds a delete file of keys has two of them for each data file of the table. A frozen dataclass takes
+    # three times as long to make.
     entry: DataEntry
     weight: int
     delete_files: DeleteNumbers
-
-    @property
-    def key(self) -> tuple[str, DeleteNumbers]:
-        """Key of the rows: terms with the same key have the same rows."""
-        return self.entry.data_file.path, self.delete_files
 
 
 class StepFiles:
@@ -81,8 +77,9 @@ class StepFiles:
 
     def _loaded(self, step: Step) -> list[FileTerm]:
         """The live files of a load or of its part, in the order of the manifests, which never changes."""
-        state = self._live_deletes(step.end_snapshot_id)
-        terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests[step.end_snapshot_id]))
+        in_force = self._deletes.in_force_at(self._live_deletes(step.end_snapshot_id))
+        live = self._live(self._manifests[step.end_snapshot_id])
+        terms = _net(FileTerm(entry, 1, *in_force(entry)) for entry in live)
         part = step.load_part
         if part is None:
             return terms
@@ -108,21 +105,22 @@ class StepFiles:
         after = self._live_deletes(snapshot_id)
         # Not from its parent, which may have expired.
         before = removed | (after - added)
-        changed = added | removed
+        in_force = self._deletes.in_force_at(added | removed, before, after)
         for entry in own:
             # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
             # snapshot.
             if entry.status is EntryStatus.DELETED:
-                yield self._term(entry, -1, before)
+                _, earlier, _ = in_force(entry)
+                yield FileTerm(entry, -1, earlier)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                yield self._term(entry, 1, after)
-        for entry in self._reached_entries(self._manifests[snapshot_id]) if changed else ():
-            if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, changed):
-                yield self._term(entry, -1, before)
-                yield self._term(entry, 1, after)
-
-    def _term(self, entry: DataEntry, weight: int, state: DeleteNumbers) -> FileTerm:
-        return FileTerm(entry=entry, weight=weight, delete_files=self._deletes.in_force(entry, state))
+                _, _, later = in_force(entry)
+                yield FileTerm(entry, 1, later)
+        for entry in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
+            if not _is_own(entry, snapshot_id):
+                changed, earlier, later = in_force(entry)
+                if changed:
+                    yield FileTerm(entry, -1, earlier)
+                    yield FileTerm(entry, 1, later)
 
     def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
         own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
@@ -152,8 +150,9 @@ class StepFiles:
         for snapshot_id, weight in ends:
             kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
             alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
+            in_force = self._deletes.in_force_at(deletes[snapshot_id])
             for entry in chain(self._live(alone), self._reached_entries(kept)):
-                yield self._term(entry, weight, deletes[snapshot_id])
+                yield FileTerm(entry, weight, *in_force(entry))
 
     def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
         for entries in self._read(_live_data(manifests)):
@@ -171,9 +170,10 @@ class StepFiles:
     def _reached_of(self, manifest: ManifestFile) -> list[DataEntry]:
         entries = self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
         live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+        in_force = self._deletes.in_force_at(self._changed)
         # Here, not behind the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         with self._lock:
-            return [entry for entry in live if self._deletes.in_force(entry, self._changed)]
+            return [entry for entry in live if any(in_force(entry))]
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""
@@ -224,10 +224,9 @@ def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
-        key = term.key
-        earlier = by_key.get(key)
-        if earlier is not None:
+        key = term.entry.data_file.path, term.delete_files
+        earlier = by_key.setdefault(key, term)
+        if earlier is not term:
             entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry
-            term = replace(term, entry=entry, weight=earlier.weight + term.weight)
-        by_key[key] = term
+            by_key[key] = FileTerm(entry, earlier.weight + term.weight, term.delete_files)
     return [term for term in by_key.values() if term.weight]

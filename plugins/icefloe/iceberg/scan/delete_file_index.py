@@ -5,7 +5,7 @@ Source: https://iceberg.apache.org/spec/#scan-planning
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,8 +22,6 @@ __all__ = ["NO_DELETES", "DeleteNumbers"]
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by the numbers that `DeleteFileIndex` gave them."""
 NO_DELETES: Final = FrozenBitMap()
-_STATES_AT_ONCE: Final = 4
-"""The states that a commit is compared with: before and after it, and the delete files that it changes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +55,6 @@ class DeleteFileIndex:
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
         self._reaches: dict[tuple[str, int], _Reach] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
-        self._found: dict[DeleteNumbers, dict[DeleteNumbers, DeleteNumbers]] = {}
 
     def __getitem__(self, number: int) -> DeleteFile:
         """A delete file by its number."""
@@ -76,23 +73,26 @@ class DeleteFileIndex:
 
         If a deletion vector is in force, position delete files are not: a writer merges them into it.
         """
+        return self._in_force(self._reach(data), state)
+
+    def in_force_at(self, *states: DeleteNumbers) -> Callable[[DataEntry], Sequence[DeleteNumbers]]:
+        """Looks up data files one after another: `in_force` of each at each of the states, in their order."""
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
         #   state   live delete files   in force on a
         #   5       0 1                 0
         #   6       0 1 2 3             0 2 3
-        reach = self._reach(data)
-        known = self._found.get(state)
-        if known is None:
-            # Of a few states at a time: with deletion vectors, each data file has a reach of its own.
-            while len(self._found) >= _STATES_AT_ONCE:
-                del self._found[next(iter(self._found))]
-            known = self._found[state] = {}
-        # A delete file of keys may reach thousands of data files; they share one object in each state.
-        found = known.get(reach)
-        if found is None:
-            found = known[reach] = self._in_force(reach, state)
-        return found
+        # A delete file of keys may reach thousands of data files: what is found for one of them holds for all.
+        known: dict[DeleteNumbers, Sequence[DeleteNumbers]] = {}
+
+        def found_for(data: DataEntry) -> Sequence[DeleteNumbers]:
+            reach = self._reach(data)
+            found = known.get(reach)
+            if found is None:
+                found = known[reach] = tuple(self._in_force(reach, state) for state in states)
+            return found
+
+        return found_for
 
     def _in_force(self, reach: DeleteNumbers, state: DeleteNumbers) -> DeleteNumbers:
         found = reach & state

@@ -128,10 +128,18 @@ def plan_scan_tasks(
     read_before = table.manifests.manifests_read
     manifests = _manifests_of(steps, table)
     files = StepFiles(steps, manifests, table.manifests)
-    terms = [(step.change_ordinal, files.terms(step)) for step in steps]
-    wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
-    named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
-    tasks = scan_tasks(wanted, row_ids_of_steps(terms) if by_row_id else {})
+    row_ids: dict[int, FirstRowIds] = {}
+
+    def wanted() -> Iterator[tuple[int, Iterable[FileTerm]]]:
+        # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
+        for step in steps:
+            of_step = files.terms(step)
+            if by_row_id:
+                row_ids.update(row_ids_of_steps([(step.change_ordinal, of_step)]))
+            yield step.change_ordinal, (term for term in of_step if may_match(term.entry))
+
+    tasks = scan_tasks(wanted(), row_ids)
+    named = NO_DELETES.union(*{term.delete_files for task in tasks for term in task.terms})
     delete_files = {number: files.delete_file(number) for number in named}
     refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
     return ScanPlan(
@@ -149,7 +157,8 @@ def scan_tasks(
 
     Args:
         terms_by_ordinal: of the steps.
-        row_ids: from `row_ids_of_steps`; in other steps, any row ids will do.
+        row_ids: from `row_ids_of_steps`; in other steps, any row ids will do. It is looked at after the last term, so
+            it may be filled as the terms are made.
     """
     entries: dict[str, DataEntry] = {}
     terms: dict[str, list[Term]] = {}
