@@ -29,7 +29,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     workshop.append([1])
     batch = workshop.open()
     others = FilePlaces(places=(FilePlace(scheme="s3", authority="others"),))
-    confined = TaskReference.of(batch.reference, replace(batch.files, places=others))
+    confined = TaskReference.of(batch.reference, replace(batch.files, places=others), batch.plan)
     outcome = TaskRun(phase=Phase.INSERT_ONLY, reference=confined)(0)
     assert isinstance(outcome.error, FileElsewhereError)
     assert re.search(r"names the file file://.*, which is outside s3://others: ", outcome.error.sentence)

@@ -71,9 +71,14 @@ def test_existing_results_are_seen_by_one_listing(sink, store):
     assert counting.calls == {"list": 1, "create": 1}
 
 
-@pytest.mark.parametrize("stopped_at", ["size", "create"])
+def test_a_new_part_takes_one_look_at_its_batch_and_one_write(store):
+    counting = CountingStore(store)
+    write(FilesSink(counting), 0, [changes(60)])
+    assert counting.calls == {"get": 1, "create": 1}
+
+
 def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replaces_no_byte_of_a_whole_batch(
-    store, folder, monkeypatch, stopped_at
+    store, folder, monkeypatch
 ):
     def overtake() -> None:
         monkeypatch.undo()
@@ -81,7 +86,7 @@ def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replace
         committed.update(contents(folder))
 
     committed: dict[str, bytes] = {}
-    stopped = FaultyStore(store, Fault(operation=stopped_at, key="*/part-*", action=overtake))
+    stopped = FaultyStore(store, Fault(operation="create", key="*/part-*", action=overtake))
     other_bytes(monkeypatch)
     write(FilesSink(stopped), 0, [changes(5_000)])
     assert stopped.struck

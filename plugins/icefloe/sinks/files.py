@@ -242,14 +242,12 @@ class FilesSink(Sink):
         """
         size_bytes = file.stat().st_size
         # What is there decides:
-        #   nothing          create it; if another attempt comes first, look at its file
+        #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes
         #   anything else    the rest of a write that failed, as only this task writes this name: replace it
+        if self._store.create(key, file):
+            return size_bytes
         stored_bytes = self._store.size(key)
-        if stored_bytes is None:
-            if self._store.create(key, file):
-                return size_bytes
-            stored_bytes = self._store.size(key)
         if stored_bytes is not None and holds_same_rows(self._store, key, file):
             return stored_bytes
         self._store.put(key, file)

@@ -23,7 +23,7 @@ def test_a_task_without_memory_says_what_it_may_need(
     monkeypatch.setattr("icefloe.batch.run.task_run.write_part", take_memory)
     batch = workshop.open()
     phase = Phase.INSERT_ONLY
-    outcome = TaskRun(phase=phase, reference=TaskReference.of(batch.reference, batch.files))(0)
+    outcome = TaskRun(phase=phase, reference=TaskReference.of(batch.reference, batch.files, batch.plan))(0)
     assert isinstance(outcome.error, TransientError)
     said = f"task 0 of {phase} has no memory left ({str(cause) or 'MemoryError'}): it may need "
     assert outcome.error.sentence.startswith(f"{said}shuffle.memory_bytes (64.0 MiB)")

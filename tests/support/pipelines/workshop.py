@@ -186,7 +186,7 @@ class OpenBatch:
 
     @property
     def inputs(self) -> MapInputs:
-        return TaskReference.of(self.reference, self.files).open()[1]
+        return TaskReference.of(self.reference, self.files, self.plan).open()[1]
 
     @property
     def batch_folder(self) -> BatchFolder:

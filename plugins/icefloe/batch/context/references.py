@@ -37,8 +37,11 @@ class BatchReference:
     settings: RunSettings
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
-    def open(self) -> RunningBatch:
+    def open(self, plan: Plan | None = None) -> RunningBatch:
         """The batch in this process.
+
+        Args:
+            plan: plan of the batch; None: it is read.
 
         Raises:
             PlanMissingError: there is no plan.
@@ -46,7 +49,7 @@ class BatchReference:
         """
         settings, requests = self.settings, Requests()
         store = FencedStore(self._open_store(split_plan_url(self.plan_url), requests))
-        plan = load_plan(store)
+        plan = load_plan(store) if plan is None else plan
         _refuse_other_settings(plan, settings)
         return RunningBatch(
             folder=BatchFolder(
@@ -136,19 +139,22 @@ class TaskReference:
     Attributes:
         batch: reference to the batch. It holds nothing that opens the catalog.
         files: access to the table's files.
+        plan: plan of the batch, which never changes: thousands of tasks would each request and parse it.
     """
 
     batch: BatchReference
     files: TableAccess
+    plan: Plan = field(repr=False)
 
     @classmethod
-    def of(cls, batch: BatchReference, files: TableAccess) -> Self:
+    def of(cls, batch: BatchReference, files: TableAccess, plan: Plan) -> Self:
         """The reference that tasks of a batch need to read and write files."""
-        return cls(batch=replace(batch, credentials=replace(batch.credentials, catalog_properties={})), files=files)
+        without_catalog = replace(batch, credentials=replace(batch.credentials, catalog_properties={}))
+        return cls(batch=without_catalog, files=files, plan=plan)
 
     def open(self) -> tuple[RunningBatch, MapInputs]:
         """The batch in this process, and the inputs of its map tasks; raises as `BatchReference.open` does."""
-        running = self.batch.open()
+        running = self.batch.open(self.plan)
         return running, MapInputs(folder=running.folder, io=self.files.open(running.plan))
 
 

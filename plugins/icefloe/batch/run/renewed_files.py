@@ -40,7 +40,7 @@ class RenewedFiles:
 
     def __enter__(self) -> TaskReference:
         self.are_due = False
-        return TaskReference.of(self._reference, self._access)
+        return TaskReference.of(self._reference, self._access, self._running.plan)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
