@@ -16,20 +16,20 @@ DELETES: Final = (
     Mutation(
         name="what was deleted from a file before is deleted again with what is deleted now",
         path="iceberg/scan/changed_files.py",
-        before="yield self._term(entry, -1, before)\n                yield",
-        after="yield self._term(entry, -1, NO_DELETES)\n                yield",
+        before="yield FileTerm(entry, -1, earlier)\n                    yield",
+        after="yield FileTerm(entry, -1, NO_DELETES)\n                    yield",
     ),
     Mutation(
         name="what was deleted from a file before is deleted again with the file",
         path="iceberg/scan/changed_files.py",
-        before="yield self._term(entry, -1, before)\n            elif",
-        after="yield self._term(entry, -1, NO_DELETES)\n            elif",
+        before="yield FileTerm(entry, -1, earlier)\n            elif",
+        after="yield FileTerm(entry, -1, NO_DELETES)\n            elif",
     ),
     Mutation(
         name="a file brings the rows that its own commit deletes from it",
         path="iceberg/scan/changed_files.py",
-        before="yield self._term(entry, 1, after)\n        for",
-        after="yield self._term(entry, 1, NO_DELETES)\n        for",
+        before="yield FileTerm(entry, 1, later)\n        for",
+        after="yield FileTerm(entry, 1, NO_DELETES)\n        for",
     ),
     Mutation(
         name="a delete file that a commit takes away was not in force before it",
@@ -47,8 +47,8 @@ DELETES: Final = (
     Mutation(
         name="deletes in force are forgotten when a table is loaded",
         path="iceberg/scan/changed_files.py",
-        before="self._term(entry, 1, state) for entry",
-        after="self._term(entry, 1, NO_DELETES) for entry",
+        before="FileTerm(entry, 1, *in_force(entry)) for entry",
+        after="FileTerm(entry, 1, NO_DELETES) for entry",
     ),
     Mutation(
         name="a move of a branch shows no deletes on files that both states list in one manifest",
@@ -100,8 +100,8 @@ DELETES: Final = (
     Mutation(
         name="the delete files in force at one state count in the states that are compared with it",
         path="iceberg/scan/delete_file_index.py",
-        before="known = self._found[state] = {}",
-        after="known = self._found[state] = next(iter(self._found.values()), {})",
+        before="self._in_force(reach, state) for state in states)",
+        after="self._in_force(reach, states[0]) for _ in states)",
         suite=("tests/iceberg/scan/test_delete_file_index.py",),
     ),
     Mutation(

@@ -47,8 +47,8 @@ STEPS: Final = (
     Mutation(
         name="a file that one snapshot of a commit adds and another removes is removed",
         path="iceberg/scan/changed_files.py",
-        before="weight=earlier.weight + term.weight)",
-        after="weight=term.weight)",
+        before="FileTerm(entry, earlier.weight + term.weight, term.delete_files)",
+        after="FileTerm(entry, term.weight, term.delete_files)",
     ),
     Mutation(
         name="a file counts as added by every snapshot whose manifests list it as added",

@@ -159,6 +159,16 @@ def test_each_state_has_its_own_delete_files_in_force_in_whatever_order_states_a
         assert index.in_force(new, state) == state & NO_DELETES.union(*numbers[6:])
 
 
+def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_force() -> None:
+    index = DeleteFileIndex({})
+    entries = [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 8)]
+    states = [index.numbers(entries[start:stop]) for start, stop in ((2, 3), (0, 2), (0, 6))]
+    in_force = index.in_force_at(*states)
+    for name, number in (("a", 1), ("b", 1), ("c", 4), ("a", 1), ("d", 9)):
+        data = data_entry(f"s3://b/{name}.parquet", number)
+        assert list(in_force(data)) == [index.in_force(data, state) for state in states]
+
+
 @pytest.mark.parametrize("first", [4, 6], ids=["not reached", "reached"])
 def test_a_delete_file_that_comes_later_reaches_a_data_file_that_was_asked_for_before(first: int) -> None:
     index = DeleteFileIndex({})
