@@ -16,6 +16,7 @@ from icefloe.checkpoint.records import CommitRecord
 from icefloe.cli.row_key import RowKey
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.part_sink import DeliverySink
@@ -158,7 +159,8 @@ class _Trace:
             filter_text=self._filter,
             table=pipeline.table,
         )
-        state = TableState.at(self._session, shape, snapshot_id)
+        memory_bytes = pipeline.shuffle.memory_bytes
+        state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
         return [row for batch in state.rows() for row in batch.to_pylist()]
 
     def _held(self, sink: DeliverySink) -> list[dict[str, Any]] | None:

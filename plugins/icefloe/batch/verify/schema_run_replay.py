@@ -20,6 +20,7 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
@@ -81,8 +82,11 @@ class SchemaRunReplay:
     def run(self, rows_per_slice: int) -> VerifyReport:
         """The findings, from hashes of so many rows at a time."""
         schema_run, pipeline, checkpoint = self._schema_run, self._session.pipeline, self._session.checkpoint
-        start = TableState.at(self._session, self._shape, schema_run.after_snapshot_id)
-        end = TableState.at(self._session, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part)
+        table, memory_bytes = LoadedTable(self._session.table), pipeline.shuffle.memory_bytes
+        start = TableState.at(table, self._shape, schema_run.after_snapshot_id, memory_bytes=memory_bytes)
+        end = TableState.at(
+            table, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part, memory_bytes=memory_bytes
+        )
         manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
         promises = [BatchPromises(pipeline, checkpoint, batch, schema_run.schema) for batch in schema_run.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)

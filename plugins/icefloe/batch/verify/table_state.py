@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.audit.replay import Replay
-from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.task_document import map_task_document
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
@@ -33,24 +32,32 @@ class TableState:
     """The files of the table's rows at a snapshot.
 
     Attributes:
-        session: session of the pipeline.
+        table: as loaded.
         shape: shape of the rows to compare.
         files: files of the state.
+        memory_bytes: memory for delete files.
     """
 
-    session: PipelineSession
+    table: LoadedTable
     shape: RowShape
     files: ScanPlan
+    memory_bytes: int
 
     @classmethod
     def at(
-        cls, session: PipelineSession, shape: RowShape, snapshot_id: int | None, load_part: LoadPart | None = None
+        cls,
+        table: LoadedTable,
+        shape: RowShape,
+        snapshot_id: int | None,
+        load_part: LoadPart | None = None,
+        *,
+        memory_bytes: int,
     ) -> Self:
         """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
         if snapshot_id is None:
-            return cls(session=session, shape=shape, files=ScanPlan(tasks=()))
+            return cls(table=table, shape=shape, files=ScanPlan(tasks=()), memory_bytes=memory_bytes)
         step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-        return cls(session=session, shape=shape, files=plan_scan_tasks(LoadedTable(session.table), [step]))
+        return cls(table=table, shape=shape, files=plan_scan_tasks(table, [step]), memory_bytes=memory_bytes)
 
     @property
     def record_count(self) -> int:
@@ -70,7 +77,7 @@ class TableState:
             yield reader.plain(batch if len(touched) == batch.num_rows else batch.take(pa.array(touched)))
 
     def _reader(self) -> TableRowReader:
-        return TableRowReader(shape=self.shape, io=self.session.table.io, table=self.session.pipeline.table)
+        return TableRowReader(shape=self.shape, io=self.table.io, table=self.table.name)
 
     def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
         """Read rows, the places of those that are in the state, and their weight."""
@@ -80,14 +87,13 @@ class TableState:
                     yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
     def _file_rows(self) -> Iterator[FileRows]:
-        table, name = self.session.table, self.session.pipeline.table
-        schemas = equality_schemas(table.metadata, self.files.delete_files.values())
+        schemas = equality_schemas(self.table.metadata, self.files.delete_files.values())
         planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
         for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
             yield from task_file_rows(
                 map_task_document(map_id, tasks, self.files.delete_files),
                 equality_schemas=schemas,
-                io=table.io,
-                table=name,
-                memory_bytes=self.session.pipeline.shuffle.memory_bytes,
+                io=self.table.io,
+                table=self.table.name,
+                memory_bytes=self.memory_bytes,
             )

@@ -30,6 +30,7 @@ from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TransientError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.part_sink import DeliverySink
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
@@ -219,7 +220,8 @@ class _Comparison:
         return now.opened is not None or now.position != self._position
 
     def _state(self, snapshot_id: int | None) -> TableState:
-        return TableState.at(self._session, self._shape, snapshot_id)
+        memory_bytes = self._session.pipeline.shuffle.memory_bytes
+        return TableState.at(LoadedTable(self._session.table), self._shape, snapshot_id, memory_bytes=memory_bytes)
 
 
 @contextmanager
