@@ -33,7 +33,7 @@ TABLES: Final = (
     Mutation(
         name="what a table left undone of a batch stays undone",
         path="storage/dynamodb_client.py",
-        before="            requests = answer.get(left, {}).get(self.access.table)\n",
+        before="            requests = answer.get(undone, {}).get(self.access.table)\n",
         after="            requests = None\n",
         suite=(f"{_TABLES}::test_the_rest_of_a_batch_that_the_table_left_undone_is_done_by_further_requests",),
     ),

@@ -112,7 +112,7 @@ WAITS: Final = (
     Mutation(
         name="each check of validate waits as long as the first",
         path="cli/checklist.py",
-        before="return answer_within(left, check)",
+        before="return answer_within(seconds_left, check)",
         after="return check()",
         suite=("tests/cli/test_checklist.py",),
     ),

@@ -76,8 +76,8 @@ class Checklist:
         try:
             if not self._seconds_in_vain:
                 return check()
-            left = max(self._patience_seconds - self._seconds_in_vain, brief_seconds(self._patience_seconds))
-            return answer_within(left, check)
+            seconds_left = max(self._patience_seconds - self._seconds_in_vain, brief_seconds(self._patience_seconds))
+            return answer_within(seconds_left, check)
         except TimeoutError as error:
             self._seconds_in_vain += monotonic() - started
             raise TransientError(

@@ -30,10 +30,10 @@ def run(arguments: Namespace, screen: Screen) -> int:
     request, pipeline = range_request(arguments), load_named_pipeline(arguments)
     if arguments.take_over and owner_of(os.environ) is None:
         raise UsageError(f"--take-over needs an owner: set {OWNER} to the new owner of the checkpoint")
-    done, left = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
+    done, waiting = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
     _show(pipeline.name, done, screen)
-    if left:
-        screen.say(f"{left:,} snapshots are left to later batches: run again")
+    if waiting:
+        screen.say(f"{waiting:,} snapshots are left to later batches: run again")
     screen.json(_document(done.report))
     return 0
 

@@ -106,9 +106,9 @@ def _syntax_problem(text: str, error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     row, column = (mark.line, mark.column) if mark else (0, 0)
     rows = text.rstrip().split("\n")
-    here = rows[row] if row < len(rows) else ""
+    line = rows[row] if row < len(rows) else ""
     sentence = f"not valid YAML: {error.problem or error.context}{_begun(error, row)}"
-    hint = _hint(here, column)
+    hint = _hint(line, column)
     return Problem(line=min(row + 1, len(rows)), key="", sentence=f"{sentence}; {hint}" if hint else sentence)
 
 

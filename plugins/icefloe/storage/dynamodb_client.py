@@ -62,12 +62,12 @@ class DynamodbClient:
         Raises:
             TransientError: some stay undone.
         """
-        left = "UnprocessedKeys" if operation == "batch_get_item" else "UnprocessedItems"
+        undone = "UnprocessedKeys" if operation == "batch_get_item" else "UnprocessedItems"
         pauses = self._pauses()
         while requests:
             answer = self.call(action, operation, RequestItems={self.access.table: requests})
             yield answer
-            requests = answer.get(left, {}).get(self.access.table)
+            requests = answer.get(undone, {}).get(self.access.table)
             if requests:
                 _pause(pauses, overloaded(action, self.access))
 

@@ -69,11 +69,11 @@ def rows_by_lineage(
     sides = [[_FileLineage(file, reader) for file in side] for side in (removed, added)]
     if any(not each.is_whole for side in sides for each in side):
         return None
-    left = rows_not_copied(*(np.concatenate(numbers) for side in sides for numbers in _columns(side)))
-    if left is None or sum(map(len, left)) > (1 - _LEAST_COPIED) * rows:
+    not_copied = rows_not_copied(*(np.concatenate(numbers) for side in sides for numbers in _columns(side)))
+    if not_copied is None or sum(map(len, not_copied)) > (1 - _LEAST_COPIED) * rows:
         return None
     found = []
-    for side, of_side in zip(sides, left, strict=True):
+    for side, of_side in zip(sides, not_copied, strict=True):
         bounds = np.cumsum([0, *(len(each.positions) for each in side)])
         cuts = pairwise(np.searchsorted(of_side, bounds))
         for each, start, (first, last) in zip(side, bounds[:-1], cuts, strict=True):

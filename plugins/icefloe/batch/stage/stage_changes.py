@@ -68,12 +68,12 @@ class Delivery:
         """
         at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         for start in range(0, len(picks), at_once):
-            here = picks[start : start + at_once]
-            types, ordinals = change_types[start : start + at_once], change_ordinals[here]
-            self.sums.add_rows(hashes.take(here), ordinals, _SIGNS[types])
+            picked = picks[start : start + at_once]
+            types, ordinals = change_types[start : start + at_once], change_ordinals[picked]
+            self.sums.add_rows(hashes.take(picked), ordinals, _SIGNS[types])
             self._by_type += np.bincount(types, minlength=len(ChangeType))
             yield change_batch(
-                rows.take(pa.array(here)),
+                rows.take(pa.array(picked)),
                 change_types=types,
                 change_ordinals=ordinals,
                 snapshot_ids=self._snapshot_ids,

@@ -55,9 +55,9 @@ def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
 
 
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
-    """The segments of batches that follow one another, in order.
+    """The runs of batches that follow one another, in order.
 
-    A first batch that only placed the cursor (``from_now``) is in no segment. A batch whose snapshot expired is taken
+    A first batch that only placed the cursor (``from_now``) is in no run. A batch whose snapshot expired is taken
     to have the schema of the next one.
     """
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None

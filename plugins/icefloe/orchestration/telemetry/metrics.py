@@ -98,8 +98,8 @@ def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]
         if value is not None:
             yield Metric(kind="gauge", name=name, value=value)
     if status.next_expiry is not None:
-        left = (datetime.fromisoformat(status.next_expiry.at) - now).total_seconds()
-        yield Metric(kind="gauge", name="expiry.seconds", value=left)
+        seconds_left = (datetime.fromisoformat(status.next_expiry.at) - now).total_seconds()
+        yield Metric(kind="gauge", name="expiry.seconds", value=seconds_left)
 
 
 def report_metrics(report: BatchReport) -> Iterator[Metric]:
