@@ -14,7 +14,7 @@ from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_read, is_
 from support.servers.private_authority import PrivateAuthority
 from support.servers.versitygw import Versitygw
 from support.tables.table_states import TableStates
-from support.tiers import extended
+from support.tiers import extended, soak
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -44,10 +44,11 @@ def bucket(versitygw: Versitygw) -> Path:
         ("changes", "reset", is_write, 7),
         ("changes", "cut", is_read, 9),
         *(
-            extended(name, fault, concerns, nth)
-            for fault in FAULTS
+            # Each fault of a read and of a write in one of both runs for a release.
+            (extended if (turn + (concerns is is_write)) % 2 == number else soak)(name, fault, concerns, nth)
+            for turn, fault in enumerate(FAULTS)
             for concerns in (is_read, is_write)
-            for name, nth in (("changes", 3), ("damaged", 5))
+            for number, (name, nth) in enumerate((("changes", 3), ("damaged", 5)))
         ),
     ],
 )

@@ -9,12 +9,12 @@ from icefloe import read_changes
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.workspace import Outcome, icefloe_process
 from support.servers.spark_writer import SparkWriter
-from support.tiers import extended
+from support.tiers import extended, soak
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(("format_version", "engine"), [extended(2, "local"), (3, "local"), extended(3, "spark")])
+@pytest.mark.parametrize(("format_version", "engine"), [(3, "local"), extended(3, "spark"), soak(2, "local")])
 def test_commits_of_spark_through_the_catalog_are_delivered_to_s3(
     spark: SparkWriter, tmp_path: Path, format_version: int, engine: str
 ) -> None:

@@ -14,6 +14,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA
+from support.tiers import soak
 
 FORMS: list[dict[str, Any]] = [
     {"identifier_columns": ["id"]},
@@ -55,7 +56,7 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
     return message, part.read_bytes()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(soak(seed) for seed in (1, 2))])
 @pytest.mark.parametrize("changes", ["each", "net"])
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "no identity"])
 def test_changes_are_the_same_bytes_whatever_the_memory(

@@ -52,7 +52,13 @@ class RestCatalog:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.process = ServerProcess("rest_catalog", self.folder)
         self.process.start(
-            [java_program(), "-Xmx256m", "-XX:+UseSerialGC", "org.apache.iceberg.rest.RESTCatalogServer"],
+            [
+                java_program(),
+                "-Xmx256m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "org.apache.iceberg.rest.RESTCatalogServer",
+            ],
             environ={**os.environ, "CLASSPATH": libraries, **_settings(self._properties())},
             is_ready=answers(f"{self.uri}/v1/config", 200),
             seconds=60,

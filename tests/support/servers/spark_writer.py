@@ -70,6 +70,7 @@ class SparkWriter:
             "spark.jars.packages": ",".join(PACKAGES),
             "spark.jars.ivy": str(JARS),
             "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.log.level": "ERROR",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
