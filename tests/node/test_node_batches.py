@@ -3,16 +3,20 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.context.references import TaskReference
 from icefloe.batch.lost_nodes import LostNode
+from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import load_phases
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from icefloe.node import node_client
+from icefloe.node.machine import BatchPlace, Machine
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.patience import PATIENCE_VARIABLE
@@ -20,6 +24,7 @@ from icefloe.shuffle.map_output_record import MapOutputRecord
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.machines import SHORT, NodeMachine, TwoMachines
 from support.pipelines.workshop import OpenBatch, Workshop
+from support.servers.daemons import wait_until
 from support.servers.private_authority import PrivateAuthority
 
 pytestmark = pytest.mark.slow
@@ -204,6 +209,46 @@ def test_a_task_without_a_configuration_says_what_to_set(
     monkeypatch.delenv(CONFIG_VARIABLE)
     with pytest.raises(TerminalError, match=f"{CONFIG_VARIABLE} is not set here"):
         workshop.open().run(Phase.SHUFFLE_WRITE)
+
+
+def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_expires_there(
+    machines: TwoMachines, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = machines.nodes[0]
+    batch = workshop.open()
+
+    def end_batch() -> None:
+        batch.run(Phase.SHUFFLE_WRITE, machines)
+        batch.coalesce()
+        batch.run(Phase.SHUFFLE_READ, machines)
+        require_exact(workshop, batch)
+        batch.clean_up()
+        assert node.outputs() == []
+
+    monkeypatch.setenv(CONFIG_VARIABLE, str(node.config))
+    zombie, inputs = TaskReference.of(batch.reference, batch.files, batch.plan).open()
+    paused = replace(inputs, folder=replace(inputs.folder, machine=Paused(end_batch)))
+    with zombie.fenced():
+        write_map_output(paused, 0)
+    # The storage has none of it, and cleanup will not come again.
+    assert not list(batch.folder.glob("0.*"))
+    [late] = node.outputs()
+    os.utime(late, (0, 0))
+    node.kill()
+    node.start()
+    wait_until(lambda: not node.outputs(), what="the first look of the node", seconds=60)
+
+
+class Paused(Machine):
+    """A machine that pauses a map task before its first write, while others end the batch."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__(keeps_outputs=True)
+        self._meanwhile = meanwhile
+
+    def place_of(self, batch: str, *, generation: int) -> BatchPlace | None:
+        self._meanwhile()
+        return super().place_of(batch, generation=generation)
 
 
 def test_both_nodes_may_be_lost_at_once(machines: TwoMachines, workshop: Workshop) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -189,6 +191,33 @@ def test_an_answer_with_other_bytes_is_a_fault(
     with Lying(lying, NodeFolder(config.folder)) as server:
         server.rows = rows
         assert read(str(lying.address), member(authority), piece(0, 5)) == [PieceFault(reason)]
+
+
+def offset_back() -> pa.RecordBatch:
+    """Three rows, the second of which ends before it begins."""
+    offsets = pa.py_buffer(np.array([0, 5, 2, 5], np.int32))
+    data = pa.Array.from_buffers(pa.binary(), 3, [None, offsets, pa.py_buffer(b"abcde")])
+    return pa.RecordBatch.from_arrays([pa.array([0, 0, 0], pa.uint32()), pa.nulls(3, pa.string()), data], schema=ANSWER)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pa.record_batch({"data": [b"abcde"]}),
+        pa.record_batch({"piece": pa.array([None], pa.uint32()), "fault": [None], "data": [b"abcde"]}, schema=ANSWER),
+        offset_back(),
+    ],
+    ids=["other columns", "no place", "offsets that go back"],
+)
+def test_an_answer_of_another_form_is_a_fault(
+    config: NodeConfig, authority: PrivateAuthority, batch: pa.RecordBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert config.folder is not None
+    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(batch.schema, iter([batch])))
+    lying = replace(config, address=f"127.0.0.1:{free_port()}")
+    with Lying(lying, NodeFolder(config.folder)):
+        found = read(str(lying.address), member(authority), piece(0, 5))
+    assert found == [PieceFault("its node answered in another form")]
 
 
 def test_a_node_that_answers_only_others_is_not_lost(

@@ -53,6 +53,10 @@ class NodeBusyError(TransientError):
     address: str
 
 
+class WrongAnswerError(TransientError):
+    """An answer that no node of this release gives."""
+
+
 class BadRequestError(TransientError):
     """A request that this release does not understand."""
 
@@ -103,11 +107,27 @@ def large_batch(place: int, part: pa.Buffer) -> pa.RecordBatch:
 
 
 def answered_rows(batch: pa.RecordBatch) -> Iterator[tuple[int, str | None, memoryview]]:
-    """The rows of an answer; the bytes are not copied."""
+    """The rows of an answer; the bytes are not copied.
+
+    Raises:
+        WrongAnswerError: the answer has other columns, or offsets that its bytes do not have.
+    """
+    if not batch.schema.equals(ANSWER) or batch.column("piece").null_count:
+        raise WrongAnswerError("its node answered in another form")
+    try:
+        # Arrow trusts what arrives, and would read whatever memory the offsets lead to.
+        batch.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        raise WrongAnswerError("its node answered in another form") from cause
+    if not batch.num_rows:
+        return
     data = batch.column("data")
+    _, offsets, content = data.buffers()
+    # Slices of one view take a fifth of the time that Arrow takes for one value after another.
+    ends = np.frombuffer(offsets, np.int32)[data.offset : data.offset + batch.num_rows + 1].tolist()
+    view = memoryview(b"" if content is None else content)
     for row, (place, fault) in enumerate(zip(batch["piece"].to_pylist(), batch["fault"].to_pylist(), strict=True)):
-        part = data[row].as_buffer()
-        yield place, fault, memoryview(b"" if part is None else part)
+        yield place, fault, view[ends[row] : ends[row + 1]]
 
 
 def joined_piece(parts: Sequence[memoryview], piece: Piece) -> memoryview | PieceFault:

@@ -16,6 +16,7 @@ from icefloe.node.messages import (
     NodeLostError,
     Piece,
     PieceFault,
+    WrongAnswerError,
     answered_rows,
     encode_pieces,
     joined_piece,
@@ -145,21 +146,29 @@ def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
     parts: list[list[memoryview]] = [[] for _ in pieces]
     faults: dict[int, PieceFault] = {}
     left_bytes = sum(piece.stop - piece.start for piece in pieces)
-    for chunk in stream:
-        for place, fault, part in answered_rows(chunk.data):
-            if place == BUSY:
-                return None
-            left_bytes -= len(part)
-            if place >= len(pieces) or left_bytes < 0:
-                # A node that lies is not listened to until memory runs out.
-                stream.cancel()
-                return [PieceFault("its node answered more bytes than were asked for")] * len(pieces)
-            if fault is not None:
-                faults[place] = PieceFault(fault)
-            parts[place].append(part)
+    try:
+        for chunk in stream:
+            for place, fault, part in answered_rows(chunk.data):
+                if place == BUSY:
+                    return None
+                left_bytes -= len(part)
+                if place >= len(pieces) or left_bytes < 0:
+                    # A node that lies is not listened to until memory runs out.
+                    return _refused(stream, pieces, "its node answered more bytes than were asked for")
+                if fault is not None:
+                    faults[place] = PieceFault(fault)
+                parts[place].append(part)
+    except WrongAnswerError as error:
+        return _refused(stream, pieces, error.sentence)
     answers: list[memoryview | PieceFault] = []
     for place, piece in enumerate(pieces):
         answers.append(faults.get(place) or joined_piece(parts[place], piece))
         # So that no more than one piece is in memory twice.
         parts[place].clear()
     return answers
+
+
+def _refused(stream: Any, pieces: Sequence[Piece], reason: str) -> list[memoryview | PieceFault]:
+    """Ends an answer that cannot be right."""
+    stream.cancel()
+    return [PieceFault(reason)] * len(pieces)
