@@ -38,6 +38,19 @@ def test_a_row_can_come_back_in_the_batch_after_its_deletion_was_purged() -> Non
     assert rows_of(sink) == [{"id": 1, "name": "back"}]
 
 
+@pytest.mark.parametrize("is_replay", [False, True])
+def test_a_batch_whose_deletions_were_purged_can_be_delivered_again(is_replay: bool) -> None:
+    """An operator purges while the batch that deletes is half delivered, or delivers it once more after the purge."""
+    sink = claimed(FakeCluster())
+    run(sink, proven(0), part(changes(("+", 1, "a"), ("+", 2, "b"))))
+    batch, rows = proven(1, counts={"delete": 1}, is_replay=is_replay), part(changes(("-", 1, "a")))
+    run(sink, proven(1, counts={"delete": 1}), rows)
+    assert sink.purge(before=DELETED + MOMENT) == 1
+    [delivered] = run(sink, batch, rows)
+    assert (delivered.documents, delivered.repeated, delivered.superseded) == (1, 1, 0)
+    assert rows_of(sink) == [{"id": 2, "name": "b"}]
+
+
 def test_the_mark_of_a_row_with_a_dead_letter_stays_until_the_letter_is_gone(tmp_path: Path) -> None:
     sink = claimed(cluster := FakeCluster(), dead_letters={"path": tmp_path.as_uri()})
     cluster.item_refusal = lambda action, _: (400, "mapper_parsing") if action["_id"] == "1:3" else None

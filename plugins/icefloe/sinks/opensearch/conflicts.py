@@ -85,14 +85,16 @@ class ConflictJudge:
         a version after the last batch    no batch wrote it: an error
         a later version                   a later batch: ``superseded``
         no document                       a later batch deleted it, and the cluster remembers:
-                                          ``superseded``; an error if there is no later batch
+                                          ``superseded``. Without a later batch, the mark of an earlier
+                                          try was purged: ``repeated``; an error if a row was to be there
         ================================  ==============================================================
         """
         version = found["_version"] if found.get("found") else None
+        content = None if document is None else json.loads(document)
         if version is not None and version < self.version:
             return "again"
         if version == self.version:
-            if document is not None and _is_content(json.loads(document), found["_source"]):
+            if content is not None and _is_content(content, found["_source"]):
                 return "repeated"
             if self._has_keys_in_one_part or DELETED in found["_source"]:
                 raise self._foreign(found["_id"])
@@ -107,6 +109,8 @@ class ConflictJudge:
             )
         # Asked after the document was read: a batch notes that it begins before it writes.
         latest = self.latest()
+        if version is None and latest == self.version and content is not None and DELETED in content:
+            return "repeated"
         if latest is not None and (latest <= self.version if version is None else latest < version):
             raise self._foreign(found["_id"])
         if self.batch.is_replay:
