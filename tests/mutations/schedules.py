@@ -15,6 +15,18 @@ def _seen(name: str, path: str, *, before: str, after: str) -> Mutation:
 
 SCHEDULES: Final = (
     _seen(
+        "a coordinated store creates what is an object already",
+        "storage/coordinated_store.py",
+        before="if self._objects.size(key) is not None:",
+        after="if False:",
+    ),
+    _seen(
+        "a coordinated store deletes objects only",
+        "storage/coordinated_store.py",
+        before="        self._table.delete(wanted)\n",
+        after="",
+    ),
+    _seen(
         "a zombie leaves what it wrote",
         "batch/fenced_store.py",
         before="if is_over():",

@@ -12,6 +12,7 @@ Read in this order:
 - `decisions`: who is stopped where, and which fault strikes
 - `scheduler`: the baton
 - `world`: the objects of the store, its past and its clock
+- `homes`: items and objects, if a table coordinates the store
 - `store`: the store as a process sees it, with the faults
 - `index`: the index to which pipelines deliver, asked one call at a time
 - `clocks`: the clocks of the machines, hours apart

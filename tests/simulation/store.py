@@ -8,10 +8,12 @@ from threading import get_ident
 from typing import Final, TypeVar
 
 from icefloe.errors import TransientError
+from icefloe.storage.coordinated_store import CoordinatedStore
 from icefloe.storage.keys import check_key
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from simulation.decisions import Fault
+from simulation.homes import AnyHome, Home, Items, Objects
 from simulation.scheduler import Actor
 from simulation.world import ROOT, World
 
@@ -46,7 +48,10 @@ class Process:
         requests: Requests | None = None,  # noqa: ARG002 - nothing is counted
     ) -> Store:
         """See `StoreOpener`."""
-        return SimulatedStore(self, url)
+        if self.world.homes is None:
+            return SimulatedStore(self, url, AnyHome(self.world))
+        table, objects = Items(self.world.homes), Objects(self.world.homes)
+        return CoordinatedStore(SimulatedStore(self, url, table), SimulatedStore(self, url, objects))
 
     def do(
         self,
@@ -114,10 +119,12 @@ class SimulatedStore(Store):
     Args:
         process: the process.
         url: of a folder of the store.
+        home: keeps the values.
     """
 
-    def __init__(self, process: Process, url: str) -> None:
+    def __init__(self, process: Process, url: str, home: Home) -> None:
         self._process = process
+        self._home = home
         self._world = process.world
         self._url = url
         self._prefix = url.removeprefix(ROOT).lstrip("/") + "/"
@@ -132,7 +139,7 @@ class SimulatedStore(Store):
         return 1
 
     def child(self, prefix: str) -> Store:
-        return SimulatedStore(self._process, f"{self._url}/{prefix.removesuffix('/')}")
+        return SimulatedStore(self._process, f"{self._url}/{prefix.removesuffix('/')}", self._home)
 
     def get(self, key: str) -> bytes:
         whole = self._whole(key)
@@ -151,22 +158,27 @@ class SimulatedStore(Store):
 
     def put(self, key: str, data: bytes | Path) -> None:
         whole, content, name = self._whole(key), _content(data), self._process.actor.name
-        self._process.do("put", whole, lambda: self._world.write(whole, content, by=name))
+        self._process.do("put", whole, lambda: self._home.write(whole, content, by=name))
 
     def create(self, key: str, data: bytes | Path) -> bool:
         whole, content, name = self._whole(key), _content(data), self._process.actor.name
-        return self._process.do("create", whole, lambda: self._world.create(whole, content, by=name))
+        return self._process.do("create", whole, lambda: self._add(whole, content, name))
 
     def size(self, key: str) -> int | None:
-        whole, objects = self._whole(key), self._world.objects
-        return self._process.do("size", whole, lambda: len(objects[whole]) if whole in objects else None)
+        whole = self._whole(key)
+
+        def measured() -> int | None:
+            data = self._home.find(whole)
+            return None if data is None else len(data)
+
+        return self._process.do("size", whole, measured)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Deletes values key by key, so that a kill may leave some."""
         name = self._process.actor.name
         for key in keys:
             whole = self._whole(key)
-            self._process.do("delete", whole, partial(self._remove, whole, name))
+            self._process.do("delete", whole, partial(self._home.write, whole, None, by=name))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         folder = self._prefix + (prefix.removesuffix("/") + "/" if prefix else "")
@@ -187,20 +199,22 @@ class SimulatedStore(Store):
             self._process.do(
                 "list",
                 folder,
-                lambda: listed({key: len(data) for key, data in self._world.objects.items()}),
-                past=lambda: listed(self._world.past_sizes()),
+                lambda: listed(self._home.sizes()),
+                past=lambda: listed(self._home.past_sizes()),
             )
         )
 
     def _found(self, whole: str) -> bytes:
-        data = self._world.objects.get(whole)
+        data = self._home.find(whole)
         if data is None:
             raise KeyMissingError.of(ROOT, whole)
         return data
 
-    def _remove(self, whole: str, name: str) -> None:
-        if whole in self._world.objects:
-            self._world.write(whole, None, by=name)
+    def _add(self, whole: str, data: bytes, name: str) -> bool:
+        if self._home.find(whole) is not None:
+            return False
+        self._home.write(whole, data, by=name)
+        return True
 
     def _whole(self, key: str) -> str:
         return self._prefix + _checked(key)

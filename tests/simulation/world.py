@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from pyiceberg.table.refs import SnapshotRef
 
 from simulation.decisions import Fault
+from simulation.homes import Homes
 from simulation.scheduler import Scheduler
 from support.sinks.memory_index import MemoryIndex
 
@@ -69,6 +70,7 @@ class World:
         faults: number of operations that a fault struck.
         damage: number of files that were damaged.
         listed: folders that were listed at least once.
+        homes: of values, if a table coordinates the store.
     """
 
     scheduler: Scheduler
@@ -86,6 +88,7 @@ class World:
     faults: int = 0
     damage: int = 0
     listed: set[str] = field(default_factory=set)
+    homes: Homes | None = None
     _log: list[tuple[str, str, str, object, Fault | None]] = field(default_factory=list)
     _late: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
     _past: list[Change] = field(default_factory=list)
@@ -130,13 +133,6 @@ class World:
         """Removes a snapshot from the table."""
         self.expired.add(snapshot_id)
         self._tell(lambda watcher: watcher.expired(snapshot_id))
-
-    def create(self, key: str, data: bytes, *, by: str) -> bool:
-        """Stores a value if there is none."""
-        if key in self.objects:
-            return False
-        self.write(key, data, by=by)
-        return True
 
     def past_sizes(self) -> dict[str, int]:
         """Sizes by key as a listing of some operations ago showed them.
