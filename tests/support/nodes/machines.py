@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Self
 
 import yaml
+from cryptography.x509 import IPAddress
 
 from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerProcess
@@ -28,9 +30,9 @@ SHORT: Final = 2.0
 """Seconds for which readers wait for a node that a test has ended or stopped. Readers of other nodes wait `LONG`."""
 
 
-def certificates(authority: PrivateAuthority) -> dict[str, str]:
+def certificates(authority: PrivateAuthority, host: str = "127.0.0.1") -> dict[str, str]:
     """The keys of a member's configuration that name its certificates; a new certificate each time."""
-    own = str(authority.issue())
+    own = str(authority.issue(IPAddress(ip_address(host))))
     return {"certificate": own, "key": own, "authority": str(authority.bundle)}
 
 
@@ -42,31 +44,52 @@ def member_file(path: Path, **keys: Any) -> Path:
 
 @dataclass(kw_only=True)
 class NodeMachine:
-    """One machine: its configuration, its folder, its node."""
+    """One machine: its configuration, its folder, its node.
+
+    Attributes:
+        host: its address.
+        enter: beginning of a command that runs in its network; empty: in this one.
+    """
 
     config: Path
     folder: Path
     port: int
     server: ServerProcess
+    host: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
 
     @classmethod
-    def create(cls, place: Path, authority: PrivateAuthority, **keys: Any) -> Self:
+    def create(
+        cls,
+        place: Path,
+        authority: PrivateAuthority,
+        *,
+        host: str = "127.0.0.1",
+        enter: tuple[str, ...] = (),
+        **keys: Any,
+    ) -> Self:
         """A machine whose node does not run yet."""
         place.mkdir(parents=True)
         port, folder = free_port(), place / "outputs"
         config = member_file(
             place / "node.yaml",
-            address=f"127.0.0.1:{port}",
+            address=f"{host}:{port}",
             folder=str(folder),
-            listen="127.0.0.1",
-            **certificates(authority),
+            listen=host,
+            **certificates(authority, host),
             **keys,
         )
-        return cls(config=config, folder=folder, port=port, server=ServerProcess("node", place))
+        server = ServerProcess("node", place)
+        return cls(config=config, folder=folder, port=port, server=server, host=host, enter=enter)
+
+    @property
+    def address(self) -> str:
+        """Host and port, as commit records name them."""
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
-        command = [sys.executable, "-m", "icefloe", "node", "--config", str(self.config)]
+        command = [*self.enter, sys.executable, "-m", "icefloe", "node", "--config", str(self.config)]
         self.server.start(command, environ=environ, is_ready=self._is_reached, seconds=60)
 
     def kill(self) -> None:
@@ -83,7 +106,7 @@ class NodeMachine:
 
     def _is_reached(self) -> bool:
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            socket.create_connection((self.host, self.port), timeout=1).close()
         except OSError:
             return False
         return True

@@ -6,7 +6,7 @@ import secrets
 import signal
 import urllib.request
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,12 +44,16 @@ class SparkWorker:
 
     Attributes:
         host: Spark runs no second attempt of a task on the host of the first, so each worker has its own.
+        enter: beginning of a command that runs in another network; empty: in this one.
+        environ: further variables of it and of its executors.
     """
 
     name: str
     process: ServerProcess
     host: str = "127.0.0.1"
     port: int = field(default_factory=free_port)
+    enter: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def executors(self) -> list[int]:
         """The pids of the executors that it runs now."""
@@ -85,6 +89,7 @@ class SparkCluster:
     Attributes:
         cores: of each worker.
         memory: of each worker, as Spark writes it.
+        host: of the master.
         secret: without which nobody gets a word from it.
     """
 
@@ -92,6 +97,7 @@ class SparkCluster:
     num_workers: int = 2
     cores: int = 1
     memory: str = "1g"
+    host: str = "127.0.0.1"
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
@@ -106,15 +112,11 @@ class SparkCluster:
         self.process = ServerProcess("spark_master", self.folder)
         try:
             self.process.start(
-                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", "127.0.0.1", "--port", str(self.port),
+                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", self.host, "--port", str(self.port),
                  "--webui-port", str(self.ui_port)],
                 environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
             )  # fmt: skip
-            for number in range(self.num_workers):
-                name = f"spark_worker{number}"
-                self.workers.append(
-                    SparkWorker(name=name, process=ServerProcess(name, self.folder), host=f"127.0.0.{number + 1}")
-                )
+            self.workers += map(self.new_worker, range(self.num_workers))
             with ThreadPoolExecutor(self.num_workers) as starting:
                 list(starting.map(self.start, self.workers))
         except BaseException:
@@ -128,6 +130,11 @@ class SparkCluster:
             worker.process.stop()
         self.process.stop()
 
+    def new_worker(self, number: int) -> SparkWorker:
+        """A worker that does not run yet."""
+        name = f"spark_worker{number}"
+        return SparkWorker(name=name, process=ServerProcess(name, self.folder), host=f"127.0.0.{number + 1}")
+
     @property
     def conf_folder(self) -> Path:
         """The configuration of all its machines, and of every driver."""
@@ -136,21 +143,26 @@ class SparkCluster:
     @property
     def url(self) -> str:
         """The value of ``--master`` for spark-submit."""
-        return f"spark://127.0.0.1:{self.port}"
+        return f"spark://{self.host}:{self.port}"
 
     @property
     def ui(self) -> str:
         """The URL of the master's web page."""
-        return f"http://127.0.0.1:{self.ui_port}"
+        return f"http://{self.host}:{self.ui_port}"
 
     def start(self, worker: SparkWorker) -> None:
         """Starts a worker, also one that was killed, and waits until the master counts on it."""
         worker.port = free_port()
+        command: list[str | Path] = [
+            SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
+            "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name, self.url,
+        ]  # fmt: skip
         worker.process.start(
-            [SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
-             "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name, self.url],
-            environ=self._environ(), is_ready=lambda: worker.port in self._alive_ports(), seconds=_START_SECONDS,
-        )  # fmt: skip
+            [*worker.enter, *command],
+            environ={**self._environ(), **worker.environ},
+            is_ready=lambda: worker.port in self._alive_ports(),
+            seconds=_START_SECONDS,
+        )
 
     def state(self) -> dict[str, Any]:
         """The master's report on workers and applications."""
@@ -169,7 +181,7 @@ class SparkCluster:
             "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_CONF_DIR": str(self.conf_folder),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": self.host,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
