@@ -21,6 +21,13 @@ OPERATORS: Final = (
         suite=_STOPPED,
     ),
     Mutation(
+        name="an abandon refuses a batch that a run has ended meanwhile",
+        path="batch/operations/abandoned_batch.py",
+        before="                raise\n            return None\n",
+        after="                raise\n            raise\n",
+        suite=_HALF,
+    ),
+    Mutation(
         name="a batch is abandoned without making it whole at the sink",
         path="batch/commit/end_batch.py",
         before="    _make_whole(end, sink)\n    commit",

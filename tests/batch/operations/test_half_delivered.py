@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.operations import half_delivered
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
@@ -185,3 +187,15 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
         (1, "abandoned", 0, False),
         (0, "committed", 2, True),
     ]
+
+
+def test_an_abandon_that_a_run_overtakes_finds_no_open_batch(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_half_delivered = half_delivered._is_half_delivered
+
+    def overtake(reference: BatchReference) -> bool:
+        found = is_half_delivered(reference)
+        assert stuck.command("run").code == 0
+        return found
+
+    monkeypatch.setattr(half_delivered, "_is_half_delivered", overtake)
+    assert stuck.command("abandon", "--yes").code == 0

@@ -14,7 +14,7 @@ from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.operations.half_delivered import refuse_half_delivered
+from icefloe.batch.operations.half_delivered import HalfDeliveredError, refuse_half_delivered
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -105,7 +105,13 @@ class AbandonablePipeline:
         whole = self._sink.whole(number)
         if whole is None or whole == end.summary:
             return end
-        refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
+        try:
+            refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
+        except HalfDeliveredError:
+            # A run may have ended the batch since the look.
+            if self.checkpoint.committed(number) is None:
+                raise
+            return None
         return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
 
     def _refuse_unknown(self, backfill_id: str) -> None:
