@@ -156,7 +156,7 @@ GUARDS: Final = (
     Mutation(
         name="a damaged Parquet footer ends the process",
         path="iceberg/files/parquet_file.py",
-        before="        check_chunks(plain.metadata)\n",
+        before="    check_chunks(metadata)\n",
         after="",
         suite=("tests/iceberg/files/test_parquet_footer.py",),
     ),

@@ -1,11 +1,12 @@
 """The inputs of map tasks: the folder of their batch, and the table's files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
 from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
@@ -19,10 +20,12 @@ class MapInputs:
     Attributes:
         folder: folder of the batch.
         io: PyIceberg's FileIO, which opens the table's files.
+        footers: footers of the data files.
     """
 
     folder: BatchFolder
     io: FileIO
+    footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
 
     def row_reader(self) -> TableRowReader:
         """Reads the rows of the table's files in the shape of the batch."""
@@ -31,6 +34,7 @@ class MapInputs:
             io=self.io,
             table=self.folder.plan.table,
             bound=RowBound(memory_bytes=self.folder.memory_bytes),
+            footers=self.footers,
         )
 
     def file_rows(self, map_id: int) -> list[FileRows]:
@@ -51,4 +55,5 @@ class MapInputs:
             io=self.io,
             table=plan.table,
             memory_bytes=self.folder.memory_bytes,
+            footers=self.footers,
         )

@@ -10,6 +10,7 @@ from icefloe.batch.plan_document import DeleteState, FileWork, MapTask
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
@@ -43,7 +44,13 @@ class FileRows:
 
 
 def task_file_rows(
-    task: MapTask, *, equality_schemas: Mapping[tuple[int, ...], TableSchema], io: FileIO, table: str, memory_bytes: int
+    task: MapTask,
+    *,
+    equality_schemas: Mapping[tuple[int, ...], TableSchema],
+    io: FileIO,
+    table: str,
+    memory_bytes: int,
+    footers: KeptFooters | None = None,
 ) -> list[FileRows]:
     """The files of a map task, each with the effects that its terms add up to.
 
@@ -53,6 +60,7 @@ def task_file_rows(
         io: opens the files.
         table: its name, for errors.
         memory_bytes: memory of the map task, which reads no row before this is done.
+        footers: footers of its data files, which are opened again when their rows are read.
 
     Raises:
         FileGoneError: a delete file does not exist, or a data file whose keys are needed.
@@ -71,6 +79,7 @@ def task_file_rows(
         table=table,
         data_files=[work.data_file for work in task.files],
         memory_bytes=memory_bytes // 2,
+        footers=footers,
     )
     return [file_rows(work, partial(deleted.of, work.data_file)) for work in task.files]
 

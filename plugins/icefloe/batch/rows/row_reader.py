@@ -14,6 +14,7 @@ from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.reader import (
     BATCH_ROWS,
     ReadOptions,
@@ -77,6 +78,7 @@ class TableRowReader:
         table: its name, for errors.
         bound: refuses rows that are too large; None: rows of any size.
         decoded: counts the decoded bytes.
+        footers: footers of the files. Ways to compare rows read a few columns at a time, and so open a file again.
     """
 
     shape: RowShape
@@ -84,6 +86,7 @@ class TableRowReader:
     table: str
     bound: RowBound | None = None
     decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
+    footers: KeptFooters = field(default_factory=KeptFooters, compare=False)
 
     def read(self, file: FileRows) -> Iterator[ReadRows]:
         """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
@@ -122,7 +125,7 @@ class TableRowReader:
         # A name with a dot cannot be selected.
         if self.shape.has_row_id or any("." in name for name in self.shape.read.arrow.names):
             return frozenset()
-        return identical_columns(one, other, schema=self.shape.read, io=self.io, table=self.table)
+        return identical_columns(one, other, schema=self.shape.read, io=self.io, table=self.table, footers=self.footers)
 
     def read_columns_at(
         self, data_file: DataFile, names: Sequence[str], positions: Positions
@@ -215,6 +218,7 @@ class TableRowReader:
             table=self.table,
             dictionary_columns=dictionary_columns,
             decoded=partial(self._decoded, data_file),
+            footers=self.footers,
         )
 
     def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:

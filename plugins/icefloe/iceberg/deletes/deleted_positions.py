@@ -12,6 +12,7 @@ from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.storage.parallel import map_parallel
 
@@ -33,6 +34,7 @@ class DeletedPositions:
         data_files: the data files of the task.
         memory_bytes: half of it for the keys of equality delete files (keys that do not fit are read again for each
             data file), half for deletion vectors. Compressed bitmaps with the positions of delete files come on top.
+        footers: as for `read_data_file`, of data files whose keys are read.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class DeletedPositions:
         table: str,
         data_files: Sequence[DataFile],
         memory_bytes: int,
+        footers: KeptFooters | None = None,
     ) -> None:
         self._delete_files = delete_files
         self._io = io
@@ -60,6 +63,7 @@ class DeletedPositions:
             io=io,
             table=table,
             memory_bytes=memory_bytes // 2,
+            footers=footers,
         )
         self._vectors = VectorPrefetch(
             {

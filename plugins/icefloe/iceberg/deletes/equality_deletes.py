@@ -19,6 +19,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.storage.parallel import map_parallel
@@ -48,6 +49,7 @@ class EqualityDeletes:
         io: opens the files.
         table: its name, for errors.
         memory_bytes: memory for keys; keys that do not fit are read again for each data file.
+        footers: as for `read_data_file`, of data files.
 
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
@@ -60,12 +62,14 @@ class EqualityDeletes:
         io: FileIO,
         table: str,
         memory_bytes: int,
+        footers: KeptFooters | None = None,
     ) -> None:
         self._delete_files = delete_files
         self._schemas = schemas
         self._io = io
         self._table = table
         self._memory_bytes = memory_bytes
+        self._footers = footers
         self._groups = list(_key_groups(delete_files, max(1, memory_bytes // _BYTES_PER_KEY)))
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
@@ -117,9 +121,15 @@ class EqualityDeletes:
 
     def _key_hashes(self, file: DataFile | DeleteFile, field_ids: tuple[int, ...]) -> Iterator[tuple[int, RowHashes]]:
         """The hashes of a file's keys, as (position of the first row, hashes)."""
-        schema = self._schemas[field_ids]
+        # Delete files are opened once, and by several threads.
+        footers = None if isinstance(file, DeleteFile) else self._footers
         for first, batch in read_data_file(
-            file, schema=schema, io=self._io, table=self._table, dictionary_columns=True
+            file,
+            schema=self._schemas[field_ids],
+            io=self._io,
+            table=self._table,
+            dictionary_columns=True,
+            footers=footers,
         ):
             yield first, key_hashes(batch)
 

@@ -7,6 +7,7 @@ Read in this order:
 - `file_formats`: opens a file by its format
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
+- `kept_footers`: footers of files that are opened several times
 - `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
 - `row_group_pruning`: row groups that a filter rules out
 - `column_layout`: how the bytes of columns are decoded, by a footer
@@ -21,4 +22,4 @@ Read in this order:
 - `avro_decoder`: primitive values
 """
 
-__all__ = ["avro_codecs", "avro_container", "identical_columns", "reader"]
+__all__ = ["avro_codecs", "avro_container", "identical_columns", "kept_footers", "reader"]

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.files.kept_footers import CheckedFooter, KeptFooters
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
 from icefloe.iceberg.unreadable import EncryptedRowsError
@@ -21,7 +22,14 @@ READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
 @contextmanager
 def open_rows(
-    file_format: str, source: InputStream, *, is_near: bool, batch_rows: int, dictionary_columns: bool
+    file_format: str,
+    source: InputStream,
+    *,
+    is_near: bool,
+    batch_rows: int,
+    dictionary_columns: bool,
+    path: str = "",
+    footers: KeptFooters | None = None,
 ) -> Iterator[OpenedFile]:
     """The rows of an open file.
 
@@ -31,9 +39,20 @@ def open_rows(
         is_near: True if it answers many small requests fast; otherwise ORC and Avro files are copied first.
         batch_rows: the most rows in a batch.
         dictionary_columns: keep text columns encoded that are encoded in the file, if the format shows it.
+        path: path of the file, under which its footer is kept.
+        footers: footers of Parquet files that were opened before; None: the footer is read.
     """
     if file_format == "PARQUET":
-        yield _parquet(source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns)
+        rows = _parquet(
+            source,
+            batch_rows=batch_rows,
+            pre_buffer=not is_near,
+            dictionary_columns=dictionary_columns,
+            footer=None if footers is None else footers.get(path),
+        )
+        if footers is not None:
+            footers.add(path, rows.footer)
+        yield rows
         return
     with nullcontext(source) if is_near else _copied(source) as near:
         yield _orc(near, batch_rows=batch_rows) if file_format == "ORC" else _avro(near, batch_rows=batch_rows)
@@ -52,10 +71,16 @@ def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
     return AvroRows.open(source, batch_rows=batch_rows)
 
 
-def _parquet(source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> ParquetRows:
+def _parquet(
+    source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool, footer: CheckedFooter | None
+) -> ParquetRows:
     try:
         return ParquetRows.open(
-            source, batch_rows=batch_rows, pre_buffer=pre_buffer, dictionary_columns=dictionary_columns
+            source,
+            batch_rows=batch_rows,
+            pre_buffer=pre_buffer,
+            dictionary_columns=dictionary_columns,
+            footer=footer,
         )
     except (pa.ArrowInvalid, OSError) as error:
         source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))

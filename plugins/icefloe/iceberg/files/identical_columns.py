@@ -12,6 +12,7 @@ from pyiceberg.io import FileIO
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.column_layout import FileLayout
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.projected_file import open_projected
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
@@ -22,7 +23,15 @@ _LEAST_SHARE: Final = 0.2
 _PIECE_BYTES: Final = 16 << 20
 
 
-def identical_columns(one: DataFile, other: DataFile, *, schema: TableSchema, io: FileIO, table: str) -> frozenset[str]:
+def identical_columns(
+    one: DataFile,
+    other: DataFile,
+    *,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    footers: KeptFooters | None = None,
+) -> frozenset[str]:
     """The columns that hold equal values at equal positions of two files, by their bytes.
 
     Args:
@@ -31,6 +40,7 @@ def identical_columns(one: DataFile, other: DataFile, *, schema: TableSchema, io
         schema: the columns to read.
         io: opens the files.
         table: its name, for errors.
+        footers: as for ``read_data_file``.
 
     Returns:
         Names of top-level columns of the schema. None if the files are no Parquet files of one layout, or if the
@@ -43,7 +53,7 @@ def identical_columns(one: DataFile, other: DataFile, *, schema: TableSchema, io
     """
     if {one.file_format, other.file_format} != {"PARQUET"}:
         return frozenset()
-    first, second = (_layout(file, schema=schema, io=io, table=table) for file in (one, other))
+    first, second = (_layout(file, schema=schema, io=io, table=table, footers=footers) for file in (one, other))
     if first is None or second is None or first.decoding != second.decoding:
         return frozenset()
     least_bytes = _LEAST_SHARE * first.size_bytes(first.columns)
@@ -58,8 +68,10 @@ def identical_columns(one: DataFile, other: DataFile, *, schema: TableSchema, io
     return frozenset(identical if first.size_bytes(identical) >= least_bytes else ())
 
 
-def _layout(file: DataFile, *, schema: TableSchema, io: FileIO, table: str) -> FileLayout | None:
-    with open_projected(file, schema=schema, io=io, table=table, batch_rows=1) as opened:
+def _layout(
+    file: DataFile, *, schema: TableSchema, io: FileIO, table: str, footers: KeptFooters | None
+) -> FileLayout | None:
+    with open_projected(file, schema=schema, io=io, table=table, batch_rows=1, footers=footers) as opened:
         return FileLayout.of(opened)
 
 

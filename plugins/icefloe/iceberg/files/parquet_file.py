@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import check_chunks
 from icefloe.iceberg.files.row_size import largest_row_bytes
@@ -27,37 +28,40 @@ class ParquetRows:
     Attributes:
         file: pyarrow's reader.
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
+        footer: footer of the file, with which it can be opened again.
     """
 
     file: pq.ParquetFile
     batch_rows: int
+    footer: CheckedFooter
 
     @classmethod
-    def open(cls, source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> Self:
-        """Read the footer.
+    def open(
+        cls,
+        source: InputStream,
+        *,
+        batch_rows: int,
+        pre_buffer: bool,
+        dictionary_columns: bool,
+        footer: CheckedFooter | None = None,
+    ) -> Self:
+        """Read and check the footer, unless it is known.
 
         Args:
             source: an open file, or anything pyarrow reads from.
             batch_rows: the most rows in a batch.
             pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage.
             dictionary_columns: keep text columns encoded that are encoded in the file.
+            footer: footer of the file, if it was opened before.
         """
-        plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
-        check_chunks(plain.metadata)
-        row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
-        batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / row_bytes)))
-        encoded = _encoded_text(plain.metadata) if dictionary_columns else []
-        if not encoded:
-            return cls(file=plain, batch_rows=batch_rows)
+        if footer is None:
+            footer = _checked_footer(source)
+        batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / footer.row_bytes)))
+        encoded = _encoded_text(footer.metadata) if dictionary_columns else []
         # pyarrow decodes dictionaries only if binaries keep their default type.
-        file = _open(
-            source,
-            pre_buffer=pre_buffer,
-            metadata=plain.metadata,
-            list_type=pa.LargeListType,
-            read_dictionary=encoded,
-        )
-        return cls(file=file, batch_rows=batch_rows)
+        types = {"read_dictionary": encoded} if encoded else {"binary_type": pa.large_binary()}
+        file = _open(source, pre_buffer=pre_buffer, metadata=footer.metadata, list_type=pa.LargeListType, **types)
+        return cls(file=file, batch_rows=batch_rows, footer=footer)
 
     @property
     def schema(self) -> pa.Schema:
@@ -120,6 +124,14 @@ class ParquetRows:
 
 def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.ParquetFile:
     return pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", **options)
+
+
+def _checked_footer(source: InputStream) -> CheckedFooter:
+    metadata = pq.read_metadata(source)
+    check_chunks(metadata)
+    return CheckedFooter(
+        metadata=metadata, row_bytes=largest_row_bytes(metadata, partial(_dictionary, source, metadata))
+    )
 
 
 def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array:

@@ -15,6 +15,7 @@ from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_d
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.file_formats import READABLE_FORMATS, open_rows
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.projection.file_columns import FileColumn, file_columns
 from icefloe.iceberg.projection.projection import Projection, plan_projection
@@ -35,6 +36,7 @@ class ReadOptions(TypedDict):
         dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
             values have the schema's type. That is far less to decode and to hash. `plain_batch` decodes them.
         decoded: is given each batch of the file's own columns as it is decoded.
+        footers: footers of Parquet files that were opened before, if the caller opens files several times.
     """
 
     schema: TableSchema
@@ -43,6 +45,7 @@ class ReadOptions(TypedDict):
     batch_rows: NotRequired[int]
     dictionary_columns: NotRequired[bool]
     decoded: NotRequired[Callable[[pa.RecordBatch], None] | None]
+    footers: NotRequired[KeptFooters | None]
 
 
 class RecordCountError(TerminalError):
@@ -123,6 +126,8 @@ def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
                 is_near=is_local(file.path),
                 batch_rows=options.get("batch_rows", BATCH_ROWS),
                 dictionary_columns=keeps_dictionaries,
+                path=file.path,
+                footers=options.get("footers"),
             ) as rows,
         ):
             if rows.num_rows is not None:
