@@ -5,6 +5,7 @@
 task is a process of its own. All rows are in one reduce partition, the worst that a skewed key can do.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
 from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.rows.task_heap import share_heap
 from icefloe.flow import Phase
 from support.fakes.peak_memory import peak_kib
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -91,6 +93,7 @@ def measured(batch: OpenBatch, bed: str, rows: int, memory_mib: int) -> RangeFig
     limited = replace(batch, settings=replace(batch.settings, memory_bytes=memory_mib << 20))
     running = limited.running
     running.folder.store.delete(["results/00000.json"])
+    share_heap(os.environ)
     base, started = peak_kib(), time.process_time()
     result = read_range(running.folder, running.sink, 0, requests=running.requests)
     return RangeFigures(

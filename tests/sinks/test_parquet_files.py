@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+import weakref
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -165,3 +166,17 @@ def test_a_thread_that_arrow_cannot_start_is_no_damage(store, monkeypatch):
     monkeypatch.setattr(pq, "ParquetFile", fail)
     with pytest.raises(MemoryError, match="Failed to launch worker thread"):
         list(read_parquet(store, "part"))
+
+
+def test_a_group_is_forgotten_before_the_next_one_is_made(folder):
+    last = []
+
+    def one_by_one():
+        for group in groups(ROWS):
+            assert not [each for each in last if each() is not None]
+            last.append(weakref.ref(group))
+            yield group
+            del group
+
+    write_parquet_files(folder, SCHEMA, one_by_one(), target_file_bytes=None)
+    assert len(last) == 4

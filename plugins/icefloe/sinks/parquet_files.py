@@ -90,7 +90,8 @@ def _write_files(
                 writer.write_table(group, row_group_size=GROUP_ROWS)
                 is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
                 # The next group is taken before the file is closed: without one, no further file begins, so none is
-                # empty.
+                # empty. This one is forgotten first: the next one takes as much memory.
+                del group
                 group = next(groups, None)
     return files
 

@@ -7,6 +7,7 @@ Read in this order:
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
 - `row_bound`: refuses rows that are too large for a task, and says when its memory ended
+- `task_heap`: one heap for all memory of a task
 - `row_reader`: reads the rows that effects touch and the filter lets pass
 - `shuffled_form`: rows as shuffle blocks hold them
 """
@@ -18,5 +19,6 @@ __all__ = [
     "row_set",
     "row_shape",
     "shuffled_form",
+    "task_heap",
     "weighted_rows",
 ]

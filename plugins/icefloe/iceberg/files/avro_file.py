@@ -14,7 +14,7 @@ from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
-_ENCODED_BYTES: Final = BATCH_BYTES >> 3
+_ENCODED_BYTES: Final = BATCH_BYTES >> 1
 """Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
 _ELEMENTS: Final = 1 << 20
 """Elements of arrays and maps that fill a batch: they may have fewer bytes than elements."""

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from icefloe.iceberg.projection.file_columns import FileColumn
 
 
-BATCH_BYTES: Final = 64 << 20
-"""Approximate size of a decoded batch: rows of several MiB come a few at a time."""
+BATCH_BYTES: Final = 16 << 20
+"""Approximate size of a decoded batch. Decoding takes four times as much; rows of several MiB come a few at a time."""
 
 
 class OpenedFile(Protocol):

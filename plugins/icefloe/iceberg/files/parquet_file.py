@@ -17,6 +17,10 @@ from icefloe.iceberg.files.row_size import largest_row_bytes
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
+_MOST_FETCHED_BYTES: Final = 128 << 20
+_MOST_READ_BYTES: Final = 16 << 20
+"""Compressed bytes of an open file that may be in memory: of remote storage, where each request costs, and local."""
+_LEAST_PIECE_BYTES: Final = 64 << 10
 _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 """Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
 
@@ -50,7 +54,8 @@ class ParquetRows:
         Args:
             source: an open file, or anything pyarrow reads from.
             batch_rows: the most rows in a batch.
-            pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage.
+            pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage. If a
+                row group is too large for that, its columns are fetched in pieces.
             dictionary_columns: keep text columns encoded that are encoded in the file.
             footer: footer of the file, if it was opened before.
         """
@@ -60,7 +65,15 @@ class ParquetRows:
         encoded = _encoded_text(footer.metadata) if dictionary_columns else []
         # pyarrow decodes dictionaries only if binaries keep their default type.
         types = {"read_dictionary": encoded} if encoded else {"binary_type": pa.large_binary()}
-        file = _open(source, pre_buffer=pre_buffer, metadata=footer.metadata, list_type=pa.LargeListType, **types)
+        piece_bytes = _piece_bytes(footer.metadata, _MOST_FETCHED_BYTES if pre_buffer else _MOST_READ_BYTES)
+        file = _open(
+            source,
+            pre_buffer=pre_buffer and not piece_bytes,
+            buffer_size=piece_bytes,
+            metadata=footer.metadata,
+            list_type=pa.LargeListType,
+            **types,
+        )
         return cls(file=file, batch_rows=batch_rows, footer=footer)
 
     @property
@@ -120,6 +133,22 @@ class ParquetRows:
         if any("." in name for name in names):
             return None, {position: position for position in range(len(names))}
         return selected_columns(names, positions)
+
+
+def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:
+    """Bytes of each column that are read at once; 0 for whole column chunks.
+
+    Args:
+        metadata: of the file.
+        most: compressed bytes that may be in memory.
+    """
+    # pyarrow would hold all column chunks of a row group. Writers make row groups of a whole file, too.
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    large = [group for group in groups if group.total_byte_size > most]
+    sizes = (sum(group.column(column).total_compressed_size for column in range(group.num_columns)) for group in large)
+    if max(sizes, default=0) <= most:
+        return 0
+    return max(_LEAST_PIECE_BYTES, most // max(1, metadata.num_columns))
 
 
 def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.ParquetFile:
