@@ -4,6 +4,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import obstore
@@ -15,9 +16,13 @@ from storage.contract import Behind
 CHUNK = 350 * 2**10
 
 
+_session = cache(Session)
+"""One for all tests: each reads botocore's models again."""
+
+
 def table_client(access: Mapping[str, str]) -> Any:
     """A client that knows nothing of icefloe's."""
-    return Session().create_client(
+    return _session().create_client(
         "dynamodb", region_name=access["dynamodb_region"], endpoint_url=access["dynamodb_endpoint"],
         aws_access_key_id=access["dynamodb_access_key_id"], aws_secret_access_key=access["dynamodb_secret_access_key"],
     )  # fmt: skip

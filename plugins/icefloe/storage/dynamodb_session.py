@@ -1,6 +1,7 @@
 """Botocore's client of a table: its account, its region and its times."""
 
 import os
+from functools import cache
 from typing import Any, Final
 
 from icefloe.errors import TerminalError
@@ -42,6 +43,7 @@ def botocore_client(access: DynamodbAccess, silence_seconds: float) -> Any:
     )
     region = access.region or next(filter(None, map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))), None)
     session = get_session()
+    _share_models(session)
     _set_keys(session, access)
     try:
         if access.role_arn:
@@ -54,6 +56,18 @@ def botocore_client(access: DynamodbAccess, silence_seconds: float) -> Any:
             f"cannot open {access.url}: {redacted_foreign(str(cause))}; set dynamodb_region and dynamodb_endpoint in "
             "the options of the store, or AWS's own variables", url=access.url,
         ))  # fmt: skip
+
+
+def _share_models(session: Any) -> None:
+    """Lets all sessions of the process read botocore's models once: they cost 50 ms for each client."""
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+
+
+@cache
+def _loader(search_path: str | None) -> Any:
+    from botocore.loaders import create_loader
+
+    return create_loader(search_path)
 
 
 def _set_keys(session: Any, access: DynamodbAccess) -> None:
@@ -97,5 +111,6 @@ def _assuming(source: Any, access: DynamodbAccess, region: str | None) -> Any:
 
     # Another session: one that has keys of its own never asks its providers.
     session = get_session()
+    _share_models(session)
     session.register_component("credential_provider", CredentialResolver([Assumed()]))
     return session
