@@ -101,10 +101,14 @@ def busy_workers(cluster: SparkCluster) -> list[SparkWorker]:
 @contextmanager
 def held(worker: SparkWorker) -> Iterator[None]:
     """Holds the Python of a worker, and with it the phase, for its task does not end meanwhile."""
-    pids = list(worker.pythons())
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+    pids: set[int] = set()
     try:
+        # Spark's daemon may start another Python between the look and the signal.
+        while further := worker.pythons().keys() - pids:
+            pids |= further
+            for pid in further:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in pids:

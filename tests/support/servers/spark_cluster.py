@@ -67,7 +67,10 @@ class SparkWorker:
             for child in _children(left.pop()):
                 left.append(child)
                 with suppress(OSError):
-                    found[child] = Path(f"/proc/{child}/exe").readlink()
+                    program = Path(f"/proc/{child}/exe").readlink()
+                    # Java starts each process by a helper of its own.
+                    if program.name.startswith("python"):
+                        found[child] = program
         return found
 
     def kill(self) -> int:
