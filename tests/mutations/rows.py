@@ -8,6 +8,13 @@ __all__ = ["ROWS"]
 
 ROWS: Final = (
     Mutation(
+        name="a task decodes dictionaries of any size",
+        path="batch/rows/row_reader.py",
+        before="            bound=self.bound,\n",
+        after="",
+        suite=("tests/iceberg/files/test_dictionary_pages.py",),
+    ),
+    Mutation(
         name="rows are looked for one position too far",
         path="batch/rows/row_reader.py",
         before="needed = touched.among(positions)",

@@ -1,7 +1,7 @@
-"""The largest row that a task may meet: each row passes through it whole, several times."""
+"""The largest row that a task may meet, and the largest dictionary: both are in memory whole, several times."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,8 @@ _COPIES: Final = 20
 """An updated row is in memory at most as often: decoded, hashed, encoded, merged. Measured with 64 MB."""
 _BESIDES_BYTES: Final = 256 << 20
 """Memory for rows in addition to `memory_bytes`: the 512 MiB of a process, less the interpreter and its libraries."""
+_DICTIONARY_COPIES: Final = 2.3
+"""A dictionary is decompressed, then decoded. Measured with 484 MiB."""
 _STEP_BYTES: Final = 64 << 20
 
 
@@ -22,6 +24,14 @@ class RowTooLargeError(TerminalError):
     """A row needs more memory than a task has."""
 
     row_bytes: int
+    memory_bytes: int
+    needed_bytes: int
+
+
+class DictionariesTooLargeError(TerminalError):
+    """The dictionaries of a row group need more memory than a task has."""
+
+    dictionary_bytes: int
     memory_bytes: int
     needed_bytes: int
 
@@ -52,7 +62,7 @@ class RowBound:
         row_bytes = _row_above(batch, most)
         if row_bytes is None:
             return
-        needed_bytes = -(-(row_bytes * _COPIES - _BESIDES_BYTES) // _STEP_BYTES) * _STEP_BYTES
+        needed_bytes = _memory_for(row_bytes * _COPIES)
         raise RowTooLargeError(
             f"{place} has a row of {format_bytes(row_bytes)}, which needs "
             f"shuffle.memory_bytes: {needed_bytes >> 20}MiB, and it is {format_bytes(self.memory_bytes)}: raise it "
@@ -61,6 +71,36 @@ class RowBound:
             memory_bytes=self.memory_bytes,
             needed_bytes=needed_bytes,
         )
+
+    @property
+    def most_dictionary_bytes(self) -> int:
+        """The most bytes of dictionaries that are decoded together."""
+        return int((self.memory_bytes + _BESIDES_BYTES) / _DICTIONARY_COPIES)
+
+    def refuse_dictionaries(self, size_bytes: int, *, place: str) -> NoReturn:
+        """Raises for the dictionaries of a row group, which a reader must hold whole.
+
+        Args:
+            size_bytes: of all of them, more than `most_dictionary_bytes`.
+            place: the file, as the subject of a sentence.
+
+        Raises:
+            DictionariesTooLargeError: the sentence names the memory that they need.
+        """
+        needed_bytes = _memory_for(int(size_bytes * _DICTIONARY_COPIES))
+        raise DictionariesTooLargeError(
+            f"{place} has dictionary pages of {format_bytes(size_bytes)} in one row group, which need "
+            f"shuffle.memory_bytes: {needed_bytes >> 20}MiB, and it is {format_bytes(self.memory_bytes)}: raise it "
+            "(under Spark spark.executor.memoryOverhead too), set columns without the large ones, or rewrite the file",
+            dictionary_bytes=size_bytes,
+            memory_bytes=self.memory_bytes,
+            needed_bytes=needed_bytes,
+        )
+
+
+def _memory_for(held_bytes: int) -> int:
+    """`memory_bytes` of a task that holds so much at once, in steps that one would write down."""
+    return -(-(held_bytes - _BESIDES_BYTES) // _STEP_BYTES) * _STEP_BYTES
 
 
 def out_of_memory(cause: MemoryError, *, task: str, memory_bytes: int) -> TransientError:

@@ -76,7 +76,7 @@ class TableRowReader:
         shape: shape of the batch's rows.
         io: opens the files.
         table: its name, for errors.
-        bound: refuses rows that are too large; None: rows of any size.
+        bound: refuses rows and dictionaries that are too large; None: any size.
         decoded: counts the decoded bytes.
         footers: footers of the files. Ways to compare rows read a few columns at a time, and so open a file again.
     """
@@ -218,6 +218,7 @@ class TableRowReader:
             table=self.table,
             dictionary_columns=dictionary_columns,
             decoded=partial(self._decoded, data_file),
+            bound=self.bound,
             footers=self.footers,
         )
 

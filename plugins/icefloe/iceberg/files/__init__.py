@@ -8,6 +8,7 @@ Read in this order:
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
 - `kept_footers`: footers of files that are opened several times
+- `dictionary_pages`: dictionaries of a Parquet file, measured before they are decoded
 - `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
 - `row_group_pruning`: row groups that a filter rules out
 - `column_layout`: how the bytes of columns are decoded, by a footer

@@ -71,6 +71,11 @@ class AvroRows:
         if rows:
             yield first, rows, numbers
 
+    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
+        """0: Avro has no dictionaries."""
+        del columns, most
+        return 0
+
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive blocks, in order."""
         with decoding():

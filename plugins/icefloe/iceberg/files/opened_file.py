@@ -31,6 +31,9 @@ class OpenedFile(Protocol):
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
         """Groups that are read together, in order, as (first row, rows, groups); no groups for left-out rows."""
 
+    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
+        """Bytes that must be held to decode a group, whatever the batches; arguments as in `dictionary_pages`."""
+
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the run that ``group_runs`` gave last, in order."""
 

@@ -70,6 +70,11 @@ class OrcRows:
         if self.num_rows:
             yield 0, self.num_rows, [0]
 
+    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
+        """0: pyarrow does not show the dictionaries of stripes."""
+        del columns, most
+        return 0
+
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the file, in order; ``groups`` is its only run.
 

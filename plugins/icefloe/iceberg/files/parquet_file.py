@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.files.dictionary_pages import dictionary_bytes, group_dictionary_bytes
 from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import check_chunks
@@ -21,6 +22,8 @@ _MOST_FETCHED_BYTES: Final = 128 << 20
 _MOST_READ_BYTES: Final = 16 << 20
 """Compressed bytes of an open file that may be in memory: of remote storage, where each request costs, and local."""
 _LEAST_PIECE_BYTES: Final = 64 << 10
+_MOST_MEASURED_BYTES: Final = 64 << 20
+"""Decompressed bytes of a dictionary that is decoded to find its longest value."""
 _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 """Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
 
@@ -30,11 +33,13 @@ class ParquetRows:
     """The rows of one file.
 
     Attributes:
+        source: the file.
         file: pyarrow's reader.
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
         footer: footer of the file, with which it can be opened again.
     """
 
+    source: InputStream
     file: pq.ParquetFile
     batch_rows: int
     footer: CheckedFooter
@@ -74,7 +79,7 @@ class ParquetRows:
             list_type=pa.LargeListType,
             **types,
         )
-        return cls(file=file, batch_rows=batch_rows, footer=footer)
+        return cls(source=source, file=file, batch_rows=batch_rows, footer=footer)
 
     @property
     def schema(self) -> pa.Schema:
@@ -117,6 +122,10 @@ class ParquetRows:
                 rows, run = 0, []
         if rows:
             yield rows, run
+
+    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
+        """Bytes of the dictionaries of a row group."""
+        return dictionary_bytes(self.source, self.file.metadata, columns, most=most)
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive row groups, in order."""
@@ -163,8 +172,14 @@ def _checked_footer(source: InputStream) -> CheckedFooter:
     )
 
 
-def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array:
-    """The distinct values of a top-level text column; the first value if the column is not encoded."""
+def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array | None:
+    """The distinct values of a top-level text column; the first value if the column is not encoded.
+
+    None if they are too large to be decoded only to look at them.
+    """
+    size_bytes = group_dictionary_bytes(source, metadata.row_group(group), {column}, most=_MOST_MEASURED_BYTES)
+    if size_bytes > _MOST_MEASURED_BYTES:
+        return None
     file = _open(source, pre_buffer=False, metadata=metadata, read_dictionary=[column])
     batch = next(file.iter_batches(1, row_groups=[group], columns=[column], use_threads=False))
     values = batch.column(0)

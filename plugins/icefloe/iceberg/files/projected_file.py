@@ -14,6 +14,7 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.files.dictionary_pages import DictionaryBound
 from icefloe.iceberg.files.file_formats import READABLE_FORMATS, open_rows
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.opened_file import OpenedFile
@@ -36,6 +37,7 @@ class ReadOptions(TypedDict):
         dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
             values have the schema's type. That is far less to decode and to hash. `plain_batch` decodes them.
         decoded: is given each batch of the file's own columns as it is decoded.
+        bound: refuses dictionaries that are too large to be held; none if not given.
         footers: footers of Parquet files that were opened before, if the caller opens files several times.
     """
 
@@ -45,6 +47,7 @@ class ReadOptions(TypedDict):
     batch_rows: NotRequired[int]
     dictionary_columns: NotRequired[bool]
     decoded: NotRequired[Callable[[pa.RecordBatch], None] | None]
+    bound: NotRequired[DictionaryBound | None]
     footers: NotRequired[KeptFooters | None]
 
 
@@ -135,6 +138,7 @@ def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
             found = file_columns(rows.schema, schema.name_mapping)
             projection = plan_projection(found, schema.columns, file.constants, keep_dictionaries=keeps_dictionaries)
             columns, places = rows.selection(projection.positions)
+            _check_dictionaries(rows, columns, options.get("bound"), f"{file.noun} {file.path} of table {table}")
             yield ProjectedFile(
                 source=source,
                 rows=rows,
@@ -146,6 +150,14 @@ def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
             )
     except ColumnError as error:
         raise error.in_file(file.path, table=table, noun=file.noun) from error
+
+
+def _check_dictionaries(rows: OpenedFile, columns: list[str] | None, bound: DictionaryBound | None, place: str) -> None:
+    if bound is None:
+        return
+    size_bytes = rows.dictionary_bytes(columns, most=bound.most_dictionary_bytes)
+    if size_bytes > bound.most_dictionary_bytes:
+        bound.refuse_dictionaries(size_bytes, place=place)
 
 
 def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None:

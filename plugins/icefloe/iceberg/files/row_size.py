@@ -15,7 +15,7 @@ _ASSUMED_BYTES: Final = 16 << 10
 _LARGE_DICTIONARY: Final = 8 << 20
 """Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
 
-Dictionary = Callable[[int, str], pa.Array]
+Dictionary = Callable[[int, str], pa.Array | None]
 
 
 def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
@@ -24,7 +24,8 @@ def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> floa
     Args:
         metadata: pyarrow's, of the file.
         dictionary: gives the distinct values of a top-level text column in a row group as far as it is
-            dictionary-encoded; called only if values are long and the footer does not show their length.
+            dictionary-encoded, None if they are too large; called only if values are long and the footer does not
+            show their length.
     """
     groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
     largest = heapq.nlargest(
@@ -49,7 +50,8 @@ def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictiona
     if statistics is not None and statistics.has_min_max:
         return max(len(statistics.min_raw), len(statistics.max_raw))
     dictionary_bytes = chunk.data_page_offset - (chunk.dictionary_page_offset or chunk.data_page_offset)
-    if "." in chunk.path_in_schema or dictionary_bytes > _LARGE_DICTIONARY:
+    is_measured = "." not in chunk.path_in_schema and dictionary_bytes <= _LARGE_DICTIONARY
+    values = dictionary(group, chunk.path_in_schema) if is_measured else None
+    if values is None:
         return int(min(size_bytes, _ASSUMED_BYTES))
-    values = dictionary(group, chunk.path_in_schema)
     return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)

@@ -1,0 +1,122 @@
+"""Dictionaries are measured by the headers of their pages, which are read only where it matters."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import StringType
+
+from icefloe import read_changes
+from icefloe.batch.rows import row_bound
+from icefloe.batch.rows.row_bound import DictionariesTooLargeError, RowBound
+from icefloe.iceberg.files import parquet_file
+from icefloe.iceberg.files.dictionary_pages import dictionary_bytes
+from icefloe.iceberg.files.parquet_file import ParquetRows
+from support.tables.written_tables import column, create_table, optional, read_one, write_file
+
+WORDS, LETTERS = 1_000, 40
+"""Each word takes its letters and a length of 4 bytes in the dictionary."""
+DICTIONARY_BYTES = WORDS * (LETTERS + 4)
+NEVER = 1
+
+
+class CountedBytes(io.BytesIO):
+    """A file that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def words(first: str, rows: int = 5 * WORDS) -> list[str]:
+    return [f"{first}{number % WORDS:039}" for number in range(rows)]
+
+
+def measured(rows: pa.Table, columns: list[str] | None, most: int, **written: Any) -> tuple[int, int]:
+    """The bytes of the dictionaries, and the number of headers that were read for them."""
+    file = CountedBytes()
+    pq.write_table(rows, file, **{"dictionary_pagesize_limit": 1 << 20, **written})
+    metadata = pq.read_metadata(io.BytesIO(file.getvalue()))
+    return dictionary_bytes(file, metadata, columns, most=most), file.reads
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd", "snappy"])
+def test_a_dictionary_has_the_size_that_it_has_when_it_is_decompressed(compression: str) -> None:
+    assert measured(pa.table({"a": words("a")}), None, NEVER, compression=compression) == (DICTIONARY_BYTES, 1)
+
+
+def test_dictionaries_of_a_row_group_are_decoded_together_and_those_of_several_groups_are_not() -> None:
+    rows = pa.table({"a": words("a"), "b": words("b"), "id": range(5 * WORDS)})
+    of_each = {"use_dictionary": ["a", "b"]}
+    assert measured(rows, None, NEVER, **of_each) == (2 * DICTIONARY_BYTES, 2)
+    assert measured(rows, ["b", "id"], NEVER, **of_each) == (DICTIONARY_BYTES, 1)
+    assert measured(rows, None, NEVER, row_group_size=WORDS, **of_each) == (2 * DICTIONARY_BYTES, 10)
+
+
+def test_no_header_is_read_of_chunks_that_are_small_enough() -> None:
+    small, large = pa.table({"a": words("a")}), pa.table({"a": words("a"), "b": words("b")})
+    size_bytes, reads = measured(small, None, 2 * DICTIONARY_BYTES)
+    assert (size_bytes <= 2 * DICTIONARY_BYTES, reads) == (True, 0)
+    # One header of the two shows that both fit.
+    plain = pa.table({"a": words("a"), "b": [f"{number:099}" for number in range(5 * WORDS)]})
+    size_bytes, reads = measured(plain, None, 8 * DICTIONARY_BYTES, dictionary_pagesize_limit=1_000)
+    assert (size_bytes <= 8 * DICTIONARY_BYTES, reads) == (True, 1)
+    assert measured(large, None, DICTIONARY_BYTES) == (2 * DICTIONARY_BYTES, 2)
+
+
+def test_a_header_that_is_none_is_left_to_the_reader_of_the_page() -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": words("a")}), file)
+    metadata = pq.read_metadata(file)
+    for damage in (b"", b"\x15", b"\x15\xff\xff", b"\x00" * 40):
+        assert dictionary_bytes(io.BytesIO(b"PAR1" + damage), metadata, None, most=NEVER) == 0
+
+
+def test_a_file_whose_dictionaries_cannot_be_held_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "words.parquet", column("word", pa.array(words("a"))))
+    word = optional("word", StringType())
+    assert read_one(file, word, bound=Bound(most=DICTIONARY_BYTES)).num_rows == 5 * WORDS
+    with pytest.raises(DictionariesTooLargeError, match=r"data file .*words\.parquet of table .* has dictionary pages"):
+        read_one(file, word, bound=Bound(most=DICTIONARY_BYTES - 1), decoded=pytest.fail)
+
+
+class Bound:
+    """A bound that a small file meets."""
+
+    def __init__(self, most: int) -> None:
+        self.most_dictionary_bytes = most
+        self.refuse_dictionaries = RowBound(memory_bytes=0).refuse_dictionaries
+
+
+def test_each_task_looks_at_dictionaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path, Schema(optional("word", StringType())))
+    table.append(pa.table({"word": words("a")}))
+    assert read_changes(table).read_all().num_rows == 5 * WORDS
+    monkeypatch.setattr(row_bound, "_DICTIONARY_COPIES", 1e6)
+    with pytest.raises(DictionariesTooLargeError):
+        read_changes(table).read_all()
+
+
+def test_a_large_dictionary_is_not_decoded_to_measure_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    rows = pa.table({"a": words("a")})
+    pq.write_table(rows, file, dictionary_pagesize_limit=1 << 20, write_statistics=False)
+    options = {"batch_rows": 100, "pre_buffer": False, "dictionary_columns": False}
+    assert ParquetRows.open(file, **options).footer.row_bytes == LETTERS
+    monkeypatch.setattr(parquet_file, "_MOST_MEASURED_BYTES", DICTIONARY_BYTES - 1)
+    assert ParquetRows.open(file, **options).footer.row_bytes > LETTERS
+
+
+def test_the_sentence_names_memory_with_which_the_file_is_read() -> None:
+    few = RowBound(memory_bytes=64 << 20)
+    with pytest.raises(
+        DictionariesTooLargeError, match=r"of 484\.0 MiB in one row group, which need .*: 896MiB"
+    ) as refused:
+        few.refuse_dictionaries(484 << 20, place="data file a of table t")
+    assert RowBound(memory_bytes=refused.value.needed_bytes).most_dictionary_bytes >= 484 << 20
