@@ -60,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--memory", type=int, action="append", help="MiB of the task; again for more")
     parser.add_argument("--bed", action="append", choices=list(BEDS), help="a bed; again for more; default: all")
     options = parser.parse_args(arguments)
+    # For the processes that measure, as for a command's.
+    share_heap(os.environ)
     figures = []
     for bed in options.bed or BEDS:
         with TemporaryDirectory() as folder:
@@ -93,7 +95,6 @@ def measured(batch: OpenBatch, bed: str, rows: int, memory_mib: int) -> RangeFig
     limited = replace(batch, settings=replace(batch.settings, memory_bytes=memory_mib << 20))
     running = limited.running
     running.folder.store.delete(["results/00000.json"])
-    share_heap(os.environ)
     base, started = peak_kib(), time.process_time()
     result = read_range(running.folder, running.sink, 0, requests=running.requests)
     return RangeFigures(

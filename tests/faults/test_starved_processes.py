@@ -12,8 +12,8 @@ from support.tables.table_states import TableStates
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-FREE_BYTES = 16 << 20
-"""Enough for small things, and too little for the stacks of more threads."""
+FREE_BYTES = 6 << 20
+"""Enough for small things, and too little for the stack of one more thread."""
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from icefloe.batch.rows.task_heap import share_heap
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen, log_to_stderr
 from icefloe.errors import IcefloeError, TransientError, one_line
@@ -28,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
         interrupted, 70 for a fault of icefloe itself.
     """
+    if argv is None:
+        share_heap(os.environ)
     parser = make_parser()
     _complete(parser)
     try:

@@ -14,7 +14,6 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.observe_trouble import Observer, recording_trouble
 from icefloe.batch.status.publish_status import publish_status
@@ -62,7 +61,6 @@ def run_batch(
     Raises:
         IcefloeError: of the first task that failed; the next run resumes the batch.
     """
-    share_heap(environ)
     try:
         return _run(session, request, environ=environ, phases=phases, observe=observe)
     except BatchFileMissingError as missing:

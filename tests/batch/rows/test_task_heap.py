@@ -1,37 +1,33 @@
-"""The heap of a task."""
+"""The heap of a process."""
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 
-import pyarrow as pa
 import pytest
 
-from icefloe.batch.context.references import TaskReference
-from icefloe.batch.rows.task_heap import share_heap
-from icefloe.batch.run.task_run import TaskRun
-from icefloe.flow import Phase
-from support.pipelines.workshop import Workshop
+from icefloe.batch.rows.task_heap import POOL_VARIABLE, share_heap
+
+SHOW = "import pyarrow as pa; print(pa.default_memory_pool().backend_name)"
 
 
-@pytest.fixture(autouse=True)
-def arrow_pool() -> Iterator[None]:
-    """Begins with another pool than tasks take, and restores the pool of this process."""
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.mimalloc_memory_pool())
-    yield
-    pa.set_memory_pool(before)
-
-
-@pytest.mark.parametrize(("environ", "pool"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc")])
-def test_arrow_takes_memory_from_the_c_library_unless_the_environment_names_a_pool(
-    environ: dict[str, str], pool: str
+@pytest.mark.parametrize(("named", "pool"), [(None, "system"), ("", "system"), ("mimalloc", "mimalloc")])
+def test_a_process_takes_arrows_memory_from_the_c_library_unless_its_environment_names_a_pool(
+    named: str | None, pool: str
 ) -> None:
+    environ = {} if named is None else {POOL_VARIABLE: named}
     share_heap(environ)
-    assert pa.default_memory_pool().backend_name == pool
+    assert environ == {POOL_VARIABLE: pool}
+    assert printed(SHOW, environ)[-1] == pool
 
 
-def test_a_task_shares_the_heap(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    workshop.append([1])
-    batch = workshop.open()
-    TaskRun(phase=Phase.INSERT_ONLY, reference=TaskReference.of(batch.reference, batch.files, batch.plan))(0)
-    assert pa.default_memory_pool().backend_name == "system"
+def test_a_command_shares_the_heap() -> None:
+    command = "import sys; from icefloe.cli import main; sys.argv = ['icefloe', '--version']; main(); "
+    assert printed(command + SHOW, {POOL_VARIABLE: ""})[-1] == "system"
+
+
+def printed(code: str, environ: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()

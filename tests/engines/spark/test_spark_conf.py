@@ -27,6 +27,13 @@ def test_overhead_holds_arrow_memory_and_a_python_process_per_core() -> None:
     assert conf({"spark.executor.cores": "4"})["spark.executor.memoryOverhead"] == "6144m"
 
 
+def test_python_processes_of_spark_share_their_heap_with_arrow_unless_the_environment_names_a_pool() -> None:
+    assert conf({})["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    assert driver_environment({}, {}, master=LOCAL)["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    named = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
+    assert driver_environment(named, {}, master=LOCAL)["ARROW_DEFAULT_MEMORY_POOL"] == "mimalloc"
+
+
 def test_the_heap_is_small_and_pyspark_memory_unset() -> None:
     found = conf({})
     assert found["spark.executor.memory"] == "1g"

@@ -1,15 +1,15 @@
 """One part of a proven batch, as a thread or a process of an engine delivers it."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import staged_parts
 from icefloe.batch.rows.row_bound import out_of_memory
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.batch.stage.delivery_records import create_part_delivery, load_part_delivery
 from icefloe.errors import IcefloeError
 from icefloe.sinks.manifest import Manifest
@@ -47,7 +47,8 @@ class DeliverPart:
 
     def __call__(self, number: int) -> DeliveryOutcome:
         """Delivers the part of a number, unless its delivery is recorded."""
-        share_heap(os.environ)
+        # Of tasks that ran before, for Python and NumPy.
+        pa.default_memory_pool().release_unused()
         requests, is_adopted = RequestTotals(), False
         try:
             running = self.reference.open()

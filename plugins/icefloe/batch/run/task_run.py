@@ -1,15 +1,15 @@
 """One task of a phase, as a thread or a process of an engine runs it."""
 
-import os
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.rows.row_bound import out_of_memory
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.storage.requests import RequestTotals
@@ -39,7 +39,8 @@ class TaskRun:
 
     def __call__(self, number: int) -> Outcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
-        share_heap(os.environ)
+        # Of tasks that ran before, for Python and NumPy.
+        pa.default_memory_pool().release_unused()
         attempt = self.reference.batch.surroundings.new_name()
         requests, is_adopted = RequestTotals(), False
         try:

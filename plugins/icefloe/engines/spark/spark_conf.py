@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from icefloe.batch.rows.task_heap import POOL_VARIABLE, memory_pool
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.rpc import rpc_settings
 from icefloe.errors import TerminalError
@@ -51,6 +52,7 @@ def spark_conf(
         "spark.driver.memory": _HEAP,
         "spark.executor.memory": _HEAP,
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
+        f"spark.executorEnv.{POOL_VARIABLE}": memory_pool(environ),
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
         **rpc_settings(configured, master=master, environ=environ),
@@ -95,6 +97,7 @@ def driver_environment(
     """
     folder = str(Path(sys.executable).parent)
     added = {
+        POOL_VARIABLE: memory_pool(environ),
         "PATH": f"{folder}:{environ.get('PATH', '/usr/bin:/bin')}",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable if master.is_local else environ.get("PYSPARK_PYTHON", "python3"),

@@ -9,6 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from icefloe.batch.rows.task_heap import share_heap
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
@@ -55,6 +56,8 @@ class SparkPhaseOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
+        # This process reads rows if the engine is local.
+        share_heap(os.environ)
         plan_result = context["ti"].xcom_pull(task_ids="plan")
         with airflow_failures(self.phase, self.pipeline):
             from icefloe.batch.context.finished import BatchFinished
