@@ -24,8 +24,15 @@ UPKEEP: Final = (
     Mutation(
         name="a sweep leaves what died in the middle of a record of a checkpoint",
         path="batch/sweep/survey.py",
-        before="        places=(storage, *checkpoints, ",
-        after="        places=(storage, ",
+        before="    return look.survey(places=(storage, *checkpoints, ",
+        after="    return look.survey(places=(storage, ",
+        suite=SURVEY,
+    ),
+    Mutation(
+        name="a sweep looks for trials only where a pipeline has begun",
+        path="batch/sweep/trials.py",
+        before="for pipeline in sorted(storage.folders(room)):",
+        after="for pipeline in sorted(storage.folders(room))[:0]:",
         suite=SURVEY,
     ),
     Mutation(

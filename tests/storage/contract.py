@@ -62,6 +62,15 @@ class StoreContract:
         assert [found.key for found in store.child("a").list_here("b")] == ["b/below"]
         assert list(store.list_here("nowhere")) == []
 
+    def test_the_folders_of_a_place_can_be_listed_without_what_is_in_them(self, store: Store, behind: Behind):
+        for key in ("top", "a/inside", "a/b/below", "a/b/c/deep", "ab/other"):
+            behind.write(key, BYTES)
+        assert store.folders("") == {"a", "ab"}
+        assert store.folders("a") == {"a/b"}
+        assert store.child("a").folders("") == {"b"}
+        assert store.child("a").folders("b") == {"b/c"}
+        assert store.folders("nowhere") == set()
+
     def test_an_empty_value_is_a_value(self, store: Store, behind: Behind):
         store.put("put", b"")
         assert store.create("created", b"")

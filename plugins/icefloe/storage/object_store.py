@@ -24,7 +24,7 @@ from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, Sto
 from icefloe.storage.store_errors import StorePlace
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ListResult, ObjectMeta
 
 Found = TypeVar("Found")
 
@@ -155,10 +155,19 @@ class ObjectStore(Store):
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
         """Every object in a key taken as a folder, and none of its folders; see `Store`."""
+        listed = self._list_level(prefix)
+        yield from () if listed is None else map(_stored, listed["objects"])
+
+    def folders(self, prefix: str) -> set[str]:
+        """The folders in a key taken as a folder; see `Store`."""
+        listed = self._list_level(prefix)
+        return set() if listed is None else {*listed["common_prefixes"]}
+
+    def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]] | None":
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
             target = self._connect()
-            yield from () if target is None else map(_stored, obstore.list_with_delimiter(target, folder)["objects"])
+            return None if target is None else obstore.list_with_delimiter(target, folder)
 
     def _look_at(self, key: str) -> bytes | None:
         """The value; None if it is too large to be read by the client that looks."""

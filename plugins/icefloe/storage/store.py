@@ -131,6 +131,12 @@ class Store(ABC):
         depth = prefix.count("/") + bool(prefix)
         return (each for each in self.list(prefix) if each.key.count("/") == depth)
 
+    def folders(self, prefix: str) -> set[str]:
+        """The folders in a key taken as a folder, as whole keys. Local disk may name some that hold nothing."""
+        depth = prefix.count("/") + bool(prefix)
+        parts = (each.key.split("/") for each in self.list(prefix))
+        return {"/".join(names[: depth + 1]) for names in parts if len(names) > depth + 1}
+
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:  # noqa: ARG002 - most keep nothing
         """Removes unfinished objects that dead writers left below a folder, and returns their number.
 
@@ -201,6 +207,10 @@ class ChildStore(Store):
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
         """Every object in a key taken as a folder, and none of its folders; see `Store`."""
         return self._own(self._parent.list_here(self._below(prefix)))
+
+    def folders(self, prefix: str) -> set[str]:
+        """The folders in a key taken as a folder; see `Store`."""
+        return {each.removeprefix(f"{self._folder}/") for each in self._parent.folders(self._below(prefix))}
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         """Removes unfinished objects that dead writers left; see `Store`."""

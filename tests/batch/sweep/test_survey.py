@@ -117,6 +117,18 @@ def test_old_trials_of_a_storage_and_of_checkpoints_go(workshop: Workshop, batch
     assert {path for path in checkpoint.rglob("*") if path.is_file()} == records | {young}
 
 
+def test_old_trials_of_pipelines_that_never_began_go(workshop: Workshop) -> None:
+    folders = [workshop.storage / room / "other" for room in ("staged", "checkpoints")]
+    folders += [folders[0] / "_backfills/start-7-ab", folders[1] / "backfills/start-7-ab"]
+    paths = [written(folder / f"_probe-{uuid4().hex}") for folder in folders]
+    kept = written(workshop.storage / "checkpoints/other/offsets/0.json", days=90)
+    assert swept(workshop.storage) == 0
+    aged(paths)
+    assert swept(workshop.storage) == len(paths)
+    assert kept.exists()
+    assert not any(path.exists() for path in paths)
+
+
 def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
     theirs = written(workshop.storage / "shuffle/README", days=90)
     survey = survey_of(workshop.storage)

@@ -1,6 +1,6 @@
 """Everything that may be deleted in a storage and at its sinks, and why the rest is left alone."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,7 +14,7 @@ from icefloe.batch.sweep.places_of_changes import PlacesOfChanges, pipeline_url
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
-from icefloe.batch.sweep.trials import old_trials
+from icefloe.batch.sweep.trials import checkpoint_folders, old_trials, storage_folders
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
@@ -83,9 +83,12 @@ def survey_storage(
         return open_store(url, options=credentials.storage_options)
 
     storage, shuffle = open_place(storage_url), open_place(url_below(storage_url, "shuffle"))
-    if next(iter(shuffle.list("")), None) is None:
-        return Survey(notes=(f"there are no files below {shuffle.url}",), places=(storage,))
     age = timedelta(seconds=older_than_seconds)
+    look = _Look(problems=_Problems())
+    if next(iter(shuffle.list("")), None) is None:
+        look.take_trials(storage, storage_folders(storage), age)
+        look.notes.append(f"there are no files below {shuffle.url}")
+        return look.survey(places=(storage,))
     cutoff = store_time(shuffle) - age
     folders = ShuffleFolders(
         shuffle=shuffle,
@@ -96,7 +99,6 @@ def survey_storage(
         coordination=credentials.storage_options.get(COORDINATION),
         takes_forgotten=takes_forgotten,
     )
-    look = _Look(problems=_Problems())
     listing = list_shuffle(shuffle, cutoff)
     look.take_folders(folders, listing)
     # Sinks come first: once the shuffle folder of a backfill is gone, nothing leads to its checkpoint any more.
@@ -112,18 +114,15 @@ def survey_storage(
         with look.problems.noted():
             sinks.look(checkpoint)
     at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
-    look.take_trials(storage, age)
     checkpoints = [open_place(url) for url in sorted({pipeline_url(found) for found in look.checkpoints.values()})]
+    known = {place.url for place in (*checkpoints, *(sink.store for sink in sinks))}
+    look.take_trials(storage, storage_folders(storage), age, known=known)
     for place in checkpoints:
-        look.take_trials(place, age, folders=("backfills",))
+        look.take_trials(place, checkpoint_folders(place), age)
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
-    return Survey(
-        leftovers=(*at_sinks, *_trials(shuffle, listing.trials), *look.leftovers),
-        problems=tuple(look.problems.found),
-        notes=tuple(look.notes),
-        places=(storage, *checkpoints, *(sink.store for sink in sinks)),
-    )
+    look.leftovers[:0] = [*at_sinks, *_trials(shuffle, listing.trials)]
+    return look.survey(places=(storage, *checkpoints, *(sink.store for sink in sinks)))
 
 
 @dataclass(slots=True)
@@ -170,10 +169,10 @@ class _Look:
                 self.checkpoints[found.url] = found
                 self.leftovers.extend(folders.leftovers(folder, found, names))
 
-    def take_trials(self, place: Store, age: timedelta, *, folders: tuple[str, ...] = ()) -> None:
+    def take_trials(self, place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()) -> None:
         """Takes the old trials in a place."""
         with self.problems.noted():
-            self.leftovers.extend(old_trials(place, age, folders=folders))
+            self.leftovers.extend(old_trials(place, folders, age, known=known))
 
     def take_sink(self, sink: SinkFiles) -> list[Leftover]:
         """Judges the files at a sink."""
@@ -182,6 +181,15 @@ class _Look:
             found, notes = sink.leftovers()
             self.notes.extend(notes)
         return found
+
+    def survey(self, *, places: tuple[Store, ...]) -> Survey:
+        """The findings so far."""
+        return Survey(
+            leftovers=tuple(self.leftovers),
+            problems=tuple(self.problems.found),
+            notes=tuple(self.notes),
+            places=places,
+        )
 
 
 def _trials(shuffle: Store, trials: Iterable[StoredObject]) -> Iterator[Leftover]:
