@@ -70,14 +70,20 @@ def expire_looked_at(process: Process) -> None:
 
 
 def expire_delivered(places: Places, process: Process) -> None:
-    """Removes the snapshots before the cursor, as maintenance does that keeps snapshots for long enough."""
+    """Removes the snapshots before the cursor, as maintenance does that keeps snapshots for long enough.
+
+    After a rollback an open batch leads back to one of them: that one stays, with those after it.
+    """
     world = process.world
 
     def expire() -> None:
         commits = places.commits("")
         cursor = int(commits[-1]["up_to_snapshot_id"] or 0) if commits else 0
         if cursor in table_states().lineage(world.heads[-1]):
-            _expire(world, [each for each in _ancestors(world, cursor) if each != cursor])
+            ancestors = _ancestors(world, cursor)
+            needed = {cursor, *places.open_range(len(commits))}
+            kept = max(place for place, each in enumerate(ancestors) if each in needed) if ancestors else 0
+            _expire(world, ancestors[kept + 1 :])
 
     process.do("expire", "table", expire)
 

@@ -59,6 +59,12 @@ class Places:
             found.append(commit)
         return found
 
+    def open_range(self, number: int, *, backfill: str = "") -> set[int]:
+        """The snapshots between which an open batch lies; none if its number has no offset record."""
+        offset = self.document(f"{self.checkpoint}{backfill}offsets/{number}.json")
+        spec = {} if offset is None else offset["spec"]
+        return {int(each) for key in ("after_snapshot_id", "up_to_snapshot_id") if (each := spec.get(key)) is not None}
+
     def all_commits(self) -> Iterator[dict[str, Any]]:
         """The commit records of all checkpoints."""
         for key, data in self.objects.items():
@@ -124,9 +130,7 @@ class Promises:
     def expired(self, snapshot_id: int) -> None:
         """See `Watcher`: an open batch keeps the snapshots between which it lies."""
         for (_, number), backfill in self.open.items():
-            offset = self.places.document(f"{self.places.checkpoint}{backfill}offsets/{number}.json")
-            spec = {} if offset is None else offset["spec"]
-            if str(snapshot_id) in (spec.get("after_snapshot_id"), spec.get("up_to_snapshot_id")):
+            if snapshot_id in self.places.open_range(number, backfill=backfill):
                 raise BrokenPromiseError(f"snapshot {snapshot_id} of the open batch {number} was not kept")
 
     def indexed(self, name: str, by: str) -> None:
