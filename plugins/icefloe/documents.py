@@ -60,7 +60,7 @@ def dump_document(document: object) -> bytes:
     return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
 
 
-def document_digest(document: Any) -> str:
+def document_digest(document: object) -> str:
     """Digest of the content of a document, 32 hexadecimal digits.
 
     Keys that have their default add nothing. So a later release, which knows more keys, computes the same digest.

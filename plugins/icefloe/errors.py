@@ -48,11 +48,11 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
         super().__init__(hidden)
         self.__dict__.update(facts, sentence=hidden)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _made, (type(self), str(self), self.facts)
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """The facts that were given, by name."""
         return {name: value for name, value in vars(self).items() if name in self._declared and name != "sentence"}
 

@@ -29,7 +29,7 @@ class Credentials:
     catalog_properties: Mapping[str, Any] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
-    sink_connection: Mapping[str, Any] = field(default_factory=dict)
+    sink_connection: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for configuration in (self.catalog_properties, self.storage_options, self.sink_options):

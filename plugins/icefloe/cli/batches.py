@@ -36,7 +36,7 @@ def batches(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]]:
+def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, object]]:
     latest = checkpoint.latest_batch()
     if latest is None:
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +88,7 @@ def _value(text: str, kind: pa.DataType, name: str) -> pa.Array:
 
 
 def _literal(column: pa.Array) -> str:
-    value: Any = column[0].as_py()
+    value: object = column[0].as_py()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
@@ -37,10 +36,10 @@ class TracedRow:
     """
 
     key: Mapping[str, str]
-    changes: Sequence[Mapping[str, Any]]
-    pending: Sequence[Mapping[str, Any]]
-    table_rows: Sequence[Mapping[str, Any]]
-    sink_rows: Sequence[Mapping[str, Any]] | None
+    changes: Sequence[Mapping[str, object]]
+    pending: Sequence[Mapping[str, object]]
+    table_rows: Sequence[Mapping[str, object]]
+    sink_rows: Sequence[Mapping[str, object]] | None
     notes: tuple[str, ...] = ()
 
 
@@ -83,7 +82,7 @@ class _Trace:
 
     def found(self, sink: DeliverySink | None, cursor_id: int | None) -> TracedRow:
         batches = [each for each in committed_batches(self._session) if each.outcome is BatchOutcome.DELIVERED]
-        kept: dict[int, list[dict[str, Any]]] = {}
+        kept: dict[int, list[dict[str, object]]] = {}
         for batch in batches:
             rows = self._kept(batch.batch_number)
             kept[batch.batch_number] = self._computed(batch) if rows is None else rows
@@ -98,13 +97,13 @@ class _Trace:
             notes=tuple(self._notes),
         )
 
-    def _kept(self, number: int) -> list[dict[str, Any]] | None:
+    def _kept(self, number: int) -> list[dict[str, object]] | None:
         """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
         files = self._session.sink
         if not isinstance(files, FilesSink):
             return None
         try:
-            found: list[dict[str, Any]] = []
+            found: list[dict[str, object]] = []
             for part in files.manifest(number).parts:
                 for rows in files.read_part(number, part):
                     if not self._key.is_shown_by(rows.schema):
@@ -114,7 +113,7 @@ class _Trace:
             return None
         return found
 
-    def _computed(self, batch: CommitRecord) -> list[dict[str, Any]]:
+    def _computed(self, batch: CommitRecord) -> list[dict[str, object]]:
         """Changes of the key in a batch whose files are gone, from the table's history."""
         number = batch.batch_number
         try:
@@ -129,7 +128,7 @@ class _Trace:
             self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")
             return []
 
-    def _between(self, after_snapshot_id: int | None, up_to_snapshot_id: int | None) -> list[dict[str, Any]]:
+    def _between(self, after_snapshot_id: int | None, up_to_snapshot_id: int | None) -> list[dict[str, object]]:
         if after_snapshot_id == up_to_snapshot_id:
             return []
         pipeline = self._session.pipeline
@@ -144,10 +143,10 @@ class _Trace:
             filter=self._filter,
             branch=pipeline.branch,
         )
-        rows: list[dict[str, Any]] = changes.read_all().to_pylist()
+        rows: list[dict[str, object]] = changes.read_all().to_pylist()
         return rows
 
-    def _state(self, snapshot_id: int | None) -> list[dict[str, Any]]:
+    def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
         """The rows of the key at a snapshot, in the columns that are delivered."""
         if snapshot_id is None:
             return []
@@ -163,7 +162,7 @@ class _Trace:
         state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
         return [row for batch in state.rows() for row in batch.to_pylist()]
 
-    def _held(self, sink: DeliverySink) -> list[dict[str, Any]] | None:
+    def _held(self, sink: DeliverySink) -> list[dict[str, object]] | None:
         columns = self._session.pipeline.columns
         shown = (self._schema if columns is None else self._schema.select(columns)).arrow
         if not self._identity.columns:
@@ -179,7 +178,7 @@ class _Trace:
         return self._key.filter if own is None else f"({own}) and {self._key.filter}"
 
 
-def _last_row(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _last_row(changes: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """The row behind the last change of a key; none if it was deleted."""
     if not changes or changes[-1][CHANGE_TYPE] not in ("INSERT", "UPDATE_AFTER"):
         return []

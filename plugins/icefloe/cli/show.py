@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.report import BatchReport, load_report
@@ -63,7 +63,7 @@ def _unknown(checkpoint: Checkpoint, number: int) -> str:
     return f"{checkpoint.url} has no batch {number}: {known}; see icefloe batches"
 
 
-def _open_document(opened: OffsetRecord) -> dict[str, Any]:
+def _open_document(opened: OffsetRecord) -> dict[str, object]:
     return {
         "batch_number": opened.batch_number,
         "is_open": True,

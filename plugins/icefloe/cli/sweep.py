@@ -4,7 +4,7 @@ import os
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.sweep.leftover import Leftover
@@ -85,7 +85,9 @@ def _totals(leftovers: Iterable[Leftover]) -> tuple[int, int]:
     return sum(each.objects for each in found), sum(each.size_bytes for each in found)
 
 
-def _document(arguments: Namespace, survey: Survey, deleted: int, problems: Sequence[IcefloeError]) -> dict[str, Any]:
+def _document(
+    arguments: Namespace, survey: Survey, deleted: int, problems: Sequence[IcefloeError]
+) -> dict[str, object]:
     return {
         "storage": arguments.storage,
         "is_dry_run": arguments.dry_run,

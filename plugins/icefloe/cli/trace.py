@@ -80,15 +80,15 @@ def _document(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(change: Mapping[str, Any]) -> dict[str, Any]:
+def _row(change: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
 
 
-def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def _rows_text(rows: Sequence[Mapping[str, object]]) -> str:
     return "\n".join(json.dumps(row, default=str) for row in rows) if rows else "no row"
 
 
-def _plain(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _plain(rows: Sequence[Mapping[str, object]]) -> list[object]:
     """Rows in values of JSON; dates and decimals as text."""
-    plain: list[Any] = json.loads(json.dumps(list(rows), default=str))
+    plain: list[object] = json.loads(json.dumps(list(rows), default=str))
     return plain

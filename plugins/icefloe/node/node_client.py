@@ -59,7 +59,7 @@ class NodeClients:
     def __init__(self, config: NodeConfig, *, patience: float) -> None:
         self._config = config
         self._patience = patience
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def read(self, address: str, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
@@ -122,7 +122,7 @@ class NodeClients:
             client = self._clients.get(address)
             if client is None:
                 certificate, key, authority = self._config.pem()
-                security: dict[str, Any] = {}
+                security: dict[str, object] = {}
                 if not self._config.plain:
                     security = {"tls_root_certs": authority, "cert_chain": certificate, "private_key": key}
                 location = f"{self._config.scheme}://{address}"

@@ -43,7 +43,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def __init__(self, config: NodeConfig, folder: NodeFolder) -> None:
         certificate, key, authority = config.pem()
-        security: dict[str, Any] = {}
+        security: dict[str, object] = {}
         if not config.plain:
             security = {
                 "tls_certificates": [(certificate, key)],

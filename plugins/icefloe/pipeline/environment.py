@@ -31,7 +31,7 @@ _FIXED: Final[Mapping[KeyPath, str]] = {
 }
 
 
-def has_reference(value: Any) -> bool:
+def has_reference(value: object) -> bool:
     """True if a value is text that names an environment variable.
 
     >>> has_reference("s3://${BUCKET}/x"), has_reference("$${BUCKET}"), has_reference(7)
@@ -63,7 +63,7 @@ def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Pr
                 yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
 
 
-def expand(data: Any, environ: Mapping[str, str]) -> Any:
+def expand(data: object, environ: Mapping[str, str]) -> Any:
     """The data with every reference replaced; a variable that is not set stays as it is written.
 
     >>> expand({"path": "s3://${BUCKET}/$${x}", "steps": 3}, {"BUCKET": "lake"})
@@ -82,7 +82,7 @@ def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:
     return environ.get(match[1], match[0]) if match[1] else "${"
 
 
-def _texts(data: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _texts(data: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, dict):

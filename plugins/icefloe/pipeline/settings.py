@@ -119,7 +119,7 @@ class SinkSettings:
         return decisive_options(self.options)
 
 
-def _replaced(value: Any, names: Mapping[str, str]) -> Any:
+def _replaced(value: object, names: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         for placeholder, name in names.items():
             value = value.replace(placeholder, name)
@@ -171,7 +171,7 @@ class AssetSchedule:
     asset: str
 
 
-def read_size(value: Any) -> Any:
+def read_size(value: object) -> Any:
     """A size in bytes; text with ``${NAME}`` stays as it is."""
     return value if value is None or has_reference(value) else parse_bytes(_whole(value))
 
@@ -185,7 +185,7 @@ def read_url(value: Any) -> Any:
     return value if value is None or value.endswith(":///") else value.rstrip("/")
 
 
-def read_properties(value: Mapping[str, Any]) -> dict[str, str]:
+def read_properties(value: Mapping[str, object]) -> dict[str, str]:
     """Properties of a catalog or of Spark, which are text on the other side.
 
     >>> read_properties({"s3.path-style-access": True, "spark.executor.cores": 4})
@@ -207,6 +207,6 @@ def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:
     return found
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> Any:
     """A whole number written as 3.0, which JSON Schema takes for an integer, as an int."""
     return int(value) if isinstance(value, float) else value

@@ -48,11 +48,11 @@ class _Unbuilt:
     advice: str = "remove the key"
 
 
-def _one_of(*values: Any) -> Callable[[Any], bool]:
+def _one_of(*values: object) -> Callable[[Any], bool]:
     return lambda value: value in values
 
 
-def _has_sink(name: Any) -> bool:
+def _has_sink(name: object) -> bool:
     return name in _OUR_SINKS or any(entry_points(group=SINKS_GROUP, name=str(name)))
 
 
@@ -86,8 +86,8 @@ def unbuilt_problems(pipeline: Pipeline) -> Iterator[Problem]:
     """One problem for each key whose value needs a later release."""
     for unbuilt in _NOT_BUILT:
         key_path = tuple(unbuilt.key.split("."))
-        value: Any = pipeline
-        written: Any = pipeline.file.data
+        value: object = pipeline
+        written: object = pipeline.file.data
         for part in key_path:
             value, written = getattr(value, part), written.get(part) if isinstance(written, dict) else None
         is_hidden = not pipeline.is_expanded and has_reference(value) and not unbuilt.is_built(None)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError
@@ -57,7 +57,7 @@ class DeadLetter:
     id: str
     version: int
     operation: str
-    document: Any
+    document: object
     reason: str
     refused_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 

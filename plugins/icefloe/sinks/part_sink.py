@@ -220,7 +220,7 @@ class DeliverySink(ABC):
         """
 
     @abstractmethod
-    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Prepare the destination for a batch, in the driver, before any of its parts; may be repeated at any time.
 
         Returns:
@@ -235,7 +235,7 @@ class DeliverySink(ABC):
         """
 
     @abstractmethod
-    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, object], deliveries: Sequence[PartDelivery]) -> None:
         """Make the batch visible as a whole, in the driver, after all its parts; may be repeated at any time.
 
         Args:
@@ -303,7 +303,7 @@ class PartSink(DeliverySink):
     """A sink that takes one part at a time."""
 
     @abstractmethod
-    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, object], part: StagedPart) -> PartDelivery:
         """Deliver one part; may be repeated and may run in two places at once.
 
         Args:
@@ -322,5 +322,5 @@ class DriverSink(DeliverySink):
     """A sink that takes a whole batch in one call."""
 
     @abstractmethod
-    def deliver_all(self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart]) -> PartDelivery:
+    def deliver_all(self, batch: ProvenBatch, begun: Mapping[str, object], parts: Sequence[StagedPart]) -> PartDelivery:
         """Deliver all parts as number 0; errors are those of `PartSink.deliver`."""

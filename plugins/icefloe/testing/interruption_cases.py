@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -96,7 +96,7 @@ class InterruptionCases(SinkUnderTest):
                 self.deliver(destination, *batches)
                 self.require(destination, history)
 
-    def _prepared(self, scenario: str) -> tuple[Any, StagedHistory, list[StagedBatch]]:
+    def _prepared(self, scenario: str) -> tuple[object, StagedHistory, list[StagedBatch]]:
         history = StagedHistory()
         destination = self.new_destination() if scenario == "load" else self.begun(history)
         return destination, history, SCENARIOS[scenario](history)

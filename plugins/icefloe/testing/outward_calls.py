@@ -50,7 +50,9 @@ class OutwardCalls:
         self._when_killed: list[Callable[[], object]] = []
         self._lock = Lock()
 
-    def watch(self, client: Any, *, only: Collection[str] = (), when_killed: Callable[[], object] | None = None) -> Any:
+    def watch(
+        self, client: object, *, only: Collection[str] = (), when_killed: Callable[[], object] | None = None
+    ) -> Any:
         """The client, or one function, with its calls counted here and struck by the fault.
 
         Args:
@@ -75,7 +77,7 @@ class OutwardCalls:
         return len(self.names) > self._place
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def watched(*arguments: object, **named: object) -> Any:
             is_struck = self._begin(name)
             if is_struck and self._fault is Fault.KILLED_BEFORE:
                 self._end()

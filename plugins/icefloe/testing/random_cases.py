@@ -2,7 +2,6 @@
 
 from functools import partial
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -48,13 +47,13 @@ class RandomCases(SinkUnderTest):
             return history.load(rows, batches=random.randint(1, 2))
         return [history.change(*(_step(random) for _ in range(random.randint(0, 3))))]
 
-    def _stopped(self, destination: Any, batches: list[StagedBatch], random: Random) -> StoppedProcess:
+    def _stopped(self, destination: object, batches: list[StagedBatch], random: Random) -> StoppedProcess:
         late = StoppedProcess(self.opener(destination), random.randrange(15), partial(_run, batches))
         late.is_stopped()
         return late
 
     def _deliver(
-        self, destination: Any, batches: list[StagedBatch], random: Random, stopped: list[StoppedProcess]
+        self, destination: object, batches: list[StagedBatch], random: Random, stopped: list[StoppedProcess]
     ) -> None:
         """Tries that fail, then one that does not. A stopped process that holds a lock ends before it."""
         for _ in range(random.randrange(3)):

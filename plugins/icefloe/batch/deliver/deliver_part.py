@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ class DeliverPart:
     batch: ProvenBatch
     manifest: Manifest
     output: Output
-    begun: Mapping[str, Any]
+    begun: Mapping[str, object]
 
     def __call__(self, number: int) -> DeliveryOutcome:
         """Delivers the part of a number, unless its delivery is recorded."""
@@ -75,7 +75,7 @@ class DeliverPart:
 def delivered_part(
     sink: DeliverySink,
     batch: ProvenBatch,
-    begun: Mapping[str, Any],
+    begun: Mapping[str, object],
     parts: Sequence[StagedPart],
     number: int,
 ) -> PartDelivery:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
@@ -44,7 +43,7 @@ class PlanLabels:
     table: str
     catalog: str | Mapping[str, str] = ""
     allowed_locations: tuple[str, ...] = ()
-    sink: Mapping[str, Any] = field(default_factory=dict)
+    sink: Mapping[str, object] = field(default_factory=dict)
     filter_text: str | None = None
     warnings: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict
 
@@ -32,7 +32,7 @@ class BegunDelivery:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class BatchDelivery:
         )
 
 
-def keep_begun(store: Store, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def keep_begun(store: Store, facts: Mapping[str, object]) -> Mapping[str, object]:
     """Records the facts of the first try; returns those that count."""
     if store.create(begun_key(), dump_document(BegunDelivery(facts=facts))):
         return facts

@@ -163,7 +163,7 @@ class _Binding:
             raise self._unfit(name, field_type, literal.value, literal_advice(field_type)) from None
         return fitted
 
-    def _unfit(self, name: str, field_type: Any, value: Any, advice: str) -> TerminalError:
+    def _unfit(self, name: str, field_type: object, value: object, advice: str) -> TerminalError:
         given = self._given
         is_said = given.says(str(value).removesuffix("%"))
         shown = repr(value) if isinstance(value, str) else str(value)

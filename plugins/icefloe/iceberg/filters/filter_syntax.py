@@ -76,7 +76,7 @@ def _readable_length(text: str) -> int:
     return found[2] if found is not None and not text[: found[1]].strip() else 0
 
 
-def fold(expression: BooleanExpression, predicate: Callable[[Any], Any], constant: Callable[[bool], Any]) -> Any:
+def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:
     """The value of a tree whose leaves have values that ``&`` and ``|`` join: booleans, masks, other trees.
 
     Args:

@@ -34,7 +34,7 @@ def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema
     return {spec_id: of(spec) for spec_id, spec in specs.items()}
 
 
-def partition_range(kind: Any, value: Constant) -> ColumnRange:
+def partition_range(kind: object, value: Constant) -> ColumnRange:
     """The range of a column or partition field that has one value in every row.
 
     >>> partition_range(DateType(), "1970-01-08").lower, partition_range(DateType(), None).may_hold_values

@@ -107,7 +107,7 @@ class RawEntry:
     partition: Sequence[tuple[int, PrimitiveType, object]]
 
 
-def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
+def read_manifest_list(io: FileIO, location: str) -> list[dict[str, object]]:
     """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
 
     Source: https://iceberg.apache.org/spec/#manifest-lists

@@ -45,7 +45,7 @@ class FilterPruning:
         self._specs = specs
         self._of_columns = range_condition(row_filter.expression)
         self._of_partition: dict[int, RangeCondition] = {}
-        self._partitions: dict[Any, bool] = {}
+        self._partitions: dict[object, bool] = {}
 
     def may_match(self, entry: DataEntry) -> bool:
         """True if the file must be read, because some of its rows may pass."""
@@ -113,7 +113,7 @@ def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType)
     return AlwaysTrue() if is_beyond else bound
 
 
-def _part_range(part: PartitionField, kind: Any, value: Constant) -> ColumnRange:
+def _part_range(part: PartitionField, kind: object, value: Constant) -> ColumnRange:
     width = part.transform.width if isinstance(part.transform, TruncateTransform) else 0
     if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and _may_have_overflown(value, width):
         return ColumnRange(may_hold_nulls=False)

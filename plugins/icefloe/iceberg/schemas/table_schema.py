@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
@@ -72,7 +72,7 @@ class TableSchema:
         return cls.of(Schema.model_validate(dict(schema)), mapping)
 
     @property
-    def schema_json(self) -> dict[str, Any]:
+    def schema_json(self) -> dict[str, object]:
         """Iceberg's JSON of the schema, for the plan."""
         return self.columns.model_dump(mode="json", by_alias=True)
 

@@ -57,7 +57,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
     return RangeRequest(**bounds)
 
 
-def refuse_configuration(conf: Mapping[str, Any], *, known: tuple[str, ...] = (), instead: str) -> None:
+def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:
     """Refuses unknown keys in a run's configuration, which Airflow accepts silently.
 
     Raises:

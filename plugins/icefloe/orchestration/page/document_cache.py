@@ -93,7 +93,7 @@ class DocumentCache:
         wait(waiting.values(), timeout=self._deadline_seconds)
         return {key: self._answer(key, waiting.get(key)) for key in looks}
 
-    def _look(self, key: str, look: Callable[[], Any], lane: str) -> Future[Found] | None:
+    def _look(self, key: str, look: Callable[[], object], lane: str) -> Future[Found] | None:
         """The look that is under way; None if the known answer counts."""
         try:
             with self._lock:
@@ -152,7 +152,7 @@ def _fail(error: MemoryError) -> None:
     raise error
 
 
-def _found(key: str, look: Callable[[], Any]) -> Found:
+def _found(key: str, look: Callable[[], object]) -> Found:
     try:
         return Found(value=look())
     except TransientError as error:

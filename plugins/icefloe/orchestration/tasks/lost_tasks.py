@@ -25,7 +25,7 @@ class LostTask:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Returns itself: Airflow copies the arguments of a DAG for each of its tasks, and this one never changes."""
         return self
 

@@ -50,7 +50,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         pipeline: Pipeline,
         waits: bool,
         timeout: timedelta = SENSOR_TIMEOUT,
-        check_configuration: Callable[[Mapping[str, Any]], object] | None = None,
+        check_configuration: Callable[[Mapping[str, object]], object] | None = None,
         **kwargs: object,
     ) -> None:
         super().__init__(poke_interval=pipeline.poll_interval, timeout=timeout, **kwargs)

@@ -117,7 +117,7 @@ class AvroEncoder(Encoder):
 
 
 class _Writer:
-    def __init__(self, registry: AvroRegistry, of: str, connect: Mapping[str, Any]) -> None:
+    def __init__(self, registry: AvroRegistry, of: str, connect: Mapping[str, object]) -> None:
         schema = avro_schema(connect)
         self._connect = connect
         self._parsed = parse_schema(schema)

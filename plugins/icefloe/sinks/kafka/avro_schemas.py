@@ -42,9 +42,9 @@ class _Schemas:
     """Avro names each record once; later mentions are the name alone."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, object] = {}
 
-    def union(self, connect: Mapping[str, Any], path: str) -> Any:
+    def union(self, connect: Mapping[str, object], path: str) -> Any:
         own = self._type(connect, path)
         return ["null", own] if connect["optional"] else own
 

@@ -1,7 +1,7 @@
 """Schemas as Kafka Connect writes them into JSON messages, with Debezium's names of logical types."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ _TIMES: Final[Mapping[str, str]] = {
 }
 
 
-def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, Any]:
+def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, object]:
     """Schemas of ``key`` and ``value`` of a batch's messages.
 
     Args:
@@ -50,7 +50,7 @@ def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, An
     return {"key": key, "value": envelope}
 
 
-_TRANSACTION: Final[Mapping[str, Any]] = {
+_TRANSACTION: Final[Mapping[str, object]] = {
     "type": "struct",
     "fields": [
         {"type": "string", "optional": False, "field": "id"},
@@ -63,7 +63,7 @@ _TRANSACTION: Final[Mapping[str, Any]] = {
 }
 
 
-def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> dict[str, Any]:
+def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> dict[str, object]:
     """The schema of a struct of these columns.
 
     >>> struct_schema(pa.schema([pa.field("on", pa.date32(), nullable=False)]), name="t.Key")["fields"]
@@ -73,11 +73,11 @@ def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> di
     return {"type": "struct", "fields": fields, "optional": optional, "name": name}
 
 
-def _schema(field: pa.Field, *, name: str) -> dict[str, Any]:
+def _schema(field: pa.Field, *, name: str) -> dict[str, object]:
     return {**_type(field.type, name), "optional": field.nullable}
 
 
-def _type(kind: pa.DataType, name: str) -> dict[str, Any]:
+def _type(kind: pa.DataType, name: str) -> dict[str, object]:
     if isinstance(kind, pa.BaseExtensionType):
         return {"type": "string", "name": "io.debezium.data.Uuid", "version": 1}
     if str(kind) in _TIMES:

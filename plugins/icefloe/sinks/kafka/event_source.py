@@ -1,7 +1,7 @@
 """The block ``source`` of Debezium's envelope: where a change comes from."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,14 +72,14 @@ class EventSource:
             schema=SOURCE,
         )
 
-    def truncation(self, snapshot_id: int | None, ts_ms: int) -> dict[str, Any]:
+    def truncation(self, snapshot_id: int | None, ts_ms: int) -> dict[str, object]:
         """One row of `SOURCE` for a table that is loaded again."""
         return {
             **self._constants(), "ts_ms": ts_ms, "ts_us": ts_ms * 1000, "ts_ns": ts_ms * 1_000_000,
             "snapshot_id": None if snapshot_id is None else str(snapshot_id), "ordinal": 0,
         }  # fmt: skip
 
-    def _constants(self) -> dict[str, Any]:
+    def _constants(self) -> dict[str, object]:
         return {
             "version": VERSION, "connector": "icefloe", "name": self.name, "ts_ms": 0, "snapshot": self.snapshot,
             "db": self.db, "sequence": None, "ts_us": 0, "ts_ns": 0, "table": self.table, "snapshot_id": "",

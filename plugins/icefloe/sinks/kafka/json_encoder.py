@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from time import time_ns
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ class JsonEncoder(Encoder):
         schemas: Connect's schemas of ``key`` and ``value``; None: messages carry none.
     """
 
-    def __init__(self, batch: ProvenBatch, form: JsonForm, schemas: Mapping[str, Any] | None) -> None:
+    def __init__(self, batch: ProvenBatch, form: JsonForm, schemas: Mapping[str, object] | None) -> None:
         self._batch = batch
         self._form = form
         self._schemas = schemas

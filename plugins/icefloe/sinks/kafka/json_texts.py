@@ -175,7 +175,7 @@ def decimal_bytes(unscaled: int) -> bytes:
 
 def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     """Texts of types that Arrow has no kernel for: a loop over the values, 0.5 s a million."""
-    values: Sequence[Any] = column.to_pylist()
+    values: Sequence[object] = column.to_pylist()
     return pa.array([None if value is None else write(value) for value in values], TEXT)
 
 

@@ -44,8 +44,8 @@ class KafkaClients:
         seconds: time that one request may take.
     """
 
-    configuration: Mapping[str, Any] = field(repr=False)
-    registry: Mapping[str, Any] = field(repr=False)
+    configuration: Mapping[str, object] = field(repr=False)
+    registry: Mapping[str, object] = field(repr=False)
     seconds: float
     last_error: KafkaError | None = None
     _admin: AdminClient | None = None
@@ -120,7 +120,7 @@ class KafkaClients:
         }
         return Consumer(self._with(own), logger=_ClientLog())
 
-    def _with(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def _with(self, own: Mapping[str, object]) -> dict[str, object]:
         return {**self.configuration, **own, "error_cb": self._note}
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:

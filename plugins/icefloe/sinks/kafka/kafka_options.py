@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -72,7 +72,7 @@ class KafkaOptions:
     dead_letters: DeadLetterSettings | None = None
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self:
+    def of(cls, written: Mapping[str, object]) -> Self:
         """The options of a mapping.
 
         Raises:

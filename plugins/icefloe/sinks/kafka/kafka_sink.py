@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import SystemRandom
 from time import monotonic, sleep
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
@@ -59,12 +59,12 @@ class KafkaSink(PartSink, KeepsDeadLetters):
         if self._letters is not None:
             self._letters.claim(origin, takes_over=takes_over)
 
-    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Writes the batch into the topic of states; see the package."""
         encoder = self._format.encoder(batch)
         return self._until_decided(lambda: begin_batch(self._clients, self._options, self._log, batch, encoder))
 
-    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, object], part: StagedPart) -> PartDelivery:
         """Sends the part."""
         sender = PartSender(
             clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
@@ -76,7 +76,7 @@ class KafkaSink(PartSink, KeepsDeadLetters):
         )  # fmt: skip
         return self._until_decided(sender.send)
 
-    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, object], deliveries: Sequence[PartDelivery]) -> None:
         """Writes into the topic of states that the batch is whole.
 
         Raises:
@@ -144,9 +144,9 @@ class KafkaSink(PartSink, KeepsDeadLetters):
 
 
 def open_kafka_sink(
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     *,
-    connection: Mapping[str, Any],
+    connection: Mapping[str, object],
     open_store: Callable[[str], Store],
 ) -> KafkaSink:
     """The sink that a pipeline describes; arguments as in `open_delivery_sink`.

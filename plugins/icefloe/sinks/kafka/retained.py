@@ -75,12 +75,12 @@ class RetainedChanges:
     """
 
     def __init__(
-        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes], Any], *, is_debezium: bool
+        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes], object], *, is_debezium: bool
     ) -> None:
         self._schema = schema
         self._form = form
         self._read_payload = payload
-        self._read: Callable[[Message], Iterator[dict[str, Any]]] = self._debezium if is_debezium else self._plain
+        self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
         self._names = {name: avro_name(name) if form is JsonForm.AVRO else name for name in schema.names}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
@@ -94,7 +94,7 @@ class RetainedChanges:
         """The key of a change, as `key_text` has it; None for a message of another program, whatever its key is."""
         return key_text(self._payload(message.key())) if _is_change(message) else None
 
-    def _debezium(self, message: Message) -> Iterator[dict[str, Any]]:
+    def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
         if payload is None:
             return
@@ -112,7 +112,7 @@ class RetainedChanges:
             if image is not None:
                 yield {**change, CHANGE_TYPE: kind.name, **self._columns(image)}
 
-    def _plain(self, message: Message) -> Iterator[dict[str, Any]]:
+    def _plain(self, message: Message) -> Iterator[dict[str, object]]:
         row = self._payload(message.value())
         if row is None:
             headers = dict(message.headers() or [])
@@ -131,7 +131,7 @@ class RetainedChanges:
         )
         yield {**change, **self._columns(row)}
 
-    def _columns(self, image: dict[str, Any]) -> dict[str, Any]:
+    def _columns(self, image: dict[str, object]) -> dict[str, object]:
         """The columns of the schema that an image has; those that were added later are missing in it."""
         return {
             name: from_json(image[written], self._schema.field(name).type, self._form)
@@ -154,7 +154,7 @@ def json_payload(text: bytes, *, has_schema: bool) -> Any:
     return value["payload"] if has_schema else value
 
 
-def key_text(key: Any) -> str:
+def key_text(key: object) -> str:
     """A text that is the same for equal keys."""
     return json.dumps(key, ensure_ascii=False, default=repr)
 

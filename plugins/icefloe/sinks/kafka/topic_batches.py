@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
@@ -27,7 +26,7 @@ class TopicChangedError(TerminalError):
 
 def begin_batch(
     clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Writes down the batch, and keeps every part of an earlier one from writing.
 
     Returns:
@@ -87,7 +86,7 @@ def _truncation(encoder: Encoder, topic: Topic) -> bytes:
 
 
 def finish_batch(
-    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: Mapping[str, Any],
+    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: Mapping[str, object],
     deliveries: Sequence[PartDelivery],
 ) -> None:  # fmt: skip
     """Writes down that all parts of a batch are delivered.

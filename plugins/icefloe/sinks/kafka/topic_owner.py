@@ -1,7 +1,6 @@
 """The place of all decisions about a topic as a whole: one transactional id, whose newest producer decides alone."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
@@ -107,9 +106,9 @@ def _make_topics(clients: KafkaClients, options: KafkaOptions) -> None:
             )
 
 
-def _wanted(options: KafkaOptions) -> Mapping[str, tuple[int | None, Mapping[str, Any]]]:
+def _wanted(options: KafkaOptions) -> Mapping[str, tuple[int | None, Mapping[str, object]]]:
     """The number of partitions and the settings of each topic."""
-    wanted: dict[str, tuple[int | None, Mapping[str, Any]]] = {
+    wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
         options.tokens: (1, SETTINGS),
         options.topic: (options.partitions, options.topic_settings),
     }

@@ -65,7 +65,7 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
 
 def make_topic(
     clients: KafkaClients, name: str, *, partitions: int | None, replication_factor: int | None,
-    settings: Mapping[str, Any], only_try: bool = False,
+    settings: Mapping[str, object], only_try: bool = False,
 ) -> None:  # fmt: skip
     """Makes a topic unless it is there.
 

@@ -146,7 +146,7 @@ class Cluster:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         params: Mapping[str, str] | None = None,
         allowed: Collection[int] = (),
@@ -235,14 +235,14 @@ class Cluster:
         return Answer(status=200, body=found if isinstance(found, Mapping) else {})
 
 
-def reason_of(error: Mapping[str, Any]) -> str:
+def reason_of(error: Mapping[str, object]) -> str:
     """The reason that a cluster gives for an error, with its cause."""
     cause = error.get("caused_by")
     further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
     return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
 
 
-def _fault(status: int, body: Mapping[str, Any]) -> str:
+def _fault(status: int, body: Mapping[str, object]) -> str:
     described = body.get("error")
     if isinstance(described, Mapping):
         return reason_of(described)

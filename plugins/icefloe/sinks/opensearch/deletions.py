@@ -51,7 +51,7 @@ class OldMarks:
                 purged += len(ids) - len(sender.send(lines).conflicts)
         return purged
 
-    def _pages(self) -> Iterator[list[Any]]:
+    def _pages(self) -> Iterator[list[object]]:
         moment = self.before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
         for page in pages(self.cluster, self.index, query):

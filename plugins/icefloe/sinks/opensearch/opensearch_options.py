@@ -121,7 +121,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
     )
 
 
-def _connection_url(connection: Mapping[str, Any], *, is_encrypted: bool) -> str:
+def _connection_url(connection: Mapping[str, object], *, is_encrypted: bool) -> str:
     if not connection.get("host"):
         raise UsageError(
             "sink names no search cluster; write `url`, or `conn_id` of an Airflow connection with a host", key="sink"
@@ -134,7 +134,7 @@ def _connection_url(connection: Mapping[str, Any], *, is_encrypted: bool) -> str
     return urlunsplit(parsed._replace(netloc=f"{parsed.netloc}:{connection['port']}"))
 
 
-def _index(options: Mapping[str, Any]) -> str:
+def _index(options: Mapping[str, object]) -> str:
     name = options.get("index")
     if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
         raise UsageError(
@@ -159,7 +159,7 @@ def _bulk_bytes(options: Mapping[str, Any]) -> int:
         raise TerminalError(f"sink.bulk_bytes: {error}", key="sink.bulk_bytes") from None
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: frozenset[str], place: str) -> None:
+def _refuse_unknown(given: Mapping[str, object], known: frozenset[str], place: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise TerminalError(

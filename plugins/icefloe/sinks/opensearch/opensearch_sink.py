@@ -34,7 +34,7 @@ from icefloe.storage.store import Store
 
 
 def open_opensearch_sink(
-    options: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
+    options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
 ) -> "OpenSearchSink":
     """The sink that a pipeline describes; arguments as in `open_delivery_sink`."""
     settings = OpenSearchSettings.of(options, connection)
@@ -95,7 +95,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         if self._letters is not None:
             self._letters.claim(origin, takes_over=takes_over)
 
-    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
 
         Returns:
@@ -242,7 +242,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         return before.target
 
     @contextmanager
-    def _while_index_stays(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> Iterator[None]:
+    def _while_index_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
         """Say of an index that is gone that a later load has removed it, if one has."""
         try:
             yield

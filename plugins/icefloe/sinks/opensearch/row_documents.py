@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +64,7 @@ def _nested(paths: list[list[str]], texts: list[pa.Array], rows: int) -> list[tu
 def _objects(members: Sequence[tuple[str, pa.Array]], rows: int) -> pa.Array:
     if not members:
         return _repeated("{}", rows)
-    pieces: list[Any] = []
+    pieces: list[object] = []
     for number, (name, text) in enumerate(members):
         pieces += [pa.scalar(("," if number else "{") + json.dumps(name, ensure_ascii=False) + ":", _TEXT), text]
     return pc.binary_join_element_wise(*pieces, pa.scalar("}", _TEXT), pa.scalar("", _TEXT))

@@ -129,7 +129,7 @@ def _task(row: Any, values: Mapping[str, Any]) -> TaskState:
 
 
 def _xcoms(session: Session, run_ids: list[int]) -> _Values:
-    values: dict[tuple[int, str], dict[str, Any]] = defaultdict(dict)
+    values: dict[tuple[int, str], dict[str, object]] = defaultdict(dict)
     columns = (XComModel.dag_run_id, XComModel.task_id, XComModel.key, XComModel.value)
     for row in session.execute(
         select(*columns).where(XComModel.dag_run_id.in_(run_ids), XComModel.key.in_((_RESULT, TROUBLE)))
@@ -138,5 +138,5 @@ def _xcoms(session: Session, run_ids: list[int]) -> _Values:
     return values
 
 
-def _mapping(value: Any) -> Mapping[str, Any] | None:
+def _mapping(value: object) -> Mapping[str, object] | None:
     return value if isinstance(value, dict) else None

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.context.session import open_table
 from icefloe.iceberg.history.history import History
@@ -29,7 +29,7 @@ class SnapshotHistory:
         return self._cache.get({key: lambda: _load(pipeline)})[key]
 
 
-def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
+def snapshot_rows(history: History, branch: str) -> list[dict[str, object]]:
     """The newest snapshots of a branch, newest first."""
     head = history.head(branch)
     lineage = [] if head is None else history.lineage(head.snapshot_id)[:_MOST]
@@ -45,7 +45,7 @@ def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
     ]
 
 
-def _load(pipeline: Pipeline) -> list[dict[str, Any]]:
+def _load(pipeline: Pipeline) -> list[dict[str, object]]:
     expanded = pipeline.expanded(os.environ)
     table = open_table(expanded, resolve_credentials(expanded))
     return snapshot_rows(History.of(table), expanded.branch)

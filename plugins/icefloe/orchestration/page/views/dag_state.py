@@ -29,7 +29,7 @@ class TaskState:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     queued_at: datetime | None = None
-    trouble: Mapping[str, Any] | None = None
+    trouble: Mapping[str, object] | None = None
     result: Mapping[str, Any] | None = None
 
 
@@ -41,7 +41,7 @@ class RunState:
     state: str
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    conf: Mapping[str, Any] = field(default_factory=dict)
+    conf: Mapping[str, object] = field(default_factory=dict)
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
 
     @property

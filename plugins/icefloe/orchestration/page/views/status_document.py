@@ -1,6 +1,6 @@
 """The ``status.json`` of a pipeline as JSON: any key may be missing, for other releases write it too."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 
 class TroubleDocument(TypedDict, total=False):
@@ -38,5 +38,5 @@ class StatusDocument(TypedDict, total=False):
     trouble: TroubleDocument | None
     next_expiry: object
     pins: object
-    recent: list[dict[str, Any]]
+    recent: list[dict[str, object]]
     last_delivery: DeliveryDocument | None
