@@ -16,8 +16,8 @@ DELETES: Final = (
     Mutation(
         name="what was deleted from a file before is deleted again with what is deleted now",
         path="iceberg/scan/changed_files.py",
-        before="yield FileTerm(entry, -1, earlier)\n                    yield",
-        after="yield FileTerm(entry, -1, NO_DELETES)\n                    yield",
+        before="yield FileTerm(entry, -1, earlier)\n                yield",
+        after="yield FileTerm(entry, -1, NO_DELETES)\n                yield",
     ),
     Mutation(
         name="what was deleted from a file before is deleted again with the file",
@@ -47,7 +47,7 @@ DELETES: Final = (
     Mutation(
         name="deletes in force are forgotten when a table is loaded",
         path="iceberg/scan/changed_files.py",
-        before="FileTerm(entry, 1, *in_force(entry)) for entry",
+        before="FileTerm(entry, 1, *in_force(self._deletes.reach(entry))) for entry",
         after="FileTerm(entry, 1, NO_DELETES) for entry",
     ),
     Mutation(
@@ -106,17 +106,17 @@ DELETES: Final = (
     ),
     Mutation(
         name="rows that a rollback brings back stay deleted in later steps",
-        path="batch/rows/file_effects.py",
+        path="batch/rows/term_effects.py",
         before="if is_shrinking:",
         after="if False:",
-        suite=("tests/batch/rows/test_file_effects.py",),
+        suite=("tests/batch/rows/test_term_effects.py",),
     ),
     Mutation(
         name="terms of equal deletes cancel whatever their weights",
-        path="batch/rows/file_effects.py",
-        before="weights[key] = weights.get(key, 0) + weight",
-        after="weights[key] = 0 if key in weights else weight",
-        suite=("tests/batch/rows/test_file_effects.py",),
+        path="batch/rows/term_effects.py",
+        before="weights[place] = weights.get(place, 0) + weight",
+        after="weights[place] = 0 if place in weights else weight",
+        suite=("tests/batch/rows/test_term_effects.py",),
     ),
     Mutation(
         name="rows of a small data file are taken from the first file that they are gathered with",
@@ -142,8 +142,8 @@ DELETES: Final = (
     Mutation(
         name="data files whose terms differ in their delete files alone get the same ones",
         path="batch/plan/task_document.py",
-        before="key = tuple(map(id, task.terms))",
-        after="key = tuple(term.change_ordinal for term in task.terms)",
+        before="keys = [id(task.terms) for task in tasks]",
+        after="keys = [tasks[0].terms[0].change_ordinal for _ in tasks]",
         suite=("tests/batch/plan/test_task_document.py",),
     ),
     Mutation(

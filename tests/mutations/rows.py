@@ -41,10 +41,10 @@ ROWS: Final = (
     ),
     Mutation(
         name="the weight of a file is lost where delete files are in force on it",
-        path="batch/rows/file_effects.py",
+        path="batch/rows/term_effects.py",
         before="Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))",
         after="Effect(change_ordinal=ordinal, weight=-less, rows=RowSet(positions=rows))",
-        suite=("tests/batch/rows/test_file_effects.py",),
+        suite=("tests/batch/rows/test_term_effects.py",),
     ),
     Mutation(
         name="a step pairs updates by row ids that one of its files does not have",

@@ -26,7 +26,8 @@ Read in this order:
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
 - `operations`: the ways out of a stuck pipeline
-- `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too
+- `plan_document`: the header of a plan; plans of format 1 too
+- `map_task`: the document of one map task
 - `batch_keys`: the keys of a batch's documents below its folder
 - `lost_nodes`: nodes that lost map outputs
 - `phase_record`: attempts, time and figures of one phase

@@ -1,4 +1,4 @@
-"""The plan of a batch: a header and one document per map task. A task reads nothing else of it."""
+"""The header of a batch's plan. A task reads it and its own map task, and nothing else of the plan."""
 
 import json
 import operator
@@ -11,77 +11,7 @@ from pydantic import Field
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, SnapshotId, document_digest
 from icefloe.flow import Route
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteState:
-    """The delete files in force on a data file at one state of the table, as the difference to the state before it.
-
-    Attributes:
-        added: places of the map task's delete files that come into force.
-        dropped: places of the delete files that are no longer in force.
-    """
-
-    __pydantic_config__ = STRICT
-
-    added: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileWork:
-    """One data file and the weights its rows have in each step that touches them.
-
-    Attributes:
-        terms: (change_ordinal, weight, delete state), ascending by ordinal: the rows that are live in that delete state
-            have the weight; the terms of one ordinal add up.
-        delete_states: in state 0 no delete file is in force; ``delete_states[i]`` describes state i + 1 by its
-            difference to state i.
-    """
-
-    __pydantic_config__ = STRICT
-
-    data_file: DataFile
-    terms: tuple[tuple[int, int, int], ...]
-    delete_states: tuple[DeleteState, ...] = ()
-
-    def delete_sets(self) -> list[frozenset[int]]:
-        """The delete files in force in each delete state, by their place in the map task; state 0 has none.
-
-        >>> file = DataFile(path="a", file_format="PARQUET", spec_id=0, record_count=9, file_size_bytes=1)
-        >>> states = (DeleteState(added=(0,)), DeleteState(added=(2,), dropped=(0,)))
-        >>> [sorted(one) for one in FileWork(data_file=file, terms=((0, 1, 2),), delete_states=states).delete_sets()]
-        [[], [0], [2]]
-        """
-        sets = [frozenset[int]()]
-        for state in self.delete_states:
-            sets.append((sets[-1] - frozenset(state.dropped)) | frozenset(state.added))
-        return sets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapTask:
-    """The input of one task of phase one: files that probably hold the same rows, bounded by bytes.
-
-    Attributes:
-        delete_files: delete files; the delete states name each by its place here.
-    """
-
-    __pydantic_config__ = STRICT
-
-    version: Literal[1] = 1
-    map_id: int
-    files: tuple[FileWork, ...]
-    delete_files: tuple[DeleteFile, ...] = ()
-
-    @property
-    def size_bytes(self) -> int:
-        """File bytes to read."""
-        deletes = sum(delete_file.size_bytes for delete_file in self.delete_files)
-        return sum(work.data_file.file_size_bytes for work in self.files) + deletes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,24 @@
 """Documents give back exactly the terms that they were made of."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
+from icefloe.batch.map_task import DeleteState, MapTask
 from icefloe.batch.plan.task_document import map_task_document
-from icefloe.batch.plan_document import DeleteState, MapTask
 from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
+GOLDEN: Final = Path(__file__).parent / "golden"
+"""Version 1 was written by release c4798f0's code, version 2 by the code that brought it, both from `golden_tasks`."""
 DELETE_FILES = {
     number: DeleteFile(
         path=f"d{number}",
@@ -33,34 +41,37 @@ TERMS = st.lists(
     ),
     min_size=1,
     max_size=6,
-)
+).map(tuple)
 
 
-def task(path: str, terms: list[Term]) -> ScanTask:
+def task(path: str, terms: Sequence[Term]) -> ScanTask:
     file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=9, file_size_bytes=100)
     return ScanTask(data_file=file, terms=tuple(terms), partition=(0, ()))
 
 
-@given(st.lists(TERMS, max_size=3))
-def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[list[Term]]) -> None:
+@given(st.lists(TERMS, min_size=1, max_size=3).flatmap(lambda some: st.lists(st.sampled_from(some), max_size=5)))
+def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[tuple[Term, ...]]) -> None:
     tasks = [task(f"f{place}", terms) for place, terms in enumerate(files)]
-    document = load_document(MapTask, dump_document(map_task_document(4, tasks, DELETE_FILES)), what="the document")
-    assert document.map_id == 4
-    named = {number for terms in files for term in terms for number in term.delete_files}
-    assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
-    for given_task, work in zip(tasks, document.files, strict=True):
-        assert work.data_file == given_task.data_file
-        sets = work.delete_sets()
-        assert sets[0] == frozenset()
-        found = [
-            (ordinal, weight, {document.delete_files[place].path for place in sets[state]})
-            for ordinal, weight, state in work.terms
-        ]
-        assert found == [
-            (term.change_ordinal, term.weight, {f"d{number}" for number in term.delete_files})
-            for term in given_task.terms
-        ]
-    assert document.size_bytes == 100 * len(files) + 10 * len(named)
+    written = map_task_document(4, tasks, DELETE_FILES)
+    for document in (written, written.with_own_terms()):
+        document = load_document(MapTask, dump_document(document), what="the document")
+        assert document.map_id == 4
+        named = {number for terms in files for term in terms for number in term.delete_files}
+        assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
+        assert [work.data_file for work in document.files] == [each.data_file for each in tasks]
+        for given_task, found_terms in zip(tasks, document.terms_of_files(), strict=True):
+            sets = found_terms.delete_sets()
+            assert sets[0] == frozenset()
+            found = [
+                (ordinal, weight, {document.delete_files[place].path for place in sets[state]})
+                for ordinal, weight, state in found_terms.terms
+            ]
+            assert found == [
+                (term.change_ordinal, term.weight, {f"d{number}" for number in term.delete_files})
+                for term in given_task.terms
+            ]
+        assert document.size_bytes == 100 * len(files) + 10 * len(named)
+    assert {work.shared for work in written.with_own_terms().files} <= {None}
 
 
 def test_a_delete_state_is_recorded_once_by_its_difference() -> None:
@@ -74,3 +85,74 @@ def test_a_delete_state_is_recorded_once_by_its_difference() -> None:
     [work] = map_task_document(0, [task("f", terms)], DELETE_FILES).files
     assert work.terms == ((0, 1, 1), (1, -1, 1), (1, 1, 2), (2, -1, 2))
     assert work.delete_states == (DeleteState(added=(0, 1)), DeleteState(added=(2,), dropped=(0,)))
+
+
+def equality_deletes(number: int) -> DeleteFile:
+    return DeleteFile(
+        path=f"s3://lake/delete-{number}.parquet",
+        content=FileContent.EQUALITY_DELETES,
+        file_format="PARQUET",
+        spec_id=0,
+        record_count=3,
+        file_size_bytes=40,
+        sequence_number=number,
+        equality_field_ids=(1,),
+    )
+
+
+def golden_tasks() -> list[ScanTask]:
+    """Files a and c stay while the delete files 3 and then 5 come to reach them; b is removed, d and e are added."""
+    one, both = FrozenBitMap([3]), FrozenBitMap([3, 5])
+    reached = (
+        Term(change_ordinal=0, weight=-1),
+        Term(change_ordinal=0, weight=1, delete_files=one),
+        Term(change_ordinal=1, weight=-1, delete_files=one),
+        Term(change_ordinal=1, weight=1, delete_files=both),
+    )
+    removed = (Term(change_ordinal=1, weight=-1, delete_files=FrozenBitMap([3, 7])),)
+    added = (Term(change_ordinal=0, weight=1),)
+    files = {"a": reached, "b": removed, "c": reached, "d": added, "e": added}
+    return [
+        ScanTask(
+            data_file=DataFile(
+                path=f"s3://lake/{name}.parquet",
+                file_format="PARQUET",
+                spec_id=0,
+                record_count=9,
+                file_size_bytes=100,
+                sequence_number=2,
+            ),
+            terms=terms,
+            partition=(0, ()),
+        )
+        for name, terms in files.items()
+    ]
+
+
+def golden(version: int) -> bytes:
+    return (GOLDEN / f"map_task-{version}.json").read_bytes()
+
+
+def test_documents_are_as_they_were_written_in_either_version() -> None:
+    document = map_task_document(4, golden_tasks(), {number: equality_deletes(number) for number in (3, 5, 7)})
+    assert dump_document(document) == golden(2)
+    assert dump_document(document.with_own_terms()) == golden(1)
+
+
+def test_either_version_is_read() -> None:
+    first, second = (load_document(MapTask, golden(version), what="the document") for version in (1, 2))
+    assert first.terms_of_files() == second.terms_of_files()
+    assert first == second.with_own_terms()
+    assert [work.shared for work in second.files] == [0, None, 0, None, None]
+
+
+@pytest.mark.parametrize(
+    ("written", "damaged", "said"),
+    [
+        (b'"shared": 0', b'"shared": 1', "names shared terms that the map task lacks"),
+        (b',\n   "shared": 0', b"", "terms of its own or the place of shared terms"),
+    ],
+)
+def test_a_file_without_terms_is_refused(written: bytes, damaged: bytes, said: str) -> None:
+    with pytest.raises(TerminalError, match=said):
+        load_document(MapTask, golden(2).replace(written, damaged, 1), what="the document")

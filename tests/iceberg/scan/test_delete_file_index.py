@@ -166,7 +166,7 @@ def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_f
     in_force = index.in_force_at(*states)
     for name, number in (("a", 1), ("b", 1), ("c", 4), ("a", 1), ("d", 9)):
         data = data_entry(f"s3://b/{name}.parquet", number)
-        assert list(in_force(data)) == [index.in_force(data, state) for state in states]
+        assert list(in_force(index.reach(data))) == [index.in_force(data, state) for state in states]
 
 
 @pytest.mark.parametrize("first", [4, 6], ids=["not reached", "reached"])

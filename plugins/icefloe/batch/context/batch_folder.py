@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
+from icefloe.batch.map_task import MapTask
+from icefloe.batch.plan_document import Plan, upgraded_plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, load_document

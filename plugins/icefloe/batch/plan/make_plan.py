@@ -1,12 +1,14 @@
 """The draft of a batch's plan, before anything is written: the input of its tasks and the cut of its shuffle."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
 from icefloe.batch.plan.task_document import map_task_document
-from icefloe.batch.plan_document import MapTask, Plan
+from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -54,6 +56,11 @@ class PlannedBatch:
 
     plan: Plan
     tasks: tuple[MapTask, ...]
+
+    def with_own_terms(self) -> Self:
+        """The same plan with map tasks of version 1, as releases before version 2 made it."""
+        tasks = tuple(task.with_own_terms() for task in self.tasks)
+        return replace(self, plan=replace(self.plan, map_task_digests=_digests(tasks)), tasks=tasks)
 
 
 def make_plan(
@@ -120,7 +127,7 @@ def make_plan(
         },
         identity=spec.identity,
         map_task_bytes=tuple(task.size_bytes for task in tasks),
-        map_task_digests=tuple(digest_of(dump_document(task)) for task in tasks),
+        map_task_digests=_digests(tasks),
         input_rows=scan.record_count,
         num_partitions=chosen.num_partitions,
         partitions_reason=chosen.reason,
@@ -132,6 +139,10 @@ def make_plan(
         planned_at="",
     )
     return PlannedBatch(plan=plan, tasks=tasks)
+
+
+def _digests(tasks: Iterable[MapTask]) -> tuple[str, ...]:
+    return tuple(digest_of(dump_document(task)) for task in tasks)
 
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:

@@ -3,6 +3,7 @@
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.records import OffsetRecord
@@ -64,23 +65,27 @@ def load_own_plan(store: Store, offset: OffsetRecord, settings: RunSettings) -> 
     return plan
 
 
-def refuse_other_plan(plan: Plan, offset: OffsetRecord) -> None:
-    """Stops if a plan that is made again differs from the plan that the batch was opened with.
+def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> PlannedBatch:
+    """A plan that is made again, as the release made it that opened the batch. Stops if it is not the same plan.
 
     Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
     cuts the range in another way would mix with them.
 
     Args:
-        plan: made again from the offset.
+        planned_batch: made again from the offset.
         offset: offset of the batch; an offset of format 1 says nothing about its plan.
 
     Raises:
         OtherPlanError: the plans differ.
     """
-    if offset.plan_digest is None or plan.digest == offset.plan_digest:
-        return
+    if offset.plan_digest is None or planned_batch.plan.digest == offset.plan_digest:
+        return planned_batch
+    # The plan names its tasks by their digests, and an earlier release wrote their terms in another way.
+    earlier = planned_batch.with_own_terms()
+    if earlier.plan.digest == offset.plan_digest:
+        return earlier
     raise OtherPlanError(
-        f"batch {offset.batch_number} of {plan.pipeline} cannot be planned again as it was opened with icefloe "
+        f"batch {offset.batch_number} of {earlier.plan.pipeline} cannot be planned again as it was opened with icefloe "
         f"{offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; finish "
         "the batch with that release, and restore the table's properties (schema.name-mapping.default) and metadata "
         "if they were edited since",

@@ -6,14 +6,15 @@ from dataclasses import replace
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.map_task import MapTask
 from icefloe.batch.open.open_batch import NextBatch
 from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
-from icefloe.batch.plan.recorded_plan import load_own_plan, refuse_other_plan
-from icefloe.batch.plan_document import MapTask, Plan
+from icefloe.batch.plan.recorded_plan import load_own_plan, plan_as_recorded
+from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
@@ -48,8 +49,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     if offset.move is not None:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
-    planned_batch = _planned_for(offset.spec, claimed, planned_batch)
-    refuse_other_plan(planned_batch.plan, offset)
+    planned_batch = plan_as_recorded(_planned_for(offset.spec, claimed, planned_batch), offset)
     store = FencedStore(session.folder_of(offset))
 
     def is_over() -> bool:

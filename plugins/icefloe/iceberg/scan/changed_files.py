@@ -1,6 +1,7 @@
 """Changes of one step to data files, by the manifests of its snapshots: terms of files and delete files in force."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
 from typing import NamedTuple
@@ -36,6 +37,15 @@ class FileTerm(NamedTuple):
     delete_files: DeleteNumbers
 
 
+@dataclass(slots=True)
+class _Reached:
+    """Entries of a manifest, and the reach of each among the first ``num_known`` delete files."""
+
+    entries: Sequence[DataEntry]
+    reaches: Sequence[DeleteNumbers] = ()
+    num_known: int = 0
+
+
 class StepFiles:
     """Finds the terms of the steps of one batch.
 
@@ -50,7 +60,7 @@ class StepFiles:
     ) -> None:
         self._manifests = manifests
         self._reader = reader
-        self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
+        self._reached: dict[tuple[str, int | None], _Reached] = {}
         self._deletes = DeleteFileIndex(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
         self._lock = Lock()
@@ -79,7 +89,7 @@ class StepFiles:
         """The live files of a load or of its part, in the order of the manifests, which never changes."""
         in_force = self._deletes.in_force_at(self._live_deletes(step.end_snapshot_id))
         live = self._live(self._manifests[step.end_snapshot_id])
-        terms = _net(FileTerm(entry, 1, *in_force(entry)) for entry in live)
+        terms = _net(FileTerm(entry, 1, *in_force(self._deletes.reach(entry))) for entry in live)
         part = step.load_part
         if part is None:
             return terms
@@ -110,17 +120,16 @@ class StepFiles:
             # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
             # snapshot.
             if entry.status is EntryStatus.DELETED:
-                _, earlier, _ = in_force(entry)
+                _, earlier, _ = in_force(self._deletes.reach(entry))
                 yield FileTerm(entry, -1, earlier)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                _, _, later = in_force(entry)
+                _, _, later = in_force(self._deletes.reach(entry))
                 yield FileTerm(entry, 1, later)
-        for entry in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
-            if not _is_own(entry, snapshot_id):
-                changed, earlier, later = in_force(entry)
-                if changed:
-                    yield FileTerm(entry, -1, earlier)
-                    yield FileTerm(entry, 1, later)
+        for entry, reach in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
+            changed, earlier, later = in_force(reach)
+            if changed and not _is_own(entry, snapshot_id):
+                yield FileTerm(entry, -1, earlier)
+                yield FileTerm(entry, 1, later)
 
     def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
         own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
@@ -151,21 +160,32 @@ class StepFiles:
             kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
             alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
             in_force = self._deletes.in_force_at(deletes[snapshot_id])
-            for entry in chain(self._live(alone), self._reached_entries(kept)):
-                yield FileTerm(entry, weight, *in_force(entry))
+            for entry, reach in chain(self._with_reach(self._live(alone)), self._reached_entries(kept)):
+                yield FileTerm(entry, weight, *in_force(reach))
 
     def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
         for entries in self._read(_live_data(manifests)):
             yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
 
-    def _reached_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
-        """The live files of some manifests, if a delete file can reach them that the batch adds or removes."""
+    def _with_reach(self, entries: Iterable[DataEntry]) -> Iterator[tuple[DataEntry, DeleteNumbers]]:
+        return ((entry, self._deletes.reach(entry)) for entry in entries)
+
+    def _reached_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[tuple[DataEntry, DeleteNumbers]]:
+        """The live files of some manifests, if a delete file can reach them that the batch adds or removes.
+
+        Each comes with its reach among the delete files that are known by now.
+        """
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
         for manifest, entries in zip(unread, map_parallel(self._reached_of, unread), strict=True):
-            self._reached[_content(manifest)] = entries
+            self._reached[_content(manifest)] = _Reached(entries)
         for manifest in wanted:
-            yield from self._reached[_content(manifest)]
+            reached = self._reached[_content(manifest)]
+            # A hundred steps ask for the same thousands of files, and seldom bring a delete file of which nothing knew.
+            if reached.num_known != self._deletes.num_known:
+                reached.reaches = [self._deletes.reach(entry) for entry in reached.entries]
+                reached.num_known = self._deletes.num_known
+            yield from zip(reached.entries, reached.reaches, strict=True)
 
     def _reached_of(self, manifest: ManifestFile) -> list[DataEntry]:
         entries = self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
@@ -173,7 +193,7 @@ class StepFiles:
         in_force = self._deletes.in_force_at(self._changed)
         # Here, not behind the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         with self._lock:
-            return [entry for entry in live if any(in_force(entry))]
+            return [entry for entry in live if any(in_force(self._deletes.reach(entry)))]
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""

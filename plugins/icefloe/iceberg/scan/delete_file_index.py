@@ -75,8 +75,17 @@ class DeleteFileIndex:
         """
         return self._in_force(self._reach(data), state)
 
-    def in_force_at(self, *states: DeleteNumbers) -> Callable[[DataEntry], Sequence[DeleteNumbers]]:
-        """Looks up data files one after another: `in_force` of each at each of the states, in their order."""
+    @property
+    def num_known(self) -> int:
+        """Number of delete files in the index; it only grows."""
+        return len(self._entries)
+
+    def reach(self, data: DataEntry) -> DeleteNumbers:
+        """The delete files of the index that can remove rows of a data file, at whatever state."""
+        return self._reach(data)
+
+    def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
+        """Looks up reaches of data files: `in_force` of each at each of the states, in their order."""
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
         #   state   live delete files   in force on a
@@ -85,8 +94,7 @@ class DeleteFileIndex:
         # A delete file of keys may reach thousands of data files: what is found for one of them holds for all.
         known: dict[DeleteNumbers, Sequence[DeleteNumbers]] = {}
 
-        def found_for(data: DataEntry) -> Sequence[DeleteNumbers]:
-            reach = self._reach(data)
+        def found_for(reach: DeleteNumbers) -> Sequence[DeleteNumbers]:
             found = known.get(reach)
             if found is None:
                 found = known[reach] = tuple(self._in_force(reach, state) for state in states)

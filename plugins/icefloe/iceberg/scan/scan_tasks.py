@@ -41,7 +41,7 @@ class ScanTask:
 
     Attributes:
         data_file: the part that goes into documents.
-        terms: by ordinal, at least one.
+        terms: by ordinal, at least one; data files with equal terms share one tuple.
         partition: spec id and partition values: files of one partition probably hold the same rows.
         lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
         upper_bounds: by field id, in the same form; for the planner only.
@@ -73,12 +73,12 @@ class ScanPlan:
     @property
     def inserts_only(self) -> bool:
         """True if no step removes a row: no rows can cancel, so they need not be shuffled together."""
-        return all(term.weight > 0 for task in self.tasks for term in task.terms)
+        return all(term.weight > 0 for terms in _distinct(self.tasks) for term in terms)
 
     @property
     def ordinals_with_deletes(self) -> frozenset[int]:
         """The steps in which delete files remove rows of a data file, so that record counts are not exact."""
-        return frozenset(term.change_ordinal for task in self.tasks for term in task.terms if term.delete_files)
+        return frozenset(term.change_ordinal for terms in _distinct(self.tasks) for term in terms if term.delete_files)
 
     @property
     def file_size_bytes(self) -> int:
@@ -89,8 +89,11 @@ class ScanPlan:
     def sizes(self) -> Iterator[int]:
         """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
         seen: set[int] = set()
+        met: set[int] = set()
         for task in self.tasks:
-            new = {number for term in task.terms for number in term.delete_files} - seen
+            terms = () if id(task.terms) in met else task.terms
+            met.add(id(task.terms))
+            new = {number for term in terms for number in term.delete_files} - seen
             seen |= new
             yield task.data_file.file_size_bytes + sum(self.delete_files[number].size_bytes for number in new)
 
@@ -98,6 +101,11 @@ class ScanPlan:
     def record_count(self) -> int:
         """Number of rows of all data files, as often as they are read, before any delete."""
         return sum(task.data_file.record_count for task in self.tasks)
+
+
+def _distinct(tasks: Iterable[ScanTask]) -> Iterable[tuple[Term, ...]]:
+    """The terms of tasks, those that several share once."""
+    return {id(task.terms): task.terms for task in tasks}.values()
 
 
 def _every_file(_: DataEntry) -> bool:
@@ -139,7 +147,7 @@ def plan_scan_tasks(
             yield step.change_ordinal, (term for term in of_step if may_match(term.entry))
 
     tasks = scan_tasks(wanted(), row_ids)
-    named = NO_DELETES.union(*{term.delete_files for task in tasks for term in task.terms})
+    named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
     delete_files = {number: files.delete_file(number) for number in named}
     refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
     return ScanPlan(
@@ -176,10 +184,11 @@ def scan_tasks(
             if planned is None:
                 planned = shared[key] = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
             terms.setdefault(path, []).append(planned)
+    alike: dict[tuple[int, ...], tuple[Term, ...]] = {}
     return tuple(
         ScanTask(
-            data_file=replace(entry.data_file, first_row_id=first_row_id),
-            terms=tuple(of_id),
+            data_file=_with_row_ids(entry.data_file, first_row_id),
+            terms=alike.setdefault(tuple(map(id, of_id)), tuple(of_id)),
             partition=entry.partition,
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
@@ -187,6 +196,10 @@ def scan_tasks(
         for path, entry in entries.items()
         for first_row_id, of_id in _by_first_row_id(entry.data_file, terms[path], row_ids)
     )
+
+
+def _with_row_ids(file: DataFile, first_row_id: int | None) -> DataFile:
+    return file if file.first_row_id == first_row_id else replace(file, first_row_id=first_row_id)
 
 
 def _by_first_row_id(
