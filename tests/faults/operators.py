@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
+from icefloe.batch.operations.overtaken import errors_count_if_unchanged
 from icefloe.batch.operations.pipeline_reset import plan_reset
 from icefloe.batch.operations.set_cursor_move import plan_cursor_change
 from icefloe.batch.plan.open_and_plan import open_and_plan
@@ -60,11 +62,11 @@ class OperatedPlace:
 
     def reset(self) -> None:
         """``icefloe reset --yes``."""
-        session = self.session
-        complete_unfinished(session)
-        found = plan_reset(session)
-        if found is not None:
-            self._was_told(make_move(session, found.offset), BatchOutcome.RESET)
+        with self._changing() as session:
+            complete_unfinished(session)
+            found = plan_reset(session)
+            if found is not None:
+                self._was_told(make_move(session, found.offset), BatchOutcome.RESET)
 
     def set_cursor(self) -> None:
         """``icefloe set-cursor --yes``: leaves a commit out."""
@@ -76,15 +78,15 @@ class OperatedPlace:
 
     def abandon(self) -> None:
         """``icefloe abandon --yes``."""
-        session = self.session
-        pipeline = AbandonablePipeline(
-            pipeline=session.pipeline, credentials=session.credentials, writer=session.writer
-        )
-        end = pipeline.find()
-        if isinstance(end, EmptyEnd):
-            pipeline.abandon(end)
-        elif end is not None:
-            pipeline.record_as_done(end)
+        with self._changing() as session:
+            pipeline = AbandonablePipeline(
+                pipeline=session.pipeline, credentials=session.credentials, writer=session.writer
+            )
+            end = pipeline.find()
+            if isinstance(end, EmptyEnd):
+                pipeline.abandon(end)
+            elif end is not None:
+                pipeline.record_as_done(end)
 
     def abandon_and_reset(self) -> None:
         """An operator who begins again although a batch is open."""
@@ -127,11 +129,18 @@ class OperatedPlace:
         self.place.require_clean()
 
     def _set_cursor(self, position: int) -> None:
+        with self._changing() as session:
+            complete_unfinished(session)
+            found = plan_cursor_change(session, self.snapshot_id(position))
+            if found is not None:
+                self._was_told(make_move(session, found.offset), BatchOutcome.CURSOR_SET)
+
+    @contextmanager
+    def _changing(self) -> Iterator[PipelineSession]:
+        """A session for a command; its errors count as those of the command line."""
         session = self.session
-        complete_unfinished(session)
-        found = plan_cursor_change(session, self.snapshot_id(position))
-        if found is not None:
-            self._was_told(make_move(session, found.offset), BatchOutcome.CURSOR_SET)
+        with errors_count_if_unchanged(session.checkpoint, pipeline=session.pipeline.name):
+            yield session
 
     def _was_told(self, commit: CommitRecord, outcome: BatchOutcome) -> None:
         assert commit.outcome is outcome

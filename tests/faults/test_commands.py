@@ -36,7 +36,7 @@ BESIDE = [
     *(("run", beside) for beside in ("purge", "deliver", "letters", "verify")),
 ]
 """The command that is stopped, and what finishes meanwhile."""
-STOPPED = [("verify", "run", 30), ("deliver", "reset", 60), ("purge", "run", 8), ("run", "purge", 120)]
+STOPPED = [("verify", "run", 30), ("deliver", "run", 118), ("purge", "run", 8), ("run", "purge", 120)]
 """The command, what finishes meanwhile, and where the command is stopped in the short run."""
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from faults.operators import OperatedPlace
 from faults.scenarios import recorded_states
-from icefloe.batch.commit.end_batch import DeliveredError
 from icefloe.batch.operations.abandoned_batch import CursorMoveOpenError
 from icefloe.batch.operations.cursor_move import BatchOpenError
 from icefloe.errors import TransientError
@@ -28,7 +27,7 @@ PAIRS = [
 """The command that is stopped, and what finishes meanwhile."""
 PLACES = {"reset": 22, "set_cursor": 18, "abandon": -25, "run": 40}
 """Where the first pair of each command is stopped in the short run; the others are some operations later."""
-REFUSALS = (BatchOpenError, DeliveredError, CursorMoveOpenError, TransientError)
+REFUSALS = (BatchOpenError, CursorMoveOpenError, TransientError)
 
 
 @pytest.fixture(scope="module")

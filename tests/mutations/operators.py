@@ -21,11 +21,18 @@ OPERATORS: Final = (
         suite=_STOPPED,
     ),
     Mutation(
-        name="an abandon refuses a batch that a run has ended meanwhile",
-        path="batch/operations/abandoned_batch.py",
-        before="                raise\n            return None\n",
-        after="                raise\n            raise\n",
-        suite=_HALF,
+        name="a command fails for good on what it saw before others changed the pipeline",
+        path="batch/operations/overtaken.py",
+        before="        if before == now:\n",
+        after="        if True:\n",
+        suite=("tests/cli/test_changing_command.py",),
+    ),
+    Mutation(
+        name="an abandon whose batch a run has just made whole says that retrying cannot help",
+        path="batch/commit/end_batch.py",
+        before="class DeliveredError(TransientError):",
+        after="class DeliveredError(IcefloeError):",
+        suite=("tests/batch/operations/test_abandon_races.py",),
     ),
     Mutation(
         name="a batch is abandoned without making it whole at the sink",

@@ -4,6 +4,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
 from icefloe.batch.operations.set_cursor_move import LoadPendingError, plan_cursor_change
@@ -31,6 +32,11 @@ def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None
 def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
     """Does what ``icefloe reset`` (no snapshot) or ``icefloe set-cursor`` does after the operator has agreed."""
     session = stage.session(process)
+    with stage.errors_count_if_unchanged():
+        _move_looked_at(stage, session, snapshot_id)
+
+
+def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | None) -> None:
     complete_unfinished(session)
     try:
         change = plan_reset(session) if snapshot_id is None else plan_cursor_change(session, snapshot_id)

@@ -1,8 +1,8 @@
 """The stage of the actors: their pipeline, the batches that were begun, and the processes that come and go."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.record_batch import SinkTakenOverError
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
@@ -23,7 +23,7 @@ from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.part_sink import SupersededError
 from icefloe.sinks.whole_batch import PathInUseError
 from simulation.catalog import present_table
-from simulation.promises import Places
+from simulation.promises import CHECKPOINT, Places
 from simulation.scenario import PIPELINE
 from simulation.scheduler import Actor
 from simulation.store import Killed, Process
@@ -130,6 +130,17 @@ class Stage:
         """Lets others go on."""
         self.tried_once(actor, lambda process: process.do("wait", "", lambda: None))
 
+    @contextmanager
+    def errors_count_if_unchanged(self) -> Iterator[None]:
+        """As on the command line; the look takes no turn."""
+        before = self._records()
+        try:
+            yield
+        except TerminalError as error:
+            if self._records() == before:
+                raise
+            raise TransientError(error.sentence) from error
+
     def session(self, process: Process) -> PipelineSession:
         """The pipeline as a process opens it."""
         surroundings, deployment = self.surroundings(process), self.deployment_of(process.actor)
@@ -188,3 +199,6 @@ class Stage:
             return process.do("load", "table", lambda: present_table(self.states, process))
 
         return Surroundings(open_store=process.open_store, load_table=load, new_name=self.world.new_name)
+
+    def _records(self) -> int:
+        return sum(key.startswith((f"{CHECKPOINT}offsets/", f"{CHECKPOINT}commits/")) for key in self.world.objects)

@@ -85,16 +85,14 @@ def _abandon(stage: Stage, process: Process) -> None:
         writer=Writer(owner=deployment.owner),
         surroundings=stage.surroundings(process),
     )
-    try:
+    with stage.errors_count_if_unchanged(), suppress(CursorMoveOpenError, HalfDeliveredError):
         end = place.find()
-    except (CursorMoveOpenError, HalfDeliveredError):
-        return
-    if isinstance(end, DeliveredEnd):
-        place.record_as_done(end)
-    elif end is not None:
-        # A run may make it whole at this moment.
-        with suppress(DeliveredError):
-            place.abandon(end)
+        if isinstance(end, DeliveredEnd):
+            place.record_as_done(end)
+        elif end is not None:
+            # A run may make it whole at this moment.
+            with suppress(DeliveredError):
+                place.abandon(end)
 
 
 def expire_now_and_then(stage: Stage, actor: Actor) -> None:

@@ -22,6 +22,7 @@ Read in this order:
 - `purge`: removes the marks of deleted rows
 - `sweep`: deletes what dead runs left
 - `node`: serves the map outputs of this machine
+- `changing_command`: a command that changes a pipeline, and which of its errors count
 - `abandon`: gives up an open batch
 - `unpin`: lets the pinned snapshots of a pipeline go
 - `set_cursor`: moves the cursor

@@ -5,16 +5,18 @@ from argparse import Namespace
 from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, writer_here
+from icefloe.cli.pipeline_session import credentials_here, writer_here
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
 
-def abandon(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Ends the open batch; if nothing of it was delivered, its number is never used again."""
-    pipeline = load_named_pipeline(arguments)
     place = AbandonablePipeline(
         pipeline=pipeline,
         credentials=credentials_here(pipeline),

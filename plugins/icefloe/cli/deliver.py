@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from icefloe.batch.operations.delivered_again import Redelivery
-from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, open_checkpoint
+from icefloe.cli.changing_command import changing_command
+from icefloe.cli.pipeline_session import credentials_here, open_checkpoint
 from icefloe.cli.screen import Screen
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, UsageError
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import with_sink_of
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.part_sink import PartDelivery
@@ -19,9 +21,10 @@ _KEYS: Final = {"there before": "repeated", "dead letters": "dead_letters"}
 _COLUMNS: Final = ("batch", "documents", "there before", "superseded", "dead letters", "sent")
 
 
-def deliver(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Delivers batches in the order of their numbers; ends at the first that fails, and says where to go on."""
-    redelivery = _redelivery(arguments)
+    redelivery = _redelivery(pipeline, arguments)
     if arguments.dead_letters:
         return _send_letters(redelivery, arguments, screen)
     if arguments.dry_run:
@@ -70,8 +73,7 @@ def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) 
     return 0
 
 
-def _redelivery(arguments: Namespace) -> Redelivery:
-    pipeline = load_named_pipeline(arguments)
+def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     target = pipeline
     if arguments.sink is not None:
         target = with_sink_of(pipeline, arguments.sink, environ=os.environ)

@@ -67,6 +67,11 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
     """The checkpoint of a pipeline or of a backfill of it; neither catalog nor table is asked."""
     warn_of_connections(pipeline)
+    return checkpoint_of(pipeline, backfill_id=backfill_id)
+
+
+def checkpoint_of(pipeline: Pipeline, *, backfill_id: str | None) -> Checkpoint:
+    """As `open_checkpoint`, without a word about connections."""
     options = credentials_here(pipeline).storage_options
     checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=options))
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)

@@ -6,21 +6,23 @@ from datetime import UTC, datetime, timedelta
 from icefloe.batch.context.sinks import delivery_sink
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.run_settings import RunSettings
+from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, warn_of_connections
+from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
 from icefloe.cli.screen import Screen
 from icefloe.errors import UsageError
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.part_sink import KeepsDeletions
 
 
-def purge(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Counts old marks of the pipeline's sink, asks, and removes them.
 
     Raises:
         UsageError: the sink keeps no marks, or there is nobody to ask.
         TransientError: the sink did not answer.
     """
-    pipeline = load_named_pipeline(arguments)
     warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0

@@ -5,21 +5,24 @@ from argparse import Namespace
 
 from icefloe.batch.operations.cursor_move import complete_unfinished
 from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
+from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import open_session
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
 
-def reset(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Gives up the cursor: the next batch begins with the initial load, and the numbers go on."""
     with screen.under_way("looking"):
-        session = open_session(load_named_pipeline(arguments), command="reset")
+        session = open_session(pipeline, command="reset")
         if not arguments.dry_run:
             complete_unfinished(session)
         found = plan_reset(session)
-    pipeline, outcome = session.pipeline, None
+    outcome = None
     if found is None:
         screen.say(f"{pipeline.name}: the next batch begins from scratch already")
     else:

@@ -5,22 +5,25 @@ from dataclasses import asdict
 
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.set_cursor_move import CursorChange, plan_cursor_change
+from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import open_session
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.iceberg.history.cursor_distance import Commits
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
 
-def set_cursor(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Moves the cursor to a snapshot of the branch's history, and says before what is skipped or repeated."""
     with screen.under_way("looking"):
-        session = open_session(load_named_pipeline(arguments), command="set-cursor")
+        session = open_session(pipeline, command="set-cursor")
         if not arguments.dry_run:
             complete_unfinished(session)
         change = plan_cursor_change(session, arguments.snapshot_id)
-    name, outcome = session.pipeline.name, None
+    name, outcome = pipeline.name, None
     if change is None:
         screen.say(f"{name}: the cursor is at snapshot {arguments.snapshot_id} already")
     else:

@@ -3,13 +3,16 @@
 from argparse import Namespace
 
 from icefloe.batch.open.pin import let_pins_go, pinned_refs
+from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import open_session
 from icefloe.cli.screen import Screen
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
 
-def unpin(arguments: Namespace, screen: Screen) -> int:
+@changing_command
+def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Drops the pins of a pipeline in one commit to its table, after it has shown them and asked.
 
     Raises:
@@ -17,7 +20,6 @@ def unpin(arguments: Namespace, screen: Screen) -> int:
         TerminalError: the catalog does not allow it.
         TransientError: the catalog did not answer.
     """
-    pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         session = open_session(pipeline)
         view = session.checkpoint.look()

@@ -20,4 +20,14 @@ Read in this order:
 - `kafka`: the sink that sends events to a topic
 """
 
-__all__ = ["claim", "files", "files_delivery", "manifest", "open_delivery_sink", "open_sink", "part_sink", "sink"]
+__all__ = [
+    "claim",
+    "files",
+    "files_delivery",
+    "manifest",
+    "open_delivery_sink",
+    "open_sink",
+    "part_sink",
+    "sink",
+    "whole_batch",
+]

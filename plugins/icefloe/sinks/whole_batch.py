@@ -18,6 +18,8 @@ from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
+__all__ = ["GivenUpBatchError"]
+
 
 class PathInUseError(TerminalError):
     """The sink's path holds a batch of the same number with other changes, which would be overwritten."""

@@ -50,7 +50,7 @@ def test_an_abandon_that_was_stopped_anywhere_while_a_run_went_on_is_complete_or
         assert run.code == 0, (late.where, run.err)
         if not late.is_reached:
             break
-        assert late.answer.code in (0, 65), (late.where, late.answer.err)
+        assert late.answer.code in (0, 75), (late.where, late.answer.err)
         said.add(late.answer.document["outcome"] if late.answer.code == 0 else late.answer.sentence)
         operated.require_consistent()
     assert "abandoned" in said

@@ -189,7 +189,9 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
     ]
 
 
-def test_an_abandon_that_a_run_overtakes_finds_no_open_batch(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandon_that_a_run_overtakes_is_to_be_repeated_and_finds_no_open_batch(
+    stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_half_delivered = half_delivered._is_half_delivered
 
     def overtake(reference: BatchReference) -> bool:
@@ -198,4 +200,6 @@ def test_an_abandon_that_a_run_overtakes_finds_no_open_batch(stuck: Stuck, monke
         return found
 
     monkeypatch.setattr(half_delivered, "_is_half_delivered", overtake)
+    overtaken = stuck.command("abandon", "--yes")
+    assert (overtaken.code, "has changed since this command looked at it" in overtaken.sentence) == (75, True)
     assert stuck.command("abandon", "--yes").code == 0

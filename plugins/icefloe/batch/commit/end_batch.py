@@ -17,7 +17,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.sinks.sink import Sink
 
 __all__ = ["complete_unfinished_end", "end_without_changes"]
@@ -25,8 +25,8 @@ __all__ = ["complete_unfinished_end", "end_without_changes"]
 logger = logging.getLogger(__name__)
 
 
-class DeliveredError(TerminalError):
-    """A batch is whole at the sink, so that it can no longer be ended without changes."""
+class DeliveredError(TransientError):
+    """A run has made a batch whole at the sink, so that it can no longer be abandoned, and another try records it."""
 
     batch_number: int
 
@@ -60,7 +60,8 @@ def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, wr
         The commit record that counts: this one, or the record of a run that was faster.
 
     Raises:
-        DeliveredError: the batch is delivered at the sink.
+        DeliveredError: the batch was to be abandoned, and is delivered at the sink.
+        PathInUseError: the sink holds another batch of this number.
         OtherOwnerError: the checkpoint belongs to another owner.
     """
     number = end.offset.batch_number
@@ -82,7 +83,7 @@ def _make_whole(end: EmptyEnd, sink: Sink) -> None:
     try:
         sink.commit(summary, ())
     except IcefloeError:
-        if sink.whole(number) in (None, summary):
+        if end.offset.move is not None or sink.whole(number) in (None, summary):
             raise
         raise DeliveredError(
             f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "

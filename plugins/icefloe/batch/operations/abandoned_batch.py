@@ -14,7 +14,7 @@ from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.operations.half_delivered import HalfDeliveredError, refuse_half_delivered
+from icefloe.batch.operations.half_delivered import refuse_half_delivered
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -105,13 +105,7 @@ class AbandonablePipeline:
         whole = self._sink.whole(number)
         if whole is None or whole == end.summary:
             return end
-        try:
-            refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
-        except HalfDeliveredError:
-            # A run may have ended the batch since the look.
-            if self.checkpoint.committed(number) is None:
-                raise
-            return None
+        refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
         return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
 
     def _refuse_unknown(self, backfill_id: str) -> None:
@@ -152,12 +146,7 @@ class AbandonablePipeline:
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         checkpoint, number = self.checkpoint, end.offset.batch_number
-        try:
-            commit_batch(self._reference(end.offset).open())
-        except IcefloeError:
-            # A run that was faster has cleaned up.
-            if checkpoint.committed(number) is None:
-                raise
+        commit_batch(self._reference(end.offset).open())
         self._clean_up(end.offset)
         found = checkpoint.committed(number)
         if found is not None:

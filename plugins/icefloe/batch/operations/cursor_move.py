@@ -18,7 +18,7 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.recorded_configuration import result_configuration
@@ -137,39 +137,24 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
     pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
     session.sink.check()
     # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
-    _refuse_occupied_sink(session, offset)
+    session.sink.refuse_other_batch(
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        batch_number=number,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+    )
     owner = claim_places(session, offset.checkpoint_id)
     if offset.move is not None and offset.move.outcome is BatchOutcome.CURSOR_SET:
         record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
     found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
     end = EmptyEnd.of_move(found, pipeline=pipeline.name, table=pipeline.table)
     if end is None or (found.move, found.up_to_snapshot_id) != (offset.move, offset.up_to_snapshot_id):
-        raise _overtaken(session, number)
+        raise MoveOvertakenError(
+            f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
+            "again, and pause the pipeline before you move its cursor",
+            batch_number=number,
+        )
     done = end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
     publish_status(session, phase="cleanup")
     return done
-
-
-def _refuse_occupied_sink(session: PipelineSession, offset: OffsetRecord) -> None:
-    """Stops a move whose number the sink already holds: by another run's batch, or by another life of the pipeline."""
-    pipeline, number = session.pipeline, offset.batch_number
-    try:
-        session.sink.refuse_other_batch(
-            pipeline=pipeline.name,
-            table=pipeline.table,
-            batch_number=number,
-            after_snapshot_id=offset.after_snapshot_id,
-            up_to_snapshot_id=offset.up_to_snapshot_id,
-        )
-    except IcefloeError:
-        if session.checkpoint.offset(number) is None:
-            raise
-        raise _overtaken(session, number) from None
-
-
-def _overtaken(session: PipelineSession, number: int) -> MoveOvertakenError:
-    return MoveOvertakenError(
-        f"another run of {session.pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
-        "again, and pause the pipeline before you move its cursor",
-        batch_number=number,
-    )

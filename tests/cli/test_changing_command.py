@@ -1,0 +1,65 @@
+"""A command that changes a pipeline fails for good only if nobody else changed the pipeline since it looked."""
+
+from typing import Any
+
+import pytest
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from support.pipelines.workspace import Workspace, icefloe
+
+COMMANDS = {
+    ("abandon", "--yes"): "icefloe.cli.abandon.AbandonablePipeline.find",
+    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.purge.delivery_sink",
+    ("deliver", "--batches", "0"): "icefloe.cli.deliver.Redelivery.url",
+    ("deliver", "--dead-letters"): "icefloe.cli.deliver.Redelivery.url",
+    ("reset", "--yes"): "icefloe.cli.reset.open_session",
+    ("set-cursor", "--snapshot-id", "7", "--yes"): "icefloe.cli.set_cursor.open_session",
+    ("unpin", "--yes"): "icefloe.cli.unpin.open_session",
+}
+"""The arguments of each command, and the function of it that fails."""
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("error", "is_overtaken", "code"),
+    [
+        (TerminalError("the batch is gone"), True, 75),
+        (TerminalError("the batch is gone"), False, 65),
+        (TransientError("no answer"), True, 75),
+        (UsageError("which batches?"), True, 2),
+    ],
+)
+def test_an_error_counts_only_if_the_pipeline_has_not_changed_since_the_look(
+    arguments: tuple[str, ...],
+    error: IcefloeError,
+    is_overtaken: bool,
+    code: int,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = workspace.pipeline()
+    workspace.append(1)
+
+    def fail(*_: Any, **__: Any) -> None:
+        monkeypatch.undo()
+        if is_overtaken:
+            assert icefloe("run", pipeline).code == 0
+        raise error
+
+    monkeypatch.setattr(COMMANDS[arguments], fail)
+    command, *further = arguments
+    failed = icefloe(command, pipeline, *further)
+    again = "events has changed since this command looked at it: repeat the command; it met: the batch is gone"
+    is_outdated = is_overtaken and type(error) is TerminalError
+    assert (failed.code, failed.sentence) == (code, again if is_outdated else error.sentence)
+
+
+def test_a_checkpoint_that_is_damaged_hides_no_error(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline()
+    workspace.append(1)
+    assert icefloe("run", pipeline).code == 0
+    [record] = workspace.folder.rglob("commits/0.json")
+    record.write_text("{")
+    for command in ("abandon", "reset"):
+        failed = icefloe(command, pipeline, "--yes")
+        assert (failed.code, "commits/0.json" in failed.sentence) == (65, True)
