@@ -31,6 +31,8 @@ def test_a_url_of_a_known_scheme_passes(url):
         ("s3://AKIA:abc/de:f@bucket/x", "holds a password: leave it out"),
         ("abfs://box/x?sig=abc", "holds a password: leave it out"),
         ("dynamodb://checkpoints", "has the scheme 'dynamodb'"),
+        ("abfs://box@lake/a", "must name a whole host as in abfs://box@account.dfs.core.windows.net/a, or none: abfs://box/a"),
+        ("abfss://box@lake.example.com", "must name a whole host"),
     ],
 )  # fmt: skip
 def test_anything_else_says_what_to_write(text, fault):

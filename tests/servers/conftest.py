@@ -8,6 +8,7 @@ import pytest
 
 from demo.servers.server_process import ServerProcess, ServerUnavailableError
 from support.missing import missing
+from support.servers.azurite import Azurite
 from support.servers.cluster_place import ClusterPlace
 from support.servers.dynamodb import Dynamodb
 from support.servers.kafka import Kafka
@@ -54,6 +55,13 @@ def dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dynamodb]:
 
 
 @pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    """An account of Azure's blob storage without any container."""
+    with or_skip(Azurite(folder=tmp_path_factory.mktemp("azurite"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """A broker without any topic of ours."""
     with or_skip(Kafka(folder=tmp_path_factory.mktemp("kafka"))) as server:
@@ -90,7 +98,7 @@ def spark(
 def _servers_live(request: pytest.FixtureRequest) -> Iterator[None]:
     """Says of a server that died in a test that it did."""
     yield
-    servers = {"dynamodb", "kafka", "versitygw", "rest_catalog", "postgresql", "opensearch"}
+    servers = {"azurite", "dynamodb", "kafka", "versitygw", "rest_catalog", "postgresql", "opensearch"}
     for name in servers & set(request.fixturenames):
         process: ServerProcess = request.getfixturevalue(name).process
         process.refuse_dead()

@@ -3,42 +3,21 @@
 from collections.abc import Iterator
 from itertools import count
 
-import obstore
 import pytest
-from obstore.store import S3Store
 
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 from sinks.large_part import overtaken_attempt
-from storage.contract import Behind, StoreContract
+from storage.contract import StoreContract
+from support.buckets import Bucket
 from support.servers.careless_store import careless_store
 from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 _numbers = count()
-
-
-class Bucket(Behind):
-    """A bucket seen by obstore alone."""
-
-    def __init__(self, name: str, objects: S3Store) -> None:
-        self.name = name
-        self._objects = objects
-
-    def read(self, key: str) -> bytes | None:
-        try:
-            return bytes(obstore.get(self._objects, key).bytes())
-        except FileNotFoundError:
-            return None
-
-    def write(self, key: str, data: bytes) -> None:
-        obstore.put(self._objects, key, data)
-
-    def keys(self) -> set[str]:
-        return {found["path"] for chunk in obstore.list(self._objects) for found in chunk}
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ _PASSWORD: Final = re.compile(
     r"://[^/@\s:]*+:(?!@|\d{2,5}/)[^@\s:]*+(?::(?!//)[^@\s:]*+)*+@|[?&;](password|pwd|secret|token|sig|signature)=",
     re.IGNORECASE,
 )
+_ACCOUNT: Final = re.compile(r"@[^.]+\.((dfs|blob)\.core\.windows\.net|(dfs|blob)\.fabric\.microsoft\.com)$")
+"""The hosts that obstore knows, at the end of the name of an account."""
 _NEAREST: Final = {
     "s3a": "s3",
     "s3n": "s3",
@@ -55,6 +57,12 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
         rest = text[len(match[1]) :]
         hint = f": write '{_NEAREST.get(scheme, scheme)}{rest}'" if _NEAREST.get(scheme, scheme) in SCHEMES else ""
         return f"has the scheme '{match[1]}', which is none of {known}{hint}"
+    if scheme in ("abfs", "abfss") and "@" in (host or "") and _ACCOUNT.search(host or "") is None:
+        container = (host or "").partition("@")[0]
+        return (
+            f"must name a whole host as in {scheme}://{container}@account.dfs.core.windows.net{path}, or none: "
+            f"{scheme}://{container}{path}, with account_name and endpoint in the options of its connection"
+        )
     return _place_fault(text, scheme, host, path)
 
 

@@ -32,7 +32,10 @@ from icefloe.storage.store_errors import StorePlace
 __all__ = ["StoreOpener", "open_store", "plain_endpoint"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?|dynamodb)://([^/]*)(/.*)?")
-_EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
+_EXPECTED: Final = (
+    "expected file:///folder, s3://bucket/folder, gs://bucket/folder or "
+    "abfss://container@account.dfs.core.windows.net/folder"
+)
 _TABLE_ITSELF: Final = "dynamodb://"
 """The place of items that coordinate no object store. It lacks the table's name: a restored table has another."""
 # Obstore takes these separately from the other options, and panics if they come together.

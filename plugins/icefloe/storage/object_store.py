@@ -18,6 +18,7 @@ from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.local_file import file_size, mapped_file
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
@@ -140,8 +141,8 @@ class ObjectStore(Store):
         while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
             # Some stores stop at the first key without a value, and do not say which others they deleted.
             if not self._delete(chunk):
-                for key in chunk:
-                    self._delete([key])
+                at_once = 1 if self._clients is None else self.requests_at_once
+                map_parallel(lambda key: self._delete([key]), chunk, at_once=at_once)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
