@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any, Final
 
 import pytest
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.extended, pyte
 
 FILES: Final = 12
 PATIENCE_SECONDS: Final = 10.0
+PAUSE_SECONDS: Final = 60.0
 STEM: Final = "nodes"
 
 
@@ -51,6 +53,10 @@ class Machines:
 
     def run(self) -> IcefloeRun:
         return self.place.run(self.flights, self.pipeline, **self.driver)
+
+    def has_outputs(self, node: NodeMachine, batch: int) -> bool:
+        """True if a commit record of the batch names the node."""
+        return any(f"//{node.address}/" in record.read_text() for record in self.shuffle.glob(f"*/{batch}/[0-9]*.0"))
 
     def report(self, batch: int) -> Any:
         below = f"data/{self.flights.name}/icefloe/checkpoints/{STEM}/reports/{batch}.json"
@@ -93,10 +99,11 @@ def machines(
         )
 
 
-def test_a_batch_is_exact_though_a_machine_with_map_outputs_dies(machines: Machines) -> None:
+def test_a_batch_is_exact_whatever_becomes_of_a_machine_with_map_outputs(machines: Machines) -> None:
     with machines.run() as loading:
         assert loading.document()["route"] == "insert_only"
-    for batch, strike in enumerate((nothing, kill_a_machine_in_phase_one), 1):
+    strikes = (nothing, kill_a_machine_in_phase_one, kill_a_node_in_phase_two, pause_a_node_in_phase_two)
+    for batch, strike in enumerate(strikes, 1):
         after = machines.flights.load().metadata.current_snapshot_id
         machines.flights.rewrite(files=FILES, turn=batch)
         with ExitStack() as stack:
@@ -114,7 +121,7 @@ def test_a_batch_is_exact_though_a_machine_with_map_outputs_dies(machines: Machi
 
 def nothing(machines: Machines, run: IcefloeRun, batch: int, _: ExitStack) -> list[NodeMachine]:
     """Both machines have map outputs, and the storage has none."""
-    run.when(lambda: all(node.outputs() for node in machines.nodes))
+    both_have_outputs(machines, run, batch)
     assert not list(machines.shuffle.glob(f"*/{batch}/*.data"))
     return []
 
@@ -123,7 +130,7 @@ def kill_a_machine_in_phase_one(machines: Machines, run: IcefloeRun, batch: int,
     """Worker, executors and node of a machine that has map outputs; both are back after the batch."""
     node, worker = machines.nodes[0], machines.workers[0]
     # A commit record makes an output of the machine count. A worker that is held before its first one never writes it.
-    run.when(lambda: any(_is_at(node, path) for path in machines.shuffle.glob(f"*/{batch}/[0-9]*.0")))
+    run.when(lambda: machines.has_outputs(node, batch))
     with held(worker):
         assert any(node.folder.glob(f"*/{batch}/*.data"))
         node.kill()
@@ -133,5 +140,45 @@ def kill_a_machine_in_phase_one(machines: Machines, run: IcefloeRun, batch: int,
     return [node]
 
 
-def _is_at(node: NodeMachine, record: Path) -> bool:
-    return f"//{node.address}/" in record.read_text()
+def kill_a_node_in_phase_two(machines: Machines, run: IcefloeRun, batch: int, stack: ExitStack) -> list[NodeMachine]:
+    """The node alone, in the middle of a request; it is back after the batch."""
+    node = paused_in_a_request(machines, run, batch)
+    node.kill()
+    stack.callback(node.start)
+    return [node]
+
+
+def pause_a_node_in_phase_two(machines: Machines, run: IcefloeRun, batch: int, stack: ExitStack) -> list[NodeMachine]:
+    """For a minute, which is longer than readers wait, and in the middle of a request."""
+    node = paused_in_a_request(machines, run, batch)
+    back = Timer(PAUSE_SECONDS, node.resume)
+    stack.callback(back.join)
+    back.start()
+    return [node]
+
+
+def paused_in_a_request(machines: Machines, run: IcefloeRun, batch: int) -> NodeMachine:
+    """A paused node from which a task on the other machine wants blocks.
+
+    Nobody knows on which machine the first range is read. So both nodes are paused until one of them is asked.
+    """
+    both_have_outputs(machines, run, batch)
+    # No node is asked before: coalesce reads only what is in the storage.
+    run.when(lambda: any(machines.shuffle.glob(f"*/{batch}/extents/*")))
+    for node in machines.nodes:
+        assert not node.is_asked()
+        node.pause()
+    node = run.when(lambda: next((each for each in machines.nodes if each.is_asked()), None))
+    for other in machines.nodes:
+        if other is not node:
+            other.resume()
+    return node
+
+
+def both_have_outputs(machines: Machines, run: IcefloeRun, batch: int) -> None:
+    """Waits until each machine has a map output that counts."""
+    # A worker that starts late would find no task left.
+    first = run.when(lambda: next((each for each in machines.nodes if machines.has_outputs(each, batch)), None))
+    number = machines.nodes.index(first)
+    with held(machines.workers[number]):
+        run.when(lambda: machines.has_outputs(machines.nodes[1 - number], batch))

@@ -25,6 +25,7 @@ from support.servers.private_authority import PrivateAuthority
 __all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file"]
 
 ROOT = Path(__file__).parents[3]
+_ESTABLISHED: Final = "01"
 LONG: Final = 60.0
 SHORT: Final = 2.0
 """Seconds for which readers wait for a node that a test has ended or stopped. Readers of other nodes wait `LONG`."""
@@ -100,6 +101,17 @@ class NodeMachine:
 
     def resume(self) -> None:
         os.kill(self.server.pid, signal.SIGCONT)
+
+    def is_asked(self) -> bool:
+        """True if bytes of a reader wait for the node: it is paused, or it will read them in a moment."""
+        # gRPC listens by version 6 of the protocol for version 4 too.
+        for protocol in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{self.server.pid}/net/{protocol}").read_text().splitlines()[1:]:
+                _, local, _, state, queues, *_ = line.split()
+                is_ours = int(local.rpartition(":")[2], 16) == self.port
+                if is_ours and state == _ESTABLISHED and int(queues.rpartition(":")[2], 16):
+                    return True
+        return False
 
     def outputs(self) -> list[Path]:
         return sorted(self.folder.glob("*/*/*.data"))
