@@ -68,6 +68,13 @@ NODES: Final = (
         suite=_BATCHES,
     ),
     Mutation(
+        name="a map output of a batch that is over stays at its node",
+        path="batch/fenced_store.py",
+        before="                    machine.take_back()",
+        after="                    pass",
+        suite=_BATCHES,
+    ),
+    Mutation(
         name="a node that lost one output keeps the others",
         path="shuffle/node_outputs.py",
         before="for each in files if node_of(each) == address)",

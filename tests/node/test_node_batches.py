@@ -211,7 +211,7 @@ def test_a_task_without_a_configuration_says_what_to_set(
         workshop.open().run(Phase.SHUFFLE_WRITE)
 
 
-def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_expires_there(
+def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_is_taken_back_or_expires(
     machines: TwoMachines, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = machines.nodes[0]
@@ -228,10 +228,14 @@ def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_expires_there(
     monkeypatch.setenv(CONFIG_VARIABLE, str(node.config))
     zombie, inputs = TaskReference.of(batch.reference, batch.files, batch.plan).open()
     paused = replace(inputs, folder=replace(inputs.folder, machine=Paused(end_batch)))
-    with zombie.fenced():
+    with replace(zombie, folder=paused.folder).fenced():
         write_map_output(paused, 0)
-    # The storage has none of it, and cleanup will not come again.
     assert not list(batch.folder.glob("0.*"))
+    assert node.outputs() == []
+    # Of a task that is killed before it looks again. Cleanup will not come again either.
+    killed = inputs.folder.place_for(0)
+    assert killed is not None
+    killed.put("1.0.late.data", b"rows")
     [late] = node.outputs()
     os.utime(late, (0, 0))
     node.kill()

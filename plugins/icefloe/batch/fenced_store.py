@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from icefloe.errors import IcefloeError
+from icefloe.node.machine import Machine
 from icefloe.storage.ranges import ByteRange
 from icefloe.storage.store import Store, StoredObject
 
@@ -77,7 +78,9 @@ class FencedStore(Store):
 
 
 @contextmanager
-def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Iterator[None]:
+def taken_back_if_over(
+    store: FencedStore, is_over: Callable[[], bool], machine: Machine | None = None
+) -> Iterator[None]:
     """Checks the batch when the block ends, in whatever way, and takes the block's writes back if the batch is over.
 
     A check before the first write proves nothing: the process may be stopped after it until others have finished the
@@ -87,6 +90,7 @@ def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Itera
     Args:
         store: the folder of the batch.
         is_over: says whether the batch is committed.
+        machine: keeps map outputs of the block; None: the block writes none.
     """
     try:
         yield
@@ -95,6 +99,8 @@ def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Itera
             #   looks: open | stopped; others finish the batch and clean up | goes on, writes | looks: over, takes back
             # Only the look behind the last write can see that.
             if is_over():
+                if machine is not None:
+                    machine.take_back()
                 store.take_back()
         except IcefloeError as error:
             logger.warning("a late run may have left files in %s, and they could not be removed: %s", store.url, error)

@@ -30,15 +30,24 @@ class BatchPlace:
         self._folder = folder
         self._address = address
         self._batch = batch
+        self._written: list[str] = []
 
     def put(self, name: str, data: bytes | Path) -> str | None:
         """Writes a data file and returns its key; None if this machine cannot keep it."""
         path = f"{self._batch}/{name}"
-        return node_key(self._address, path) if self._folder.put(path, data) else None
+        if not self._folder.put(path, data):
+            return None
+        self._written.append(name)
+        return node_key(self._address, path)
 
     def delete(self, name: str) -> None:
         """Deletes a data file that no commit record names."""
         self._folder.delete(f"{self._batch}/{name}")
+
+    def take_back(self) -> None:
+        """Deletes all data files that were written."""
+        for name in self._written:
+            self.delete(name)
 
 
 class Machine:
@@ -52,6 +61,7 @@ class Machine:
     def __init__(self, environ: Mapping[str, str] | None = None, *, keeps_outputs: bool = False) -> None:
         self._environ = os.environ if environ is None else environ
         self._keeps_outputs = keeps_outputs
+        self._places: list[BatchPlace] = []
 
     @cached_property
     def config(self) -> "NodeConfig":
@@ -94,7 +104,16 @@ class Machine:
         """
         if not self._keeps_outputs or generation or self._folder is None or self.config.address is None:
             return None
-        return None if self._folder.is_draining else BatchPlace(self._folder, self.config.address, batch)
+        if self._folder.is_draining:
+            return None
+        place = BatchPlace(self._folder, self.config.address, batch)
+        self._places.append(place)
+        return place
+
+    def take_back(self) -> None:
+        """Deletes all data files that were written here, because their batch was over before."""
+        for place in self._places:
+            place.take_back()
 
     def read(self, address: str, pieces: "Sequence[Piece]") -> "list[memoryview | PieceFault]":
         """The bytes of pieces at one node, in their order.

@@ -58,7 +58,7 @@ class RunningBatch:
         Raises:
             BatchCommittedError: the batch is committed.
         """
-        with taken_back_if_over(self.written, self.is_over):
+        with taken_back_if_over(self.written, self.is_over, self.folder.machine):
             self.refuse_committed()
             yield
 
