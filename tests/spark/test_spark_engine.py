@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.run.task_run import Outcome
+from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.errors import TransientError
@@ -71,8 +71,8 @@ def test_workers_know_their_local_disks(engine: SparkEngine) -> None:
 
 
 def test_an_error_of_ours_comes_back_from_a_worker_with_its_class_and_facts(engine: SparkEngine) -> None:
-    def fail(number: int) -> Outcome:
-        return Outcome(error=CorruptMapOutputError.of(number, 2, "its index file is gone"))
+    def fail(number: int) -> TaskOutcome:
+        return TaskOutcome(error=CorruptMapOutputError.of(number, 2, "its index file is gone"))
 
     [outcome] = engine.map(fail, [7])
     assert isinstance(outcome.error, CorruptMapOutputError)

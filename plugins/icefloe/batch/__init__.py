@@ -30,6 +30,7 @@ Read in this order:
 - `map_task`: the document of one map task
 - `batch_keys`: the keys of a batch's documents below its folder
 - `lost_nodes`: nodes that lost map outputs
+- `task_outcome`: the outcome of a task, as an engine brings it back
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.lost_nodes import LostNode, lost_nodes, merged_nodes
+from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
@@ -115,6 +116,19 @@ class PhaseTally:
             yield
         finally:
             self.requests += requests.taken()
+
+    def begin(self, missing: int, *, of: int) -> None:
+        """Counts tasks before they are handed to an engine, and those that were done before."""
+        self.tasks_found += of - missing
+        self.tasks_run += missing
+
+    def finish(self, outcomes: Sequence[TaskOutcome]) -> list[IcefloeError]:
+        """Counts the outcomes that an engine brought back; returns the errors of the tasks that failed."""
+        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+        self.tasks_failed += len(errors)
+        self.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
+        self.requests = sum((outcome.requests for outcome in outcomes), self.requests)
+        return errors
 
     def lose_nodes(self, damaged: Iterable[CorruptMapOutputError]) -> None:
         """Counts the nodes that are lost, if some are, and records them at once: their outputs take time to make."""

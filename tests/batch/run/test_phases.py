@@ -1,11 +1,13 @@
 from collections.abc import Callable
+from inspect import currentframe
 from pathlib import Path
+from traceback import walk_stack
 
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce.repair import UnreliableStoreError
-from icefloe.batch.run.task_run import Outcome
+from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -196,11 +198,25 @@ def test_a_phase_of_a_committed_batch_stops(batch: OpenBatch) -> None:
         batch.coalesce()
 
 
+def test_two_functions_lead_from_a_phase_to_a_map_task(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames: list[str] = []
+
+    def note(*_: object, **__: object) -> None:
+        codes = [frame.f_code for frame, _ in walk_stack(currentframe())]
+        frames.extend(code.co_qualname for code in codes if "plugins/icefloe" in code.co_filename)
+        raise TransientError("seen")
+
+    monkeypatch.setattr("icefloe.batch.run.task_run.write_map_output", note)
+    with pytest.raises(TransientError, match="seen"):
+        batch.run(Phase.SHUFFLE_WRITE, InOrder())
+    assert frames[:2] == ["TaskRun.__call__", "run_phase"]
+
+
 def test_of_several_errors_one_that_retrying_cannot_fix_is_raised(batch: OpenBatch) -> None:
     class Failing(InOrder):
         def map(self, *_: object) -> list[object]:
             errors = TransientError("later"), None, TerminalError("never"), TransientError("later")
-            return [Outcome(error=error) for error in errors]
+            return [TaskOutcome(error=error) for error in errors]
 
     with pytest.raises(TerminalError, match="never"):
         batch.run(Phase.SHUFFLE_WRITE, Failing())  # type: ignore[arg-type]  # its map is not generic

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from icefloe.batch.commit.prove_batch import prove_batch
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.deliver_part import DeliverPart, DeliveryOutcome
+from icefloe.batch.deliver.deliver_part import DeliverPart
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
@@ -20,6 +20,7 @@ from icefloe.batch.stage.delivery_records import (
     load_batch_delivery,
     load_part_deliveries,
 )
+from icefloe.batch.task_outcome import require_success
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.manifest import Manifest
@@ -117,15 +118,8 @@ def _deliver_missing(
     found = load_part_deliveries(running.folder.store, numbers)
     missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]
     logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
-    tally.tasks_found += len(numbers) - len(missing)
-    tally.tasks_run += len(missing)
-    outcomes: list[DeliveryOutcome] = engine.map(task, missing) if missing else []
-    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-    tally.tasks_failed += len(errors)
-    tally.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
-    tally.requests = sum((outcome.requests for outcome in outcomes), tally.requests)
-    for error in sorted(errors, key=lambda error: isinstance(error, TransientError)):
-        raise error
+    tally.begin(len(missing), of=len(numbers))
+    require_success(tally.finish(engine.map(task, missing) if missing else []))
 
 
 def _deliveries(running: RunningBatch, numbers: Sequence[int]) -> list[PartDelivery]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -11,20 +10,13 @@ from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import staged_parts
 from icefloe.batch.rows.row_bound import out_of_memory
 from icefloe.batch.stage.delivery_records import create_part_delivery, load_part_delivery
+from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink, ProvenBatch, StagedPart
 from icefloe.storage.requests import RequestTotals
 
 __all__ = ["delivered_part"]
-
-
-class DeliveryOutcome(NamedTuple):
-    """The outcome of one part. Its error travels as a value, because an engine would turn it into text."""
-
-    error: IcefloeError | None = None
-    is_adopted: bool = False
-    requests: RequestTotals = RequestTotals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +37,7 @@ class DeliverPart:
     output: Output
     begun: Mapping[str, object]
 
-    def __call__(self, number: int) -> DeliveryOutcome:
+    def __call__(self, number: int) -> TaskOutcome:
         """Delivers the part of a number, unless its delivery is recorded."""
         # Of tasks that ran before, for Python and NumPy.
         pa.default_memory_pool().release_unused()
@@ -65,11 +57,11 @@ class DeliverPart:
             finally:
                 requests = running.requests.taken()
         except IcefloeError as error:
-            return DeliveryOutcome(error=error, requests=requests)
+            return TaskOutcome(error=error, requests=requests)
         except MemoryError as cause:
             part, memory_bytes = f"part {number} of the delivery", self.reference.settings.memory_bytes
-            return DeliveryOutcome(error=out_of_memory(cause, task=part, memory_bytes=memory_bytes), requests=requests)
-        return DeliveryOutcome(is_adopted=is_adopted, requests=requests)
+            return TaskOutcome(error=out_of_memory(cause, task=part, memory_bytes=memory_bytes), requests=requests)
+        return TaskOutcome(is_adopted=is_adopted, requests=requests)
 
 
 def delivered_part(

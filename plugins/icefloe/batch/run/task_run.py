@@ -1,7 +1,6 @@
 """One task of a phase, as a thread or a process of an engine runs it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -10,17 +9,10 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.rows.row_bound import out_of_memory
+from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.storage.requests import RequestTotals
-
-
-class Outcome(NamedTuple):
-    """The outcome of one task. Its error travels as a value, because an engine would turn it into text."""
-
-    error: IcefloeError | None = None
-    is_adopted: bool = False
-    requests: RequestTotals = RequestTotals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +29,7 @@ class TaskRun:
     reference: TaskReference
     epoch: int = 0
 
-    def __call__(self, number: int) -> Outcome:
+    def __call__(self, number: int) -> TaskOutcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
         # Of tasks that ran before, for Python and NumPy.
         pa.default_memory_pool().release_unused()
@@ -59,8 +51,8 @@ class TaskRun:
             finally:
                 requests = running.requests.taken()
         except IcefloeError as error:
-            return Outcome(error=error, requests=requests)
+            return TaskOutcome(error=error, requests=requests)
         except MemoryError as cause:
             task, memory_bytes = f"task {number} of {self.phase}", self.reference.batch.settings.memory_bytes
-            return Outcome(error=out_of_memory(cause, task=task, memory_bytes=memory_bytes), requests=requests)
-        return Outcome(is_adopted=is_adopted, requests=requests)
+            return TaskOutcome(error=out_of_memory(cause, task=task, memory_bytes=memory_bytes), requests=requests)
+        return TaskOutcome(is_adopted=is_adopted, requests=requests)

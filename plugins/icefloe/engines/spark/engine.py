@@ -36,8 +36,8 @@ class SparkEngine:
         """The results, in the order of ``numbers``; Spark starts its tasks in that order.
 
         Args:
-            function: returns an error that has to come back as it is; see `Outcome`. Raised in a worker, it would come
-                back as text, after Spark had tried again.
+            function: returns an error that has to come back as it is; see `TaskOutcome`. Raised in a worker, it would
+                come back as text, after Spark had tried again.
             numbers: to call it with.
 
         Raises:
