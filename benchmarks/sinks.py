@@ -32,8 +32,9 @@ from rich.table import Table as Printed
 
 from icefloe.changes.columns import change_schema
 from icefloe.engines.run_batch import run_batch
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.open_delivery_sink import open_delivery_sink
-from icefloe.sinks.part_sink import Origin, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartSink
 from support.pipelines.workspace import Workspace
 from support.servers.kafka import Kafka
 from support.servers.opensearch import OpenSearch

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from faults.scenarios import Place, Scenario, Stores, session_of
+from faults.scenarios import Place, Scenario, session_of
+from faults.stores import Stores
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from faults.stores import Stores
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
@@ -30,7 +31,7 @@ from support.pipelines.sweeping import aged
 from support.pipelines.workspace import Workspace
 from support.tables.table_states import ShownTable, TableStates
 
-__all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "recorded_states", "session_of"]
+__all__ = ["SCENARIOS", "Place", "Scenario", "deliver", "recorded_states", "session_of"]
 
 SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
 """Several map tasks and several ranges, of a few rows each."""
@@ -86,7 +87,7 @@ class Scenario:
     is_damaged: bool = False
     has_neighbour: bool = False
 
-    def place(self, folder: Path, states: TableStates, stores: "Stores | None" = None) -> "Place":
+    def place(self, folder: Path, states: TableStates, stores: Stores | None = None) -> "Place":
         """Everything in place for the late run."""
         folder.mkdir()
         stores = stores or Stores(folder=folder, url=f"file://{folder}")
@@ -100,7 +101,7 @@ class Scenario:
             place.damage()
         return place
 
-    def _place(self, folder: Path, shown: ShownTable, stores: "Stores") -> "Place":
+    def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> "Place":
         return Place(scenario=self, folder=folder, shown=shown, stores=stores)
 
 
@@ -127,26 +128,6 @@ def deliver(pipeline: Path, request: RangeRequest | None = None, *, credentials:
     """A run; False if there was nothing to do."""
     done = run_batch(session_of(pipeline, credentials), request, environ=os.environ)
     return done.report is not None and not done.was_committed_before
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stores:
-    """The stores of storage, checkpoints and sinks of a place.
-
-    Attributes:
-        folder: the files behind the URL.
-        url: as pipelines name it.
-        options: that open it; see `icefloe.storage.location.open_store`.
-    """
-
-    folder: Path
-    url: str
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def credentials(self) -> Credentials:
-        """As an operator hands them over."""
-        return Credentials(storage_options=self.options, sink_options=self.options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, Stores, recorded_states
+from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.stores import Stores
 from support.missing import missing, require_program
 from support.pipelines.workspace import ROOT, Outcome, icefloe
 from support.sinks.document_folder import registered

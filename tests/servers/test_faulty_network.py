@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Stores, recorded_states
+from faults.scenarios import SCENARIOS, recorded_states
+from faults.stores import Stores
 from icefloe.errors import TransientError
 from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_read, is_write
 from support.servers.private_authority import PrivateAuthority

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
-from icefloe.sinks.part_sink import Origin
 from icefloe.storage.location import open_store
 
 OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")

@@ -12,7 +12,8 @@ Read in this order:
 - `parquet_files`: Parquet files of changes
 - `row_groups`: batches cut into row groups
 - `same_rows`: the check whether two files hold the same rows
-- `part_sink`: the contract of a sink that takes proven batches
+- `batch_to_deliver`: a batch whose sums are proven, and its parts
+- `part_sink`: the contract of a sink that takes such batches
 - `open_delivery_sink`: from settings to such a sink
 - `key_changes`: changes that come to one operation for each key
 - `dead_letters`: what a destination refuses for good
@@ -21,6 +22,7 @@ Read in this order:
 """
 
 __all__ = [
+    "batch_to_deliver",
     "claim",
     "files",
     "files_delivery",

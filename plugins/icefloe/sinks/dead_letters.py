@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path
-from icefloe.sinks.part_sink import Origin
 from icefloe.storage.store import Store
 
 _NAMED = 3

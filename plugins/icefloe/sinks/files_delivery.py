@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
-from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery, PartSink
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
 __all__ = ["FilesDelivery"]

@@ -15,7 +15,7 @@ in one call in the driver.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
@@ -23,22 +23,18 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
-from icefloe.pipeline.option_values import OutputOption
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 __all__ = [
     "DeliverySink",
     "DriverSink",
     "KeepsDeadLetters",
     "KeepsDeletions",
-    "Origin",
     "PartDelivery",
     "PartSink",
-    "ProvenBatch",
     "SeesForeignWrites",
-    "StagedPart",
     "SupersededError",
 ]
 
@@ -48,96 +44,6 @@ class SupersededError(TerminalError):
 
     url: str
     batch_number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Who delivers: a destination belongs to one origin at a time.
-
-    Attributes:
-        owner: the id of the checkpoint whose batches are delivered.
-        pipeline: name of the pipeline, for people.
-        table: name of the table, for people.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    owner: str
-    pipeline: str
-    table: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenBatch:
-    """A batch whose sums are proven, as every task of its delivery sees it.
-
-    Attributes:
-        origin: the checkpoint that it belongs to.
-        batch_number: number of the batch; numbers only grow within an origin, also after a reset or a reload.
-        after_snapshot_id: exclusive; None: the batch begins anew, with a load.
-        up_to_snapshot_id: inclusive.
-        begins_anew: True for the first batch of a pipeline, also after a reset or a reload: what the destination holds
-            of this origin is to be replaced.
-        is_load: True for every batch of a load, whose rows are a state of the table and no changes of it.
-        ends_load: True for the batch that completes what `begins_anew` began: the last batch of a load, or the first
-            batch of a pipeline that begins without one (``initial_load: from_earliest`` or ``from_now``).
-        continues: True if a batch was delivered to this destination since the pipeline began, so that the destination
-            must know of this origin.
-        is_replay: True if a batch that is committed is delivered once more. The destination may hold later batches:
-            what they wrote stays, and is counted as superseded. Otherwise it is an error.
-        steps: number of its steps.
-        rows: changes in all parts.
-        counts: changes by change type in lower case.
-        schema: of the staged rows: the change columns (`icefloe.changes.columns`), then the columns of the table.
-        identity: dotted names of the identifier columns; empty if the rows have none.
-        hidden: top-level columns of ``schema`` that are there for the identity only, because the pipeline does not
-            select them.
-        changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
-            have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
-    """
-
-    origin: Origin
-    batch_number: int
-    after_snapshot_id: int | None
-    up_to_snapshot_id: int | None
-    begins_anew: bool = False
-    is_load: bool = False
-    ends_load: bool = False
-    continues: bool = False
-    is_replay: bool = False
-    steps: int = 0
-    rows: int
-    counts: Mapping[str, int]
-    schema: pa.Schema
-    identity: tuple[str, ...]
-    hidden: tuple[str, ...] = ()
-    changes: OutputOption = "each"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Names of the table's columns that the destination is to show."""
-        return tuple(name for name in self.schema.names if name not in (*CHANGE_COLUMNS, *self.hidden))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedPart:
-    """A part of a proven batch. All changes of one key are in one part, in the order of their ordinals.
-
-    An insert-only batch is not shuffled: there a key that two files insert may be in two parts.
-
-    Attributes:
-        number: number of the part within the batch; not every number exists.
-        first_row: number of rows in the parts before it.
-        rows: changes in it.
-        size_bytes: size of its files.
-        read: returns the rows from the first to the last; each call reads them again.
-    """
-
-    number: int
-    first_row: int
-    rows: int
-    size_bytes: int
-    read: Callable[[], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.part_sink import Origin
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.testing.arrival_cases import MIXED
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import OutwardCalls

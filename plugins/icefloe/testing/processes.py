@@ -7,7 +7,8 @@ from threading import Event, Thread
 from typing import Final, TypeAlias, cast
 
 from icefloe.errors import TransientError
-from icefloe.sinks.part_sink import DriverSink, PartDelivery, PartSink, ProvenBatch
+from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.part_sink import DriverSink, PartDelivery, PartSink
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import Fault, OutwardCalls
 from icefloe.testing.staged_history import StagedBatch, through_json

@@ -19,7 +19,7 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     change_schema,
 )
-from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.testing.not_conforming import NotConformingError
 
 Row: TypeAlias = Mapping[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.part_sink import ProvenBatch
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from support.pipelines.workspace import Workspace, icefloe
 from support.sinks.document_folder import DocumentFolder
 from support.sinks.registered import registered_sinks

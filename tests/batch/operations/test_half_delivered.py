@@ -11,7 +11,8 @@ from icefloe.batch.operations import half_delivered
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
-from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.index_sink import IndexSink
 from support.sinks.memory_index import MemoryIndex

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.changes.columns import change_schema
-from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 COMMITTED = datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC)
 TABLE = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("carrier", pa.string())])

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery, PartSink
 from support.sinks.registered import registered_sinks
 
 BROKEN: dict[str, Callable[[], None]] = {}

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart, SupersededError
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery, PartSink, SupersededError
 from support.sinks.memory_index import BusyError, ConflictError, Document, MemoryIndex, MissingIndexError
 from support.sinks.rows_of_keys import final_rows, refuse_other, selected
 

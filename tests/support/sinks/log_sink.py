@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from icefloe.errors import TransientError
-from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart, SupersededError
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery, PartSink, SupersededError
 from support.sinks.memory_log import BusyLogError, FencedError, MemoryLog, Message
 from support.sinks.rows_of_keys import key_of, refuse_other, selected
 

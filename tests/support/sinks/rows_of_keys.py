@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 __all__ = ["TakenError", "final_rows", "key_of", "refuse_other", "selected"]
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.part_sink import DriverSink, Origin, PartDelivery, ProvenBatch, StagedPart, SupersededError
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import DriverSink, PartDelivery, SupersededError
 from support.sinks.rows_of_keys import final_rows, refuse_other, selected
 
 __all__ = ["Head", "MemoryTable", "TableSink"]

@@ -20,7 +20,8 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import JSON, result_configuration
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
-from icefloe.sinks.part_sink import DeliverySink, Origin
+from icefloe.sinks.batch_to_deliver import Origin
+from icefloe.sinks.part_sink import DeliverySink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests

@@ -12,8 +12,9 @@ from icefloe.batch.rows.row_bound import out_of_memory
 from icefloe.batch.stage.delivery_records import create_part_delivery, load_part_delivery
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink
 from icefloe.storage.requests import RequestTotals
 
 __all__ = ["delivered_part"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, ChangeType, removed_rows
 from icefloe.pipeline.option_values import OutputOption
-from icefloe.sinks.part_sink import StagedPart
+from icefloe.sinks.batch_to_deliver import StagedPart
 from icefloe.sinks.sink import BatchSummary
 
 __all__ = ["Output"]

@@ -13,9 +13,9 @@ from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
-from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import Sink
 
 __all__ = ["committed_batch", "staged_parts"]

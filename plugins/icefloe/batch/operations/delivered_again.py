@@ -22,17 +22,10 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import (
-    DeliverySink,
-    DriverSink,
-    KeepsDeadLetters,
-    Origin,
-    PartDelivery,
-    ProvenBatch,
-    StagedPart,
-)
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, KeepsDeadLetters, PartDelivery
 from icefloe.storage.store import KeyMissingError
 
 __all__ = ["Redelivery"]

@@ -3,7 +3,7 @@
 import json
 from time import time_ns
 
-from icefloe.sinks.part_sink import ProvenBatch
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 
 
 def begin_mark(batch: ProvenBatch) -> tuple[bytes, bytes]:

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.event_source import SOURCE
 from icefloe.sinks.kafka.row_keys import key_schema
-from icefloe.sinks.part_sink import ProvenBatch
 
 _TIMES: Final[Mapping[str, str]] = {
     "date32[day]": "Date",

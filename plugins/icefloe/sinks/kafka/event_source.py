@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.changes.columns import CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP
-from icefloe.sinks.part_sink import ProvenBatch
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.version import VERSION
 
 SOURCE: Final = pa.schema([

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID, ChangeType
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.encoder import Encoder, Messages
 from icefloe.sinks.kafka.event_rows import EventRows
 from icefloe.sinks.kafka.event_source import EventSource
 from icefloe.sinks.kafka.json_texts import TEXT, JsonForm, joined, row_texts
 from icefloe.sinks.kafka.row_keys import key_rows, key_schema
-from icefloe.sinks.part_sink import ProvenBatch
 
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 

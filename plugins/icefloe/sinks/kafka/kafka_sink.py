@@ -7,6 +7,7 @@ from typing import ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
@@ -19,7 +20,7 @@ from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChan
 from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
 from icefloe.sinks.kafka.topics import find_topic
-from icefloe.sinks.part_sink import KeepsDeadLetters, Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import KeepsDeadLetters, PartDelivery, PartSink
 from icefloe.storage.store import Store
 
 Answer = TypeVar("Answer")

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 
 import pyarrow as pa
 
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.avro_encoder import AvroEncoder, AvroRegistry
 from icefloe.sinks.kafka.avro_schemas import to_avro
 from icefloe.sinks.kafka.connect_schemas import connect_schemas, struct_schema
@@ -16,7 +17,6 @@ from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.retained import RetainedChanges, json_payload, key_text
 from icefloe.sinks.kafka.row_keys import key_rows, widened
-from icefloe.sinks.part_sink import ProvenBatch
 
 
 @dataclass(kw_only=True)

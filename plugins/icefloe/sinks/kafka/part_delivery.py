@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, Final
 
 from icefloe.documents import dump_document
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.kafka.encoder import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder
 from icefloe.sinks.kafka.event_rows import event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
@@ -15,7 +16,7 @@ from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
 from icefloe.sinks.kafka.topic_batches import TopicChangedError, part_role, topic_missing
 from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
-from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart, SupersededError
+from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
 _TIME_SHARE: Final = 0.25
 """A transaction is committed after this share of the time after which the broker aborts it."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.sinks.part_sink import ProvenBatch
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 
 
 def key_schema(batch: ProvenBatch) -> pa.Schema:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.batch_marks import begin_mark, end_mark
 from icefloe.sinks.kafka.encoder import Encoder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
@@ -14,7 +15,7 @@ from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_ot
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
 from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, most_bytes
 from icefloe.sinks.kafka.transaction import TransactionProducer
-from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, SupersededError
+from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
 
 class TopicChangedError(TerminalError):

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.state_topic import SETTINGS, StateTopic
 from icefloe.sinks.kafka.topic_state import CLAIM_KEY, TopicClaim, TopicState
 from icefloe.sinks.kafka.topics import find_topic, holds_messages, make_topic
 from icefloe.sinks.kafka.transaction import TransactionProducer
-from icefloe.sinks.part_sink import Origin
 
 
 class TopicOwnedError(TerminalError):

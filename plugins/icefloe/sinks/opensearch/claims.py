@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster
 from icefloe.sinks.opensearch.index_names import IndexNames
-from icefloe.sinks.part_sink import Origin
 
 _CLAIM = "claim"
 _PROGRESS = "progress"

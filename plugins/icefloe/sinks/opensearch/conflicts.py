@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.operations import BulkOperations
 from icefloe.sinks.opensearch.row_documents import DELETED
-from icefloe.sinks.part_sink import ProvenBatch, SupersededError
+from icefloe.sinks.part_sink import SupersededError
 
 _LOOKED_UP: Final = 500
 """Documents in one request that looks at conflicts."""

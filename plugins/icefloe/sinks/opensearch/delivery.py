@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.key_changes import key_operations
 from icefloe.sinks.opensearch.bulk import BulkSender
@@ -16,7 +17,7 @@ from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.conflicts import ConflictJudge
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
-from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart
+from icefloe.sinks.part_sink import PartDelivery
 from icefloe.sinks.row_groups import row_slices
 
 _MOST_ROWS: Final = 20_000

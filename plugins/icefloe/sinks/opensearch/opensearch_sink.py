@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
@@ -20,16 +21,7 @@ from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.read_back import read_documents
-from icefloe.sinks.part_sink import (
-    KeepsDeadLetters,
-    KeepsDeletions,
-    Origin,
-    PartDelivery,
-    PartSink,
-    ProvenBatch,
-    SeesForeignWrites,
-    StagedPart,
-)
+from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink, SeesForeignWrites
 from icefloe.storage.store import Store
 
 
