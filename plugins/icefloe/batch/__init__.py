@@ -26,6 +26,7 @@ Read in this order:
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
 - `operations`: the ways out of a stuck pipeline
+- `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
 - `plan_document`: the header of a plan; plans of format 1 too
 - `map_task`: the document of one map task
 - `batch_keys`: the keys of a batch's documents below its folder
@@ -41,6 +42,7 @@ Read in this order:
 
 __all__ = [
     "batch_keys",
+    "changelog_scan",
     "credentials",
     "fast_ways",
     "lost_nodes",

@@ -9,7 +9,7 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["FastWay", "fast_ways"]
+__all__ = ["FastWay"]
 
 FAST_WAYS_VARIABLE: Final = "ICEFLOE_FAST_WAYS"
 

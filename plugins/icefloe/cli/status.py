@@ -4,8 +4,7 @@ import time
 from argparse import Namespace
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import next_batch
-from icefloe.batch.plan.plan_of_batch import refuse_unfit
+from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status
@@ -83,9 +82,7 @@ def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]
 def _trouble(session: PipelineSession) -> str | None:
     """The reason why no batch can be opened or resumed; None if one can, or if there is nothing to do."""
     try:
-        batch = next_batch(session)
-        if batch is not None:
-            refuse_unfit(batch)
+        next_plannable(session)
     except IcefloeError as error:
         return error.sentence
     return None

@@ -11,15 +11,11 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.sinks import delivery_sink
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, identity_text
-from icefloe.batch.open.open_batch import NextBatch, next_batch
+from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
-from icefloe.batch.open.unfit_sink import refuse_rows_without_key
-from icefloe.batch.plan.plan_of_batch import refuse_unfit
-from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.plan.batch_preview import next_plannable
+from icefloe.batch.plan.table_check import TableCheck
 from icefloe.batch.run_settings import RunSettings
-from icefloe.changes.columns import refuse_reserved_columns
-from icefloe.checkpoint.identity import Identity
 from icefloe.cli.checklist import Checklist
 from icefloe.cli.pipeline_session import credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
@@ -28,8 +24,7 @@ from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
 from icefloe.engines.spark.master import greedy_advice
 from icefloe.engines.spark.rpc import open_rpc_advice
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
-from icefloe.iceberg.history.history import UnknownBranchError, head
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.node.machine import Machine
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.error_lines import with_lines
@@ -140,7 +135,7 @@ def _opened(pipeline: Pipeline, runner: LocalPhases | PhasesBySize | None) -> Se
         if runner is not None:
             runner.check_table(session.table.location())
         if pipeline.wait_for_table:
-            head(session.table, pipeline.branch)
+            TableCheck(session=session).head_snapshot_id()
     except (UnknownTableError, UnknownBranchError):
         if pipeline.wait_for_table:
             return ()
@@ -153,75 +148,30 @@ def _table_text(pipeline: Pipeline, opened: Sequence[PipelineSession]) -> str:
 
 
 def _check_table(session: PipelineSession, checks: Checklist) -> None:
-    branch = session.pipeline.branch
-    head_ids = checks.run("branch", lambda: _head_ids(session), lambda ids: f"{branch} at snapshot {id_text(ids[0])}")
-    if head_ids is None:
+    pipeline, table = session.pipeline, TableCheck(session=session)
+    # In a tuple, because a check that gives None has failed.
+    head = checks.run(
+        "branch", lambda: (table.head_snapshot_id(),), lambda ids: f"{pipeline.branch} at snapshot {id_text(ids[0])}"
+    )
+    if head is None:
         return
-    schema = checks.run(
-        "columns",
-        lambda: TableSchema.at(session.table.metadata, head_ids[0]),
-        lambda found: f"{len(found.arrow)} of types that can be read",
-    )
+    schema = checks.run("columns", table.schema, lambda found: f"{len(found.arrow)} of types that can be read")
     if schema is not None:
-        _check_columns(session, schema, checks)
-    if session.pipeline.pin:
+        checks.run("identity", table.identity, identity_text)
+        shape = checks.run(
+            "columns",
+            table.shape,
+            lambda found: (
+                f"{len(found.delivered.arrow)} are delivered"
+                + ("" if found.row_filter is None else f", of the rows where {found.row_filter.text}")
+            ),
+        )
+        if shape is not None:
+            no_clash = "no column is called like one of icefloe's"
+            checks.run("names", table.refuse_reserved_columns, lambda _: no_clash)
+    if pipeline.pin:
         checks.run("pin", lambda: may_pin(session), partial(_pin_text, session))
-    checks.run("checkpoint", lambda: (_plannable(session),), lambda found: _next_text(found[0]))
-
-
-def _head_ids(session: PipelineSession) -> tuple[int | None]:
-    newest = head(session.table, session.pipeline.branch)
-    return (None if newest is None else newest.snapshot_id,)
-
-
-def _check_columns(session: PipelineSession, schema: TableSchema, checks: Checklist) -> None:
-    pipeline = session.pipeline
-    checks.run(
-        "identity",
-        lambda: _identity(session, schema),
-        identity_text,
-    )
-    shape = checks.run(
-        "columns",
-        lambda: _shape(pipeline, schema),
-        _columns_text,
-    )
-    if shape is not None:
-        checks.run(
-            "names",
-            partial(refuse_reserved_columns, shape.delivered.arrow.names, table=pipeline.table),
-            lambda _: "no column is called like one of icefloe's",
-        )
-
-
-def _identity(session: PipelineSession, schema: TableSchema) -> Identity:
-    pipeline = session.pipeline
-    with with_lines(pipeline):
-        chosen = choose_identity(
-            pipeline.identifier_columns,
-            schema,
-            table=pipeline.table,
-            has_row_ids=has_row_ids(session.table, pipeline.computed_changes),
-        )
-        refuse_rows_without_key(session, chosen)
-        return chosen
-
-
-def _shape(pipeline: Pipeline, schema: TableSchema) -> RowShape:
-    with with_lines(pipeline):
-        return RowShape.of(
-            schema,
-            identity=Identity(policy="none"),
-            columns=pipeline.columns,
-            filter_text=pipeline.filter,
-            filter_as_written=pipeline.as_written.filter,
-            table=pipeline.table,
-        )
-
-
-def _columns_text(shape: RowShape) -> str:
-    delivered = f"{len(shape.delivered.arrow)} are delivered"
-    return delivered if shape.row_filter is None else f"{delivered}, of the rows where {shape.row_filter.text}"
+    checks.run("checkpoint", lambda: (next_plannable(session),), lambda found: _next_text(found[0]))
 
 
 def _pin_text(session: PipelineSession, may_pin: bool) -> str:
@@ -231,12 +181,5 @@ def _pin_text(session: PipelineSession, may_pin: bool) -> str:
     return f"whether catalog {catalog!r} lets icefloe set branches and tags shows at the first run"
 
 
-def _plannable(session: PipelineSession) -> NextBatch | None:
-    batch = next_batch(session)
-    if batch is not None:
-        refuse_unfit(batch)
-    return batch
-
-
-def _next_text(batch: NextBatch | None) -> str:
-    return "there is nothing to do" if batch is None else f"batch {batch.offset.batch_number} can be planned"
+def _next_text(batch_number: int | None) -> str:
+    return "there is nothing to do" if batch_number is None else f"batch {batch_number} can be planned"

@@ -7,6 +7,8 @@ Read in this order:
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both
 - `write_plan`: a batch recorded, its tasks and its plan written
 - `plan_of_batch`: the plan of a pipeline's batch, and what the pipeline refuses of it
+- `batch_preview`: the batch that a run would deliver, without opening it
+- `table_check`: a pipeline checked against its table, without a batch
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads
 - `task_document`: the document of a map task
@@ -14,4 +16,4 @@ Read in this order:
 - `recorded_plan`: the plan that a batch was opened with
 """
 
-__all__ = ["make_plan", "map_tasks", "open_and_plan", "plan_of_batch", "task_document"]
+__all__ = ["batch_preview", "make_plan", "map_tasks", "open_and_plan", "table_check", "task_document"]

@@ -14,8 +14,6 @@ from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 
-__all__ = ["plan_of", "refuse_excessive_scan", "refuse_unfit"]
-
 
 class ScanTooLargeError(TerminalError):
     """A batch would read more than ``max_scan_bytes``."""

@@ -1,0 +1,138 @@
+"""The changes of a range of snapshots for one reader: a batch without checkpoint and sink; no record of it stays."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+import pyarrow as pa
+
+from icefloe.batch.batch_keys import task_key
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.deliver.deliver_batch import Engine
+from icefloe.batch.fast_ways import FastWay, fast_ways
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_part import inserted_rows
+from icefloe.batch.open.cores import local_cores
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.phase_record import PhaseTally
+from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.batch.reduce.read_range import range_changes
+from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.changes.columns import change_schema
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.documents import dump_document
+from icefloe.flow import Route
+from icefloe.iceberg.catalog.encryption import refuse_encrypted
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.table import Table, table_name
+from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
+from icefloe.storage.location import open_store
+
+__all__ = ["ChangelogScan"]
+
+_MEMORY_BYTES: Final = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogScan:
+    """A range of snapshots, planned, whose changes can be read.
+
+    Attributes:
+        table: as loaded; its ``io`` reads the files.
+        planned: plan and map tasks.
+        schema: of the changes.
+        ways: ways to find rows that were only copied.
+    """
+
+    table: Table
+    planned: PlannedBatch
+    schema: pa.Schema
+    ways: tuple[FastWay, ...]
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        request: RangeRequest,
+        *,
+        branch: str,
+        identifier_columns: Sequence[str] | None,
+        changes: ChangesOption,
+        commit_groups: CommitGroupsOption,
+        columns: Sequence[str] | None,
+        filter_text: str | None,
+        trusts_lineage: bool,
+        environ: Mapping[str, str],
+    ) -> Self:
+        """Plans a range; arguments and errors are those of `icefloe.api.read_changes`."""
+        refuse_encrypted(table.metadata, table=table_name(table))
+        loaded = LoadedTable(table)
+        snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
+        schema = TableSchema.at(
+            table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
+        )
+        spec = BatchSpec(
+            after_snapshot_id=snapshots.after_snapshot_id,
+            up_to_snapshot_id=snapshots.up_to_snapshot_id,
+            steps=snapshots.steps,
+            skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
+            identity=choose_identity(
+                identifier_columns, schema, table=table_name(table), has_row_ids=has_row_ids(table, changes)
+            ),
+            changes=changes,
+            columns=None if columns is None else tuple(columns),
+            filter=filter_text,
+            cores=local_cores(),
+        )
+        labels = PlanLabels(
+            pipeline="read_changes", table=table_name(table), filter_text=filter_text, warnings=snapshots.warnings
+        )
+        planned = make_plan(loaded, spec, labels, cores=local_cores())
+        delivered = schema if columns is None else schema.select(columns)
+        return cls(
+            table=table,
+            planned=planned,
+            schema=change_schema(delivered.arrow, with_batch=False),
+            ways=fast_ways(environ, trusts_lineage=trusts_lineage),
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences for the reader about the range."""
+        return self.planned.plan.warnings
+
+    def read(self, engine: Engine) -> Iterator[pa.RecordBatch]:
+        """Runs both phases and yields changes as they come; removes the folder between them at the end.
+
+        Args:
+            engine: runs the map tasks on this machine, where the folder is.
+        """
+        plan = self.planned.plan
+        with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as path:
+            folder = BatchFolder(
+                plan=plan,
+                store=open_store(Path(path).as_uri()),
+                memory_bytes=_MEMORY_BYTES,
+                filter_text=plan.filter,
+                fast_ways=self.ways,
+            )
+            inputs = MapInputs(folder=folder, io=self.table.io)
+            for task, digest in zip(self.planned.tasks, plan.map_task_digests, strict=True):
+                folder.store.put(task_key(task.map_id, digest), dump_document(task))
+            if plan.route is Route.INSERT_ONLY:
+                for map_id in range(plan.num_map_tasks):
+                    yield from inserted_rows(inputs, map_id, Delivery(folder, with_batch=False))
+            elif plan.route is Route.SHUFFLE:
+                engine.map(partial(write_map_output, inputs), range(plan.num_map_tasks))
+                coalesced = coalesce_map_outputs(inputs, PhaseTally())
+                extents = BatchExtents(folder, coalesced.epoch)
+                for each in coalesced.plan.ranges:
+                    yield from range_changes(folder, extents.of(each.range_id), Delivery(folder, with_batch=False))
