@@ -159,8 +159,8 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
 
-    def written_badly(inputs: MapInputs, map_id: int, **options: str) -> None:
-        write_map_output(inputs, map_id, **options)
+    def written_badly(inputs: MapInputs, map_id: int, *, attempt: str) -> None:
+        write_map_output(inputs, map_id, attempt=attempt)
         damaged(batch, map_id)
 
     monkeypatch.setattr("icefloe.batch.reduce.coalesce_map_outputs.write_map_output", written_badly)

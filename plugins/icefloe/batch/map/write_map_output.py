@@ -19,13 +19,16 @@ __all__ = ["write_map_output"]
 logger = logging.getLogger(__name__)
 
 
-def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+def write_map_output(
+    inputs: MapInputs, map_id: int, *, attempt: str | None = None, generation: int | None = None
+) -> MapOutputRecord:
     """Writes the map output of one task, or adopts an existing one.
 
     Args:
         inputs: folder of the batch, and the table's files.
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
+        generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
 
     Returns:
         The commit record that counts; a task that finds one does no work.
@@ -34,9 +37,11 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         AuditError: the rows handed on do not add up to the rows read, or a sample that compares every row differs.
     """
     folder, plan = inputs.folder, inputs.folder.plan
-    state = folder.map_outputs.current(map_id)
-    if state.record is not None:
-        return state.record
+    if generation is None:
+        state = folder.map_outputs.current(map_id)
+        if state.record is not None:
+            return state.record
+        generation = state.generation
     started = time.monotonic()
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
@@ -47,12 +52,12 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
     with MapOutputWriter(
         folder.store,
         map_id=map_id,
-        generation=state.generation,
+        generation=generation,
         attempt=attempt or new_attempt(),
         schema=folder.shuffled_form.schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,
-        place=folder.place_for(state.generation),
+        place=folder.place_for(generation),
         spill_folders=local_folders(os.environ),
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)

@@ -21,7 +21,9 @@ from icefloe.sinks.sink import Sink
 __all__ = ["inserted_rows", "write_part"]
 
 
-def write_part(inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+def write_part(
+    inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | None = None, generation: int | None = None
+) -> MapOutputRecord:
     """Delivers every row of one map task's files as INSERT, or adopts an existing record.
 
     Args:
@@ -29,21 +31,24 @@ def write_part(inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | Non
         sink: sink of the batch.
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
+        generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
 
     Raises:
         AuditError: the rows delivered do not add up to the rows read.
     """
     folder = inputs.folder
-    state = folder.map_outputs.current(map_id)
-    if state.record is not None:
-        return state.record
+    if generation is None:
+        state = folder.map_outputs.current(map_id)
+        if state.record is not None:
+            return state.record
+        generation = state.generation
     started = time.monotonic()
     reader = inputs.row_reader()
     message, sums = stage_changes(folder, sink, map_id, partial(inserted_rows, inputs, map_id, reader=reader))
     return folder.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
-            generation=state.generation,
+            generation=generation,
             attempt=attempt or new_attempt(),
             rows=message.rows,
             ordinals=sums.to_documents(),

@@ -61,9 +61,9 @@ def run_phase(
             if phase is Phase.SHUFFLE_READ:
                 tasks.read_ranges()
             else:
-                task = TaskRun(phase=phase, reference=tasks_reference)
-                missing = tasks.missing_map_ids()
-                require_success(tally.finish(engine.map(task, missing) if missing else []))
+                missing = tasks.missing_map_tasks()
+                task = TaskRun(phase=phase, reference=tasks_reference, generations=_later(missing))
+                require_success(tally.finish(engine.map(task, [*missing]) if missing else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ class _Tasks:
     engine: Engine
     tally: PhaseTally
 
-    def missing_map_ids(self) -> list[int]:
-        """The map tasks that have no valid output, counted as begun, the largest first."""
+    def missing_map_tasks(self) -> dict[int, int]:
+        """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
         sizes = self.folder.plan.map_task_bytes
         states = self.folder.map_outputs.states(range(len(sizes)))
         missing = [map_id for map_id, state in enumerate(states) if state.record is None]
@@ -84,7 +84,7 @@ class _Tasks:
         missing.sort(key=lambda map_id: (-sizes[map_id], map_id))
         logger.info("batch %d: %d of %d map tasks to do", self.folder.plan.batch_number, len(missing), len(sizes))
         self.tally.begin(len(missing), of=len(sizes))
-        return missing
+        return {map_id: states[map_id].generation for map_id in missing}
 
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
@@ -94,10 +94,10 @@ class _Tasks:
     def _write_again(self, voided_map_ids: Sequence[int]) -> None:
         """Runs every map task whose output was voided or is gone, as a part of another phase."""
         again = PhaseTally()
-        task = TaskRun(phase=Phase.SHUFFLE_WRITE, reference=self.reference)
         try:
-            missing = replace(self, tally=again).missing_map_ids()
-            require_success(again.finish(self.engine.map(task, missing) if missing else []))
+            missing = replace(self, tally=again).missing_map_tasks()
+            task = TaskRun(phase=Phase.SHUFFLE_WRITE, reference=self.reference, generations=_later(missing))
+            require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
         finally:
             self.tally.map_tasks_run_again += again.tasks_run
             self.tally.map_outputs_void += len(voided_map_ids)
@@ -118,3 +118,8 @@ class _Tasks:
         void_damaged(self.folder, damaged)
         require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
         return damaged
+
+
+def _later(generations: Mapping[int, int]) -> dict[int, int]:
+    """Generations without those that are 0, which are nearly all: every task of a job gets them."""
+    return {map_id: generation for map_id, generation in generations.items() if generation}

@@ -1,6 +1,7 @@
 """One task of a phase, as a thread or a process of an engine runs it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,11 +23,14 @@ class TaskRun:
     Attributes:
         phase: phase of the task.
         reference: opens the batch where the task runs.
+        generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
+            found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
         epoch: epoch of the extents that shuffle_read fetches.
     """
 
     phase: Phase
     reference: TaskReference
+    generations: Mapping[int, int] = field(default_factory=dict)
     epoch: int = 0
 
     def __call__(self, number: int) -> TaskOutcome:
@@ -41,9 +45,13 @@ class TaskRun:
                 with running.fenced():
                     match self.phase:
                         case Phase.INSERT_ONLY:
-                            is_adopted = write_part(inputs, running.sink, number, attempt=attempt).attempt != attempt
+                            generation = self.generations.get(number, 0)
+                            record = write_part(inputs, running.sink, number, attempt=attempt, generation=generation)
+                            is_adopted = record.attempt != attempt
                         case Phase.SHUFFLE_WRITE:
-                            is_adopted = write_map_output(inputs, number, attempt=attempt).attempt != attempt
+                            generation = self.generations.get(number, 0)
+                            record = write_map_output(inputs, number, attempt=attempt, generation=generation)
+                            is_adopted = record.attempt != attempt
                         case Phase.SHUFFLE_READ:
                             read_range(
                                 running.folder, running.sink, number, requests=running.requests, epoch=self.epoch
