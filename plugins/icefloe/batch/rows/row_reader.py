@@ -15,6 +15,7 @@ from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.kept_projections import KeptProjections
 from icefloe.iceberg.files.reader import (
     BATCH_ROWS,
     ReadOptions,
@@ -78,6 +79,7 @@ class TableRowReader:
         table: its name, for errors.
         bound: refuses rows and dictionaries that are too large; None: any size.
         decoded: counts the decoded bytes.
+        projections: the last projections of the files.
         footers: footers of the files. Ways to compare rows read a few columns at a time, and so open a file again.
     """
 
@@ -87,6 +89,7 @@ class TableRowReader:
     bound: RowBound | None = None
     decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
     footers: KeptFooters = field(default_factory=KeptFooters, compare=False)
+    projections: KeptProjections = field(default_factory=KeptProjections, compare=False)
 
     def read(self, file: FileRows) -> Iterator[ReadRows]:
         """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
@@ -220,6 +223,7 @@ class TableRowReader:
             decoded=partial(self._decoded, data_file),
             bound=self.bound,
             footers=self.footers,
+            projections=self.projections,
         )
 
     def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:

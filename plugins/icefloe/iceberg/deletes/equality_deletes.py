@@ -20,6 +20,7 @@ from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.kept_projections import KeptProjections
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.storage.parallel import map_parallel
@@ -70,6 +71,7 @@ class EqualityDeletes:
         self._table = table
         self._memory_bytes = memory_bytes
         self._footers = footers
+        self._projections = KeptProjections()
         self._groups = list(_key_groups(delete_files, max(1, memory_bytes // _BYTES_PER_KEY)))
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
@@ -122,7 +124,7 @@ class EqualityDeletes:
     def _key_hashes(self, file: DataFile | DeleteFile, field_ids: tuple[int, ...]) -> Iterator[tuple[int, RowHashes]]:
         """The hashes of a file's keys, as (position of the first row, hashes)."""
         # Delete files are opened once, and by several threads.
-        footers = None if isinstance(file, DeleteFile) else self._footers
+        footers, projections = (None, None) if isinstance(file, DeleteFile) else (self._footers, self._projections)
         for first, batch in read_data_file(
             file,
             schema=self._schemas[field_ids],
@@ -130,6 +132,7 @@ class EqualityDeletes:
             table=self._table,
             dictionary_columns=True,
             footers=footers,
+            projections=projections,
         ):
             yield first, key_hashes(batch)
 

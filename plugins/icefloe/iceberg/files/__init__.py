@@ -8,6 +8,7 @@ Read in this order:
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
 - `kept_footers`: footers of files that are opened several times
+- `kept_projections`: projections of files whose columns are alike
 - `dictionary_pages`: dictionaries of a Parquet file, measured before they are decoded
 - `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
 - `row_group_pruning`: row groups that a filter rules out
@@ -23,4 +24,4 @@ Read in this order:
 - `avro_decoder`: primitive values
 """
 
-__all__ = ["avro_codecs", "avro_container", "identical_columns", "kept_footers", "reader"]
+__all__ = ["avro_codecs", "avro_container", "identical_columns", "kept_footers", "kept_projections", "reader"]

@@ -17,9 +17,10 @@ from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.dictionary_pages import DictionaryBound
 from icefloe.iceberg.files.file_formats import READABLE_FORMATS, open_rows
 from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.kept_projections import KeptProjections
 from icefloe.iceberg.files.opened_file import OpenedFile
-from icefloe.iceberg.projection.file_columns import FileColumn, file_columns
-from icefloe.iceberg.projection.projection import Projection, plan_projection
+from icefloe.iceberg.projection.file_columns import FileColumn
+from icefloe.iceberg.projection.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
@@ -39,6 +40,7 @@ class ReadOptions(TypedDict):
         decoded: is given each batch of the file's own columns as it is decoded.
         bound: refuses dictionaries that are too large to be held; none if not given.
         footers: footers of Parquet files that were opened before, if the caller opens files several times.
+        projections: projections of files that were read before, if the caller reads several.
     """
 
     schema: TableSchema
@@ -49,6 +51,7 @@ class ReadOptions(TypedDict):
     decoded: NotRequired[Callable[[pa.RecordBatch], None] | None]
     bound: NotRequired[DictionaryBound | None]
     footers: NotRequired[KeptFooters | None]
+    projections: NotRequired[KeptProjections | None]
 
 
 class RecordCountError(TerminalError):
@@ -135,8 +138,10 @@ def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
         ):
             if rows.num_rows is not None:
                 _check_count(file, rows.num_rows, table)
-            found = file_columns(rows.schema, schema.name_mapping)
-            projection = plan_projection(found, schema.columns, file.constants, keep_dictionaries=keeps_dictionaries)
+            projections = options.get("projections") or KeptProjections()
+            found, projection = projections.of(
+                rows.schema, schema, file.constants, keep_dictionaries=keeps_dictionaries
+            )
             columns, places = rows.selection(projection.positions)
             _check_dictionaries(rows, columns, options.get("bound"), f"{file.noun} {file.path} of table {table}")
             yield ProjectedFile(
