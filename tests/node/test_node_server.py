@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,36 @@ def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
         del stream, client
         [found] = read(str(one.address), member(authority), piece(0, 5))
     assert not isinstance(found, PieceFault)
+
+
+def test_a_reader_that_takes_little_costs_one_open_file(config: NodeConfig, authority: PrivateAuthority) -> None:
+    assert config.folder is not None
+    file = str(config.folder / FILE)
+    two = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
+    certificate, key, root = member(authority).pem()
+    with NodeServer(two, NodeFolder(config.folder)):
+        client = flight.FlightClient(
+            f"grpc+tls://{two.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
+        )
+        ticket = flight.Ticket(encode_pieces([piece(0, len(DATA))] * 200))
+        streams = [client.do_get(ticket) for _ in range(2)]
+        for stream in streams:
+            stream.read_chunk()
+        found = opened(file)
+        for stream in streams:
+            stream.cancel()
+        del stream, streams, client
+        waited(lambda: opened(file) == 0)
+    assert 0 < found <= 2
+
+
+def opened(file: str) -> int:
+    """The number of times that this process has a file open."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(descriptor.readlink()))
+    return found.count(file)
 
 
 def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:

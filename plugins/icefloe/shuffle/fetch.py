@@ -7,7 +7,7 @@ import io
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final, NamedTuple, cast
 
@@ -86,7 +86,7 @@ def fetch_blocks(
         store: the place of the shuffle's map outputs.
         extents: extents to read.
         schema: schema of the rows in the blocks (`block_schema`).
-        max_fetch_bytes: compressed bytes held at once; a larger block of the store waits on local disk. A map output
+        max_fetch_bytes: compressed bytes held at once; a larger block waits on local disk. A map output
             that has a block with more bytes uncompressed is decoded message by message.
         machine: reads the map outputs that are at nodes; None: as the environment of this process says.
 
@@ -96,11 +96,14 @@ def fetch_blocks(
     """
     machine = machine or Machine()
 
-    def fetched(runs: Sequence[_Run]) -> list[memoryview] | NodeOutputsLostError:
+    def read(runs: Sequence[_Run]) -> list[memoryview]:
         if not node_of(runs[0].file):
             return [_read(store, run) for run in runs]
+        return read_from_node(machine, extents.files, [(run.file, run.start, run.stop) for run in runs])
+
+    def fetched(runs: Sequence[_Run]) -> list[memoryview] | NodeOutputsLostError:
         try:
-            return read_from_node(machine, extents.files, [(run.file, run.start, run.stop) for run in runs])
+            return read(runs)
         except NodeOutputsLostError as lost:
             # A value, so that all nodes that are lost are known at once.
             return lost
@@ -110,8 +113,8 @@ def fetch_blocks(
         with ExitStack() as stack:
             of_output: dict[int, tuple[_Run, memoryview | BinaryIO]] = {}
             [first, *_] = requests[0]
-            if len(window) == 1 and first.stop - first.start > max_fetch_bytes and not node_of(first.file):
-                file = stack.enter_context(_on_disk(store, first, piece_bytes=max_fetch_bytes))
+            if len(window) == 1 and first.stop - first.start > max_fetch_bytes:
+                file = stack.enter_context(_on_disk(read, first, piece_bytes=max_fetch_bytes))
                 of_output[first.output] = first, file
             else:
                 answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
@@ -168,13 +171,14 @@ def _read(store: Store, run: _Run) -> memoryview:
 
 
 @contextmanager
-def _on_disk(store: Store, run: _Run, *, piece_bytes: int) -> Iterator[BinaryIO]:
+def _on_disk(read: Callable[[Sequence[_Run]], list[memoryview]], run: _Run, *, piece_bytes: int) -> Iterator[BinaryIO]:
     """The bytes of a run in a temporary file, at its start."""
     [disk, *_] = local_folders(os.environ) or [None]
     with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
         for start in range(run.start, run.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
             stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), run.stop)
-            file.write(_read(store, run._replace(start=start, stop=stop)))
+            [piece] = read([run._replace(start=start, stop=stop)])
+            file.write(piece)
         file.seek(0)
         yield cast("BinaryIO", file)
 
