@@ -9,7 +9,7 @@ from support.pipelines.workspace import Workspace, icefloe
 
 COMMANDS = {
     ("abandon", "--yes"): "icefloe.cli.abandon.AbandonablePipeline.find",
-    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.purge.delivery_sink",
+    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.purge.sink_of_pipeline",
     ("deliver", "--batches", "0"): "icefloe.cli.deliver.Redelivery.url",
     ("deliver", "--dead-letters"): "icefloe.cli.deliver.Redelivery.url",
     ("reset", "--yes"): "icefloe.cli.reset.open_session",

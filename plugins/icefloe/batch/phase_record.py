@@ -19,12 +19,14 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication"]
+__all__ = ["PHASE_KEYS", "PhaseRecord", "PhaseTally", "TrackedApplication"]
 
 logger = logging.getLogger(__name__)
 
 PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
 """The tasks that leave a record; commit writes the report instead."""
+PHASE_KEYS: Final = tuple(map(phase_key, PHASES))
+"""Keys of the records below the folder of a batch, in the order of the tasks."""
 _COUNTS: Final = (
     "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
     "map_outputs_missing",

@@ -3,9 +3,7 @@
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
-from icefloe.batch.context.sinks import delivery_sink
-from icefloe.batch.context.surroundings import Surroundings
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.context.sinks import sink_of_pipeline
 from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
@@ -27,7 +25,7 @@ def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
     credentials = credentials_here(pipeline)
-    with delivery_sink(RunSettings.of(pipeline), credentials, Surroundings()) as sink:
+    with sink_of_pipeline(pipeline, credentials) as sink:
         if not isinstance(sink, KeepsDeletions):
             raise UsageError(
                 f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",

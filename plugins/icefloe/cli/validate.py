@@ -8,14 +8,12 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.sinks import delivery_sink
-from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.context.sinks import sink_of_pipeline
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.plan.table_check import TableCheck
-from icefloe.batch.run_settings import RunSettings
 from icefloe.cli.checklist import Checklist
 from icefloe.cli.pipeline_session import credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
@@ -110,7 +108,7 @@ def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
 
 def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
     """Tries the sink that batches are delivered to; returns its address."""
-    with delivery_sink(RunSettings.of(pipeline), credentials, Surroundings()) as sink:
+    with sink_of_pipeline(pipeline, credentials) as sink:
         if sink is None:
             raise TypeError("the pipeline delivers to no sink")
         sink.check()

@@ -1,13 +1,14 @@
 """The sinks of a pipeline, opened: the folder of its changes, and the sink that staged batches are delivered to."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from types import MappingProxyType
 
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.files_delivery import FilesDelivery
 from icefloe.sinks.open_delivery_sink import open_delivery_sink
@@ -16,7 +17,7 @@ from icefloe.sinks.part_sink import DeliverySink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 
-__all__ = ["delivery_sink", "folder_of_changes"]
+__all__ = ["delivery_sink", "folder_of_changes", "sink_of_pipeline"]
 
 
 def folder_of_changes(
@@ -54,6 +55,11 @@ def delivery_sink(
         return
     with closing(_opened(settings, credentials, surroundings)) as sink:
         yield sink
+
+
+def sink_of_pipeline(pipeline: Pipeline, credentials: Credentials) -> AbstractContextManager[DeliverySink | None]:
+    """The sink of a pipeline as its file says, open for a block; None if the files are the sink."""
+    return delivery_sink(RunSettings.of(pipeline), credentials, Surroundings())
 
 
 def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> DeliverySink:

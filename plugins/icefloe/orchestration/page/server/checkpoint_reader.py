@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import batch_url
-from icefloe.batch.phase_record import PHASES
+from icefloe.batch.phase_record import PHASE_KEYS
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix, report_key
 from icefloe.errors import TerminalError
@@ -82,7 +81,7 @@ def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None)
     if offset is None:
         return []
     store = _open(expanded, batch_url(expanded, offset, backfill_id=backfill_id))
-    found = (_load(store, phase_key(phase)) for phase in PHASES)
+    found = (_load(store, key) for key in PHASE_KEYS)
     return [each for each in found if each is not None]
 
 
