@@ -1,11 +1,13 @@
 """Columns whose names are one in Avro are refused: one value would take the place of the other."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.avro_schemas import avro_schema
-from icefloe.sinks.kafka.connect_schemas import struct_schema
+from icefloe.sinks.kafka.connect_schemas import ConnectSchema, struct_schema
 
 TWO = [pa.field("a-b", pa.int32()), pa.field("a_b", pa.int32())]
 
@@ -25,6 +27,6 @@ def test_two_structs_of_one_name_are_refused() -> None:
 
 def test_a_struct_may_be_mentioned_twice() -> None:
     image = struct_schema(pa.schema({"id": pa.int64()}), name="t.Value", optional=True)
-    fields = [{**image, "field": "before"}, {**image, "field": "after"}]
-    made = avro_schema({"type": "struct", "optional": False, "name": "t.Envelope", "fields": fields})
+    fields: list[ConnectSchema] = [{**image, "field": "before"}, {**image, "field": "after"}]
+    made: Any = avro_schema({"type": "struct", "optional": False, "name": "t.Envelope", "fields": fields})
     assert made["fields"][1]["type"] == ["null", "t.Value"]

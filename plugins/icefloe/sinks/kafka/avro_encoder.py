@@ -11,7 +11,8 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.sinks.kafka.avro_schemas import avro_schema, to_avro
+from icefloe.sinks.kafka.avro_schemas import AvroSchema, avro_schema, to_avro
+from icefloe.sinks.kafka.connect_schemas import ConnectSchema
 from icefloe.sinks.kafka.encoder import Encoder, Messages
 from icefloe.sinks.kafka.event_rows import EventRows
 
@@ -43,7 +44,7 @@ class AvroRegistry:
         self._client = SchemaRegistryClient.new_client(dict(configuration))
         self._parsed: dict[int, Any] = {}
 
-    def register(self, of: str, schema: Any) -> int:
+    def register(self, of: str, schema: AvroSchema) -> int:
         """The id of a schema.
 
         Args:
@@ -97,7 +98,7 @@ class AvroEncoder(Encoder):
         schemas: Connect's schemas of ``key`` and ``value``.
     """
 
-    def __init__(self, registry: AvroRegistry, inner: Encoder, schemas: Mapping[str, Any]) -> None:
+    def __init__(self, registry: AvroRegistry, inner: Encoder, schemas: Mapping[str, ConnectSchema]) -> None:
         self._inner = inner
         self._schemas = schemas
         self._writers = {of: _Writer(registry, of, schema) for of, schema in schemas.items() if schema["fields"]}
@@ -117,7 +118,7 @@ class AvroEncoder(Encoder):
 
 
 class _Writer:
-    def __init__(self, registry: AvroRegistry, of: str, connect: Mapping[str, object]) -> None:
+    def __init__(self, registry: AvroRegistry, of: str, connect: ConnectSchema) -> None:
         schema = avro_schema(connect)
         self._connect = connect
         self._parsed = parse_schema(schema)

@@ -4,15 +4,18 @@ import re
 from base64 import b64decode
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.connect_schemas import ConnectSchema
 from icefloe.sinks.kafka.json_texts import EXACT
 
 _TYPES: Final[Mapping[str, str]] = {
     "int8": "int", "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double",
     "boolean": "boolean", "string": "string", "bytes": "bytes",
 }  # fmt: skip
+AvroSchema: TypeAlias = str | list[Any] | dict[str, Any]
+"""A type by its name, a union, or a type with its keys, as JSON."""
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 
@@ -26,7 +29,7 @@ def avro_name(name: str) -> str:
     return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
 
 
-def avro_schema(connect: Mapping[str, Any]) -> Any:
+def avro_schema(connect: ConnectSchema) -> AvroSchema:
     """The Avro schema of a Connect schema; an optional one is a union with null.
 
     Raises:
@@ -44,11 +47,11 @@ class _Schemas:
     def __init__(self) -> None:
         self._known: dict[str, object] = {}
 
-    def union(self, connect: Mapping[str, object], path: str) -> Any:
+    def union(self, connect: ConnectSchema, path: str) -> AvroSchema:
         own = self._type(connect, path)
         return ["null", own] if connect["optional"] else own
 
-    def _type(self, connect: Mapping[str, Any], path: str) -> Any:
+    def _type(self, connect: ConnectSchema, path: str) -> AvroSchema:
         match connect["type"]:
             case "struct":
                 return self._record(connect)
@@ -58,19 +61,22 @@ class _Schemas:
                 return {"type": "map", "values": self.union(connect["values"], f"{path}.value")}
             case "map":
                 # Avro's maps have texts as keys.
-                fields = [{**connect[part], "field": name} for part, name in (("keys", "key"), ("values", "value"))]
+                fields: list[ConnectSchema] = [
+                    {**connect["keys"], "field": "key"},
+                    {**connect["values"], "field": "value"},
+                ]
                 return {"type": "array", "items": self._record({"fields": fields, "name": f"{path}.Entry"})}
             case simple:
                 return _logical(connect, _TYPES[simple])
 
-    def _record(self, connect: Mapping[str, Any]) -> Any:
+    def _record(self, connect: ConnectSchema) -> AvroSchema:
         name = ".".join(avro_name(part) for part in connect["name"].split("."))
         if name in self._known:
             if self._known[name] != connect["fields"]:
                 raise _ambiguous("two structs", name)
             return name
         self._known[name] = connect["fields"]
-        fields: list[Any] = []
+        fields: list[AvroSchema] = []
         taken: dict[str, str] = {}
         for field in connect["fields"]:
             other = taken.setdefault(avro_name(field["field"]), field["field"])
@@ -88,7 +94,7 @@ def _ambiguous(columns: str, name: str) -> TerminalError:
     )
 
 
-def _logical(connect: Mapping[str, Any], kind: str) -> Any:
+def _logical(connect: ConnectSchema, kind: str) -> AvroSchema:
     if connect.get("name") == _DECIMAL:
         parameters = connect["parameters"]
         sizes = {"scale": int(parameters["scale"]), "precision": int(parameters["connect.decimal.precision"])}
@@ -96,7 +102,7 @@ def _logical(connect: Mapping[str, Any], kind: str) -> Any:
     return {"type": kind, "connect.name": connect["name"]} if "name" in connect else kind
 
 
-def to_avro(value: Any, connect: Mapping[str, Any]) -> Any:
+def to_avro(value: Any, connect: ConnectSchema) -> Any:
     """The value for Avro of a payload in Connect's JSON."""
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """Schemas as Kafka Connect writes them into JSON messages, with Debezium's names of logical types."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypedDict
 
 import pyarrow as pa
 
@@ -20,7 +20,35 @@ _TIMES: Final[Mapping[str, str]] = {
 }
 
 
-def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, object]:
+class ConnectSchema(TypedDict, total=False):
+    """A schema of Kafka Connect as JSON; each type has the keys that it needs.
+
+    Attributes:
+        type: such as ``int64``, ``struct``, ``array``, ``map``.
+        optional: True if null is a value.
+        name: of a struct, or of a logical type.
+        version: of a logical type.
+        parameters: of a logical type.
+        field: name of the field of a struct whose schema this is.
+        fields: of a struct.
+        items: elements of an array.
+        keys: keys of a map.
+        values: values of a map.
+    """
+
+    type: str
+    optional: bool
+    name: str
+    version: int
+    parameters: Mapping[str, str]
+    field: str
+    fields: Sequence["ConnectSchema"]
+    items: "ConnectSchema"
+    keys: "ConnectSchema"
+    values: "ConnectSchema"
+
+
+def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, ConnectSchema]:
     """Schemas of ``key`` and ``value`` of a batch's messages.
 
     Args:
@@ -38,19 +66,25 @@ def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, ob
         changes = [field.with_type(pa.string()) if field.name == COMMIT_SNAPSHOT_ID else field for field in changes]
         return {"key": key, "value": struct_schema(pa.schema([*changes, *shown]), name=f"{name}.Value")}
     image = struct_schema(shown, name=f"{name}.Value", optional=True)
-    fields = [
+    fields: list[ConnectSchema] = [
         {**image, "field": "before"},
         {**image, "field": "after"},
         {**struct_schema(SOURCE, name="io.debezium.connector.icefloe.Source"), "field": "source"},
         {"type": "string", "optional": False, "field": "op"},
-        *({"type": "int64", "optional": True, "field": time} for time in ("ts_ms", "ts_us", "ts_ns")),
+        *(ConnectSchema(type="int64", optional=True, field=time) for time in ("ts_ms", "ts_us", "ts_ns")),
         {**_TRANSACTION, "field": "transaction"},
     ]
-    envelope = {"type": "struct", "fields": fields, "optional": False, "name": f"{name}.Envelope", "version": 2}
+    envelope: ConnectSchema = {
+        "type": "struct",
+        "fields": fields,
+        "optional": False,
+        "name": f"{name}.Envelope",
+        "version": 2,
+    }
     return {"key": key, "value": envelope}
 
 
-_TRANSACTION: Final[Mapping[str, object]] = {
+_TRANSACTION: Final[ConnectSchema] = {
     "type": "struct",
     "fields": [
         {"type": "string", "optional": False, "field": "id"},
@@ -63,21 +97,23 @@ _TRANSACTION: Final[Mapping[str, object]] = {
 }
 
 
-def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> dict[str, object]:
+def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> ConnectSchema:
     """The schema of a struct of these columns.
 
     >>> struct_schema(pa.schema([pa.field("on", pa.date32(), nullable=False)]), name="t.Key")["fields"]
     [{'type': 'int32', 'name': 'io.debezium.time.Date', 'version': 1, 'optional': False, 'field': 'on'}]
     """
-    fields = [{**_schema(field, name=f"{name}.{field.name}"), "field": field.name} for field in schema]
+    fields: list[ConnectSchema] = [
+        {**_schema(field, name=f"{name}.{field.name}"), "field": field.name} for field in schema
+    ]
     return {"type": "struct", "fields": fields, "optional": optional, "name": name}
 
 
-def _schema(field: pa.Field, *, name: str) -> dict[str, object]:
+def _schema(field: pa.Field, *, name: str) -> ConnectSchema:
     return {**_type(field.type, name), "optional": field.nullable}
 
 
-def _type(kind: pa.DataType, name: str) -> dict[str, object]:
+def _type(kind: pa.DataType, name: str) -> ConnectSchema:
     if isinstance(kind, pa.BaseExtensionType):
         return {"type": "string", "name": "io.debezium.data.Uuid", "version": 1}
     if str(kind) in _TIMES:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID, ChangeType
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.kafka.connect_schemas import ConnectSchema
 from icefloe.sinks.kafka.encoder import Encoder, Messages
 from icefloe.sinks.kafka.event_rows import EventRows
 from icefloe.sinks.kafka.event_source import EventSource
@@ -30,7 +31,7 @@ class JsonEncoder(Encoder):
         schemas: Connect's schemas of ``key`` and ``value``; None: messages carry none.
     """
 
-    def __init__(self, batch: ProvenBatch, form: JsonForm, schemas: Mapping[str, object] | None) -> None:
+    def __init__(self, batch: ProvenBatch, form: JsonForm, schemas: Mapping[str, ConnectSchema] | None) -> None:
         self._batch = batch
         self._form = form
         self._schemas = schemas
