@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -29,6 +30,7 @@ MODULES = {
     if file.stem != "__init__"
 }
 ENTRIES = [*(ROOT / "plugins").glob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
+MOST_CROSSING_NAMES = 425
 FURTHER = [*(ROOT / "demo").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
 
 
@@ -125,14 +127,27 @@ def test_no_room_shows_what_nobody_enters_for() -> None:
     assert {(room, module) for room in ROOMS for module in shown_by(room)} - entered == set()
 
 
+@cache
+def uses() -> Sequence[tuple[Path, str, str]]:
+    """Each use of a name by another room, as (file, module, name)."""
+    files = [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER]
+    return [(file, module, name) for file in files for module, name in names_used_by(file)]
+
+
 def test_a_module_names_in_all_what_other_rooms_use_and_nothing_else() -> None:
     used = defaultdict(set)
-    for file in [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER]:
-        for module, name in names_used_by(file):
-            used[module].add(name)
+    for _, module, name in uses():
+        used[module].add(name)
     shown = {module: public_names(file) for module, file in MODULES.items()}
     assert {module: names for module, names in shown.items() if names != sorted(names, key=sorting)} == {}
     assert {module: set(names) for module, names in shown.items() if names} == {k: v for k, v in used.items() if v}
+
+
+def test_no_more_names_cross_from_one_package_into_another_than_did() -> None:
+    """A caller that needs many names of a package does its work: it asks there for the one thing that it wants."""
+    library = [(file.relative_to(LIBRARY).parts[0], *use) for file, *use in uses() if file.is_relative_to(LIBRARY)]
+    crossing = {(module, name) for own, module, name in library if module.split(".")[1] != own.removesuffix(".py")}
+    assert len(crossing) <= MOST_CROSSING_NAMES
 
 
 def imported_by(module: str, file: Path) -> set[str]:
