@@ -76,12 +76,17 @@ def time_text(time: datetime) -> str:
 
 
 def time_of_us(timestamp_us: int) -> str:
-    """A time given in microseconds since the epoch, as `time_text`.
+    """A time given in microseconds since the epoch, as `time_text`; a writer's clock may be beyond every year.
 
     >>> time_of_us(1_700_000_000_123_456)
     '2023-11-14T22:13:20.123+00:00'
+    >>> time_of_us(10**18), time_of_us(-(10**21))
+    ('9999-12-31T23:59:59.999+00:00', '0001-01-01T00:00:00.000+00:00')
     """
-    return time_text(_EPOCH + timedelta(microseconds=timestamp_us))
+    try:
+        return time_text(_EPOCH + timedelta(microseconds=timestamp_us))
+    except OverflowError:
+        return time_text((datetime.max if timestamp_us > 0 else datetime.min).replace(tzinfo=UTC))
 
 
 def time_of_ms(timestamp_ms: int) -> str:

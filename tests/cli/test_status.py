@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 from cli.test_kill import killed
 from support.pipelines.workspace import Workspace, icefloe
 
@@ -111,3 +114,18 @@ def test_the_last_failure_and_the_expiry_of_the_cursor_are_reported(workspace: W
     assert document["cursor_expires_at"].endswith("+00:00")
     icefloe("run", pipeline)
     assert icefloe("status", pipeline, "--json").document["last_failure"] is None
+
+
+def test_a_snapshot_that_a_wrong_clock_dates_beyond_every_year_is_shown_and_delivered(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    workspace.append(10)
+    path = Path(workspace.table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["timestamp-ms"] = 10**15
+    path.write_text(json.dumps(metadata))
+    document = icefloe("status", pipeline, "--json").document
+    assert (document["lag_snapshots"], document["lag_seconds"]) == (1, 0.0)
+    assert "9999-12-31" in icefloe("plan", pipeline).out
+    done = icefloe("run", pipeline)
+    assert (done.code, done.err) == (0, "")

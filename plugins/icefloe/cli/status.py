@@ -1,22 +1,20 @@
 """``icefloe status``: how far a pipeline is behind its table."""
 
-import time
 from argparse import Namespace
+from datetime import UTC, datetime
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.history.expiry import next_expiry_ms
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import Lag, lag
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import id_json, time_of_us
+from icefloe.units import id_json
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
@@ -37,20 +35,20 @@ def _document(session: PipelineSession) -> dict[str, object]:
     view, known = checkpoint.look(), load_status(checkpoint)
     cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
-    history = History.of(session.table)
-    newest = history.head(pipeline.branch)
     loading = None if cursor is None else cursor.load_part
-    behind = lag(history, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None)
+    facts = TableFacts.of(
+        session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None
+    )
     return {
         "pipeline": pipeline.name,
         "table": pipeline.table,
         "branch": pipeline.branch,
         "last_batch": None if cursor is None else cursor.batch_number,
         "cursor_snapshot_id": id_json(cursor_id),
-        "head_snapshot_id": id_json(None if newest is None else newest.snapshot_id),
-        "lag_snapshots": behind.snapshots,
-        "lag_rows": behind.rows,
-        "lag_seconds": _seconds(behind),
+        "head_snapshot_id": id_json(facts.head_snapshot_id),
+        "lag_snapshots": facts.lag_snapshots,
+        "lag_rows": facts.lag_rows,
+        "lag_seconds": _seconds(facts),
         "loaded_files": None if loading is None else loading.stop_file,
         "files_to_load": None if loading is None else loading.num_files,
         "open_batch": None if opened is None else opened.batch_number,
@@ -60,7 +58,7 @@ def _document(session: PipelineSession) -> dict[str, object]:
         "owner_since": None if view.owner is None else view.owner.since,
         "trouble": _trouble(session),
         "last_failure": _last_failure(known),
-        "cursor_expires_at": _expiry(session, cursor_id),
+        "cursor_expires_at": None if facts.next_expiry is None else facts.next_expiry.at,
         **_pins(session, view),
         **(_sink(pipeline, known) if pipeline.delivers else {}),
     }
@@ -94,12 +92,6 @@ def _last_failure(known: PipelineStatus | None) -> str | None:
     return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
 
 
-def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | None:
-    """Time from which the cursor's snapshot, after which the next batch begins, may expire; None if it is unknown."""
-    at_ms = None if cursor_snapshot_id is None else next_expiry_ms(session.table.metadata, cursor_snapshot_id)
-    return None if at_ms is None else time_of_us(at_ms * 1000)
-
-
 def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
     pins = pins_of(session.table, session.pipeline.name, view)
     return {
@@ -110,11 +102,12 @@ def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
     }
 
 
-def _seconds(behind: Lag) -> float | None:
+def _seconds(facts: TableFacts) -> float | None:
     """Seconds that the oldest waiting snapshot has waited; None if the cursor is not in the branch's history."""
-    if behind.since_timestamp_ms is None:
-        return 0.0 if behind.snapshots == 0 else None
-    return round(max(0.0, time.time() - behind.since_timestamp_ms / 1000), 3)
+    if facts.waiting_since is None:
+        return 0.0 if facts.lag_snapshots == 0 else None
+    waited = datetime.now(UTC) - datetime.fromisoformat(facts.waiting_since)
+    return round(max(0.0, waited.total_seconds()), 3)
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.history.history import MAIN, History, commits_after, is_replace
 from icefloe.iceberg.history.summaries import changed_records, deletes_added
 
-__all__ = ["Lag", "commits_behind", "lag"]
+__all__ = ["commits_behind", "lag"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
