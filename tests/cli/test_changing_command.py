@@ -1,14 +1,16 @@
 """A command that changes a pipeline fails for good only if nobody else changed the pipeline since it looked."""
 
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from support.pipelines.workspace import Workspace, icefloe
 
+ABANDON = ("abandon", "--yes")
 COMMANDS = {
-    ("abandon", "--yes"): "icefloe.cli.abandon.AbandonablePipeline.find",
+    ABANDON: "icefloe.cli.abandon.AbandonablePipeline.find",
     ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.purge.sink_of_pipeline",
     ("deliver", "--batches", "0"): "icefloe.cli.deliver.Redelivery.url",
     ("deliver", "--dead-letters"): "icefloe.cli.deliver.Redelivery.url",
@@ -19,14 +21,16 @@ COMMANDS = {
 """The arguments of each command, and the function of it that fails."""
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+GONE = TerminalError("the batch is gone")
+
+
 @pytest.mark.parametrize(
-    ("error", "is_overtaken", "code"),
+    ("arguments", "error", "is_overtaken", "code"),
     [
-        (TerminalError("the batch is gone"), True, 75),
-        (TerminalError("the batch is gone"), False, 65),
-        (TransientError("no answer"), True, 75),
-        (UsageError("which batches?"), True, 2),
+        *((each, GONE, True, 75) for each in COMMANDS),
+        (ABANDON, GONE, False, 65),
+        (ABANDON, TransientError("no answer"), True, 75),
+        (ABANDON, UsageError("which batches?"), True, 2),
     ],
 )
 def test_an_error_counts_only_if_the_pipeline_has_not_changed_since_the_look(
@@ -35,23 +39,20 @@ def test_an_error_counts_only_if_the_pipeline_has_not_changed_since_the_look(
     is_overtaken: bool,
     code: int,
     workspace: Workspace,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = workspace.pipeline()
     workspace.append(1)
 
     def fail(*_: Any, **__: Any) -> None:
-        monkeypatch.undo()
         if is_overtaken:
             assert icefloe("run", pipeline).code == 0
         raise error
 
-    monkeypatch.setattr(COMMANDS[arguments], fail)
     command, *further = arguments
-    failed = icefloe(command, pipeline, *further)
+    with mock.patch(COMMANDS[arguments], fail):
+        failed = icefloe(command, pipeline, *further)
     again = "events has changed since this command looked at it: repeat the command; it met: the batch is gone"
-    is_outdated = is_overtaken and type(error) is TerminalError
-    assert (failed.code, failed.sentence) == (code, again if is_outdated else error.sentence)
+    assert (failed.code, failed.sentence) == (code, again if is_overtaken and error is GONE else error.sentence)
 
 
 def test_a_checkpoint_that_is_damaged_hides_no_error(workspace: Workspace) -> None:

@@ -30,8 +30,8 @@ OPERATORS: Final = (
     Mutation(
         name="an abandon whose batch a run has just made whole says that retrying cannot help",
         path="batch/commit/end_batch.py",
-        before="class DeliveredError(TransientError):",
-        after="class DeliveredError(IcefloeError):",
+        before="import IcefloeError, TransientError\n",
+        after="import IcefloeError\nfrom icefloe.errors import TerminalError as TransientError\n",
         suite=("tests/batch/operations/test_abandon_races.py",),
     ),
     Mutation(

@@ -5,6 +5,8 @@ That nothing is lost is tried at every document by tests/faults/test_stopped_ope
 
 import pytest
 
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.checkpoint.log import Checkpoint
 from support.pipelines.interrupted import Paused
 from support.pipelines.operated import Operated
 from support.tiers import extended
@@ -55,3 +57,29 @@ def test_an_abandon_that_was_stopped_anywhere_while_a_run_went_on_is_complete_or
         operated.require_consistent()
     assert "abandoned" in said
     assert any("readers see its changes" in each for each in said if each)
+
+
+def test_an_abandon_is_to_be_repeated_if_a_run_died_between_manifest_and_record_since_the_look(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operated.update([1], value=7.0)
+    operated.open()
+    look = AbandonablePipeline.find
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def looked(place: AbandonablePipeline) -> object:
+        found = look(place)
+        with monkeypatch.context() as patched:
+            patched.setattr(Checkpoint, "create_commit", killed)
+            assert operated.command("run").code == 130
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AbandonablePipeline, "find", looked)
+        overtaken = operated.abandon()
+    assert (overtaken.code, "readers see its changes" in overtaken.sentence) == (75, True)
+    repeated = operated.abandon("--yes", "--json")
+    assert (repeated.code, repeated.document["outcome"]) == (0, "delivered")
+    operated.require_consistent()
