@@ -108,6 +108,20 @@ SEARCH_DOCUMENTS: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="a purge fails for good if a load replaces its index",
+        path=_SINK,
+        before="                if latest is None or latest.target == begun.target:\n",
+        after="                if True:\n",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="reading back fails for good if a load replaces the index",
+        path="sinks/opensearch/read_back.py",
+        before='"/_search", body, allowed=(404,))',
+        after='"/_search", body)',
+        suite=("tests/sinks/opensearch/test_elasticsearch.py",),
+    ),
+    Mutation(
         name="any number of dead letters is kept",
         path="sinks/dead_letters.py",
         before="        if count <= self._limit:",

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.sinks.opensearch.claims import BegunBatch, Claims
+from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
@@ -36,6 +38,43 @@ def test_a_row_can_come_back_in_the_batch_after_its_deletion_was_purged() -> Non
     assert sink.purge(before=DELETED + MOMENT) == 1
     run(sink, proven(2), part(changes(("+", 1, "back"))))
     assert rows_of(sink) == [{"id": 1, "name": "back"}]
+
+
+@pytest.mark.parametrize("task", ["count", "purge", "replay"])
+def test_a_load_that_replaces_the_index_of_a_purge_or_of_letters_is_gone_on_with(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = claimed(cluster := FakeCluster(), dead_letters={"path": tmp_path.as_uri()})
+    cluster.item_refusal = lambda action, _: (400, "mapper_parsing") if action["_id"] == "1:3" else None
+    run(sink, proven(0), part(changes(*(("+", key, "a") for key in range(5)))))
+    cluster.item_refusal = lambda *_: None
+    run(sink, proven(1), part(changes(("-", 4, "a"))))
+    progress = Claims.progress
+
+    def overtaken(claims: Claims) -> BegunBatch | None:
+        found = progress(claims)
+        with monkeypatch.context() as patched:
+            patched.setattr(Claims, "progress", progress)
+            if "people-2" not in cluster.indexes:
+                run(sink, proven(2, is_load=True), part(changes(("+", 1, "anew"))))
+                run(sink, proven(3), part(changes(("-", 1, "anew"))))
+        return found
+
+    monkeypatch.setattr(Claims, "progress", overtaken)
+    if task == "replay":
+        [sent] = sink.replay_dead_letters(0)
+        assert (sent.superseded, sent.dead_letters) == (1, 0)
+    else:
+        assert sink.purge(before=DELETED + MOMENT, dry_run=task == "count") == 1
+    assert rows_of(sink) == []
+
+
+def test_an_index_that_somebody_removed_is_said_to_be_gone_by_a_purge() -> None:
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), part(changes(("+", 1, "a"))))
+    del cluster.indexes["people-0"]
+    with pytest.raises(IndexGoneError, match="was removed"):
+        sink.purge(before=DELETED)
 
 
 @pytest.mark.parametrize("is_replay", [False, True])

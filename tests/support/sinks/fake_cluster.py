@@ -44,7 +44,7 @@ class FakeCluster:
         self.most_bytes = 2**20
         self.requests: list[str] = []
         self._number = 0
-        self._points: dict[str, list[tuple[str, Document]]] = {}
+        self._points: dict[str, tuple[Index, list[tuple[str, Document]]]] = {}
         self._lock = RLock()
 
     def perform_request(
@@ -230,18 +230,23 @@ class FakeCluster:
 
     def _open_point(self, name: str, _data: bytes, _params: Any) -> Any:
         self._number += 1
-        self._points[f"point{self._number}"] = sorted(self._one(name).documents.items())
+        index = self._one(name)
+        self._points[f"point{self._number}"] = index, sorted(index.documents.items())
         return {"pit_id": f"point{self._number}"}
 
     def _search(self, data: bytes, _params: Any) -> Any:
         wanted = json.loads(data)
+        index, documents = self._points[wanted["pit"]["id"]]
+        if not any(index is each for each in self.indexes.values()):
+            # As a real cluster answers, which gives up the points of an index with it.
+            raise missing("removed")
         after = wanted.get("search_after", [""])[0]
         filters = wanted["query"]["bool"].get("filter", [])
         is_deleted = {"term": {"_deleted": True}} in filters
         before = next((each["range"]["_deleted_at"]["lt"] for each in filters if "range" in each), "")
         hits = [
             {"_id": key, "_version": each.version, "_source": each.source, "sort": [key]}
-            for key, each in self._points[wanted["pit"]["id"]]
+            for key, each in documents
             if key > after
             and each.source is not None
             and bool(each.source.get("_deleted")) is is_deleted

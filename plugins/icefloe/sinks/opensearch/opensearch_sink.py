@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.read_back import read_documents
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink, SeesForeignWrites
 from icefloe.storage.store import Store
+
+_Result = TypeVar("_Result")
 
 
 def open_opensearch_sink(
@@ -171,16 +173,17 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         Raises:
             IndexMisfitError: the index forgets deletions too soon.
         """
-        begun = self._claims.progress()
-        if begun is None:
-            return 0
-        marks = OldMarks(
-            cluster=self._cluster, index=begun.target, before=before, kept=self._ids_of_letters(),
-        )  # fmt: skip
-        if dry_run:
-            return marks.count()
-        self._indexes.remember_deletions(begun.target)
-        return marks.purge(self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes)
+
+        def purged(begun: BegunBatch) -> int:
+            marks = OldMarks(
+                cluster=self._cluster, index=begun.target, before=before, kept=self._ids_of_letters(),
+            )  # fmt: skip
+            if dry_run:
+                return marks.count()
+            self._indexes.remember_deletions(begun.target)
+            return marks.purge(self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes)
+
+        return self._in_present_index(purged) or 0
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
@@ -195,15 +198,19 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
         a letter that is older than ``index.gc_deletes`` stays: its row may have been deleted and forgotten since.
         """
-        begun = self._claims.progress()
-        if self._letters is None or begun is None:
+        folder = self._letters
+        if folder is None:
             return []
-        replay = LetterReplay(
-            cluster=self._cluster, folder=self._letters, writer=self._names.writer(begun.target),
-            first_version=self._names.version_of(begun.target) or 0,
-            forgets_after=self._indexes.forgets_after(begun.target), bulk_bytes=self._settings.bulk_bytes,
-        )  # fmt: skip
-        return replay.replay(batch_number)
+
+        def replayed(begun: BegunBatch) -> Sequence[PartDelivery]:
+            replay = LetterReplay(
+                cluster=self._cluster, folder=folder, writer=self._names.writer(begun.target),
+                first_version=self._names.version_of(begun.target) or 0,
+                forgets_after=self._indexes.forgets_after(begun.target), bulk_bytes=self._settings.bulk_bytes,
+            )  # fmt: skip
+            return replay.replay(batch_number)
+
+        return self._in_present_index(replayed) or []
 
     def close(self) -> None:
         """Give back connections."""
@@ -241,6 +248,19 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         except IndexGoneError:
             self._refuse_superseded(batch, begun)
             raise
+
+    def _in_present_index(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
+        """The result of work on the index of the present load, and on the next one if a load replaces it meanwhile."""
+        begun = self._claims.progress()
+        while begun is not None:
+            try:
+                return work(begun)
+            except IndexGoneError:
+                latest = self._claims.progress()
+                if latest is None or latest.target == begun.target:
+                    raise
+                begun = latest
+        return None
 
     def _is_of_load(self, target: str, version: int) -> bool:
         """True if a batch is of the load whose index that is, or later."""

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.changes.columns import CHANGE_COLUMNS
+from icefloe.errors import TransientError
 from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.document_ids import document_ids
 from icefloe.sinks.opensearch.row_documents import DELETED
@@ -31,6 +32,10 @@ class _PointCalls:
     path: str
     name: str
     order: str
+
+
+class PointGoneError(TransientError):
+    """The cluster has given up the moment as of which documents were read."""
 
 
 _PAGE: Final = 1_000
@@ -61,7 +66,12 @@ def read_documents(
 
 
 def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``."""
+    """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``.
+
+    Raises:
+        IndexGoneError: the index is missing.
+        PointGoneError: it was removed since the first page.
+    """
     cluster.ask("POST", f"/{index}/_refresh")
     calls = _ELASTICSEARCH if cluster.is_elasticsearch() else _OPENSEARCH
     opened = cluster.ask("POST", f"/{index}{calls.path}", params={"keep_alive": _KEEP_ALIVE})
@@ -78,7 +88,14 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
                 "query": query,
                 **({} if after is None else {"search_after": after}),
             }
-            hits = cluster.ask("POST", "/_search", body).body["hits"]["hits"]
+            found = cluster.ask("POST", "/_search", body, allowed=(404,))
+            if not found.is_success:
+                raise PointGoneError(
+                    f"{cluster.url} no longer shows {index} as it was when reading began ({found.fault}): a load has "
+                    "replaced the index, or a node of the cluster went away; run again",
+                    url=cluster.url,
+                )
+            hits = found.body["hits"]["hits"]
             if not hits:
                 return
             yield hits
