@@ -107,6 +107,20 @@ SEARCH_INDEX: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="a first batch without a load that was killed before it made its index never makes it",
+        path="sinks/opensearch/opensearch_sink.py",
+        before=" or target == self._names.of_load(version)\n",
+        after="\n",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="a sink is read back that has never seen a batch",
+        path="batch/verify/verify_delivery.py",
+        before="    if not session.checkpoint.has_delivered(before=view.next_number):\n",
+        after="    if False:\n",
+        suite=("tests/batch/verify/test_verify_delivery.py",),
+    ),
+    Mutation(
         name="an index that was removed in the middle of a pipeline is made again",
         path="sinks/opensearch/indexes.py",
         before="            if not is_new:\n                raise IndexGoneError.of(self._cluster.url, target)\n",

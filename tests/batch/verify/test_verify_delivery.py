@@ -57,6 +57,14 @@ def test_a_sink_that_got_every_change_is_equal(lab: Lab, sink: str) -> None:
     lab.require_equal(sink, rows=5)
 
 
+def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeline_was_set(lab: Lab) -> None:
+    lab.append(1, 2)
+    pipeline = lab.pipeline(sink=lab.sink("index"), engine="local")
+    assert icefloe("set-cursor", pipeline, "--snapshot-id", lab.head(), "--yes").code == 0
+    found = lab.verify("index", "--json")
+    assert (found.code, found.document["notes"]) == (0, ["no batch is delivered yet"])
+
+
 def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: Lab) -> None:
     three_batches(lab, "log", changes="upsert")
     lab.require_equal("log", rows=5, changes="upsert")

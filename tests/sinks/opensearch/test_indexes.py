@@ -9,7 +9,7 @@ import pytest
 
 from icefloe.sinks.opensearch.claims import BegunBatch, IndexClaimedError
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.part_sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, change_rows, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
@@ -108,6 +108,23 @@ def test_an_index_that_somebody_removed_is_said_to_be_gone() -> None:
         with pytest.raises(IndexGoneError, match="if no later load replaced it, run `icefloe reset`"):
             call()
     assert set(cluster.indexes) == {"people-icefloe"}
+
+
+def test_a_first_batch_without_a_load_that_was_killed_before_its_index_was_made_makes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cursor of a new pipeline was set, which takes the place of a load."""
+    sink, batch = claimed(FakeCluster()), proven(1)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Indexes, "prepare", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sink.begin(batch)
+    run(sink, batch, part(changes(("+", 1, "Ada"))))
+    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
 
 
 def test_a_claim_that_notes_more_of_its_origin_is_read() -> None:

@@ -60,6 +60,9 @@ def verify_delivery(session: PipelineSession, sink: DeliverySink, *, sample: int
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
         return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
+    if not session.checkpoint.has_delivered(before=view.next_number):
+        # The cursor of a new pipeline was set, so the sink has never seen a batch.
+        return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
     if view.cursor.load_part is not None:
         return DeliveryFindings(url=sink.url, notes=("the load is not complete; verify again after its last batch",))
     # Loaded after the look: a snapshot that the cursor names is then in the table, or is gone for good.

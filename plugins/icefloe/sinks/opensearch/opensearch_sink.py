@@ -118,7 +118,8 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             raise superseded(self.url, batch)
         begun = {"index": target, "writer": self._names.writer(target), "version": version}
         with self._while_index_stays(batch, begun):
-            is_new = before is None or batch.begins_anew
+            # An index of the batch's own version is for this batch to make, also after a kill right before.
+            is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
             self._indexes.prepare(
                 target, is_new=is_new, schema=batch.schema, shown=batch.shown, identity=batch.identity
             )
