@@ -162,8 +162,8 @@ CASES = [
     table("a table and an option that is unknown", dynamodb_bogus=SECRET),
     table("a table whose name is a secret", coordination=SECRET),
     Case(name="an account of Google that is none", storage={"service_account_key": SECRET}, url="gs://lake/icefloe"),
-    Case(name="an Azure key that is none", storage={"account_name": "lake", "account_key": SECRET}, url="abfss://box@lake/icefloe"),
-    Case(name="a shared access signature that is none", storage={"account_name": "lake", "sas_token": SECRET}, url="abfss://box@lake/icefloe"),
+    Case(name="an Azure key that is none", storage={"account_name": "lake", "account_key": SECRET}, url="abfss://box@lake.dfs.core.windows.net/icefloe"),
+    Case(name="a shared access signature that is none", storage={"account_name": "lake", "sas_token": SECRET}, url="abfss://box@lake.dfs.core.windows.net/icefloe"),
     Case(
         name="a session token in the environment with a line break",
         storage={},
