@@ -30,15 +30,15 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     flights = Flights.in_small_files("clusterflights", rest_catalog, versitygw, files=FILES)
     pipeline = place.pipeline(flights, "flights")
     after = flights.load().metadata.current_snapshot_id
+    shuffle = shuffle_folders(flights, "flights")
 
     with place.run(flights, pipeline) as loading:
-        kill_in_the_middle(loading, first, shuffle_folders(flights, "flights"), "*/0/[0-9]*.0")
+        kill_in_the_middle(loading, first, shuffle, "*/0/[0-9]*.0", begun="*/0/phases/insert_only.json")
         place.cluster.start(first)
         assert loading.document()["route"] == "insert_only"
     assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
 
     flights.rewrite(files=FILES)
-    shuffle = shuffle_folders(flights, "flights")
     records = "*/1/[0-9]*.0"
     with place.run(flights, pipeline) as killed:
         killed.when(lambda: any(shuffle.glob(records)))
@@ -46,9 +46,10 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     kept = {path: path.read_bytes() for path in shuffle.glob(records)}
     assert 0 < len(kept) < FILES
     with place.run(flights, pipeline) as rewriting:
-        kill_in_the_middle(rewriting, second, shuffle, records, more_than=len(kept))
+        write, read = "*/1/phases/shuffle_write.json", "*/1/phases/shuffle_read.json"
+        kill_in_the_middle(rewriting, second, shuffle, records, begun=write, more_than=len(kept))
         place.cluster.start(second)
-        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json", begun="*/1/extents/*")
+        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json", begun=read)
         assert {path: path.read_bytes() for path in kept} == kept
         assert rewriting.document()["route"] == "shuffle"
     changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
@@ -87,7 +88,7 @@ def test_a_worker_and_a_driver_that_die_while_a_batch_is_delivered_change_nothin
 
 
 def kill_in_the_middle(
-    run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, begun: str = "*", more_than: int = 0
+    run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, begun: str, more_than: int = 0
 ) -> None:
     """SIGKILL for a worker and its executors after a task of a phase is done, and before all are.
 
@@ -96,10 +97,11 @@ def kill_in_the_middle(
         worker: whose Python is held until then, so that the phase does not end between two looks.
         folder: of the batches.
         pattern: of the documents that say that a task is done.
-        begun: pattern of a document that is there as soon as the phase before is over.
+        begun: pattern of a document that this run writes before the first task of the phase, and after the task that
+            asks one worker for its libraries: without that one nothing would go on.
         more_than: number of tasks that an earlier try has done.
     """
-    run.when(lambda: any(folder.glob(begun)) and worker.pythons())
+    run.when(lambda: any(path.stat().st_mtime > run.began for path in folder.glob(begun)) and worker.pythons())
     with held(worker):
         run.when(lambda: len(list(folder.glob(pattern))) > more_than)
         done = len(list(folder.glob(pattern)))

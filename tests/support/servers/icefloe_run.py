@@ -23,6 +23,9 @@ class IcefloeRun:
         pipeline: the file.
         folder: of its log.
         environ: further variables.
+
+    Attributes:
+        began: time of its start, in seconds since 1970.
     """
 
     def __init__(self, pipeline: Path, *, folder: Path, environ: Mapping[str, str]) -> None:
@@ -30,8 +33,10 @@ class IcefloeRun:
         here = {"PYTHONPATH": str(ROOT / "plugins"), "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)}
         self._environ = {**os.environ, **here, **environ}
         self._log = folder / f"{pipeline.stem}.log"
+        self.began = 0.0
 
     def __enter__(self) -> Self:
+        self.began = time.time()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, env=self._environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
