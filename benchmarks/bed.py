@@ -4,7 +4,9 @@
 and ``--way local`` for some of the beds and ways, ``--json FILE`` for the numbers. Every run is a program of its own:
 CPU and memory are those of all its processes. The bed ``fixed`` has 1,000 rows, so its runs cost little but their
 start. ``raw`` is the decode of both snapshots' files in one process without its start; ``raw / way`` divides it by the
-CPU that the way takes above its own fixed run. Ratios of one run compare, seconds of two runs do not.
+CPU that the way takes above its own fixed run. ``airflow`` runs the backfill DAG as `airflow dags test` does, with
+Spark or, as ``airflow-auto``, without it where the input is small; its wall is that of the run, without Airflow's
+start. Ratios of one run compare, seconds of two runs do not.
 """
 
 import json
@@ -17,14 +19,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.catalog.sql import SqlCatalog
 from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.bed_peers import CORES
-from benchmarks.bed_tables import BEDS, FIXED, bed_tables
+from benchmarks.bed_tables import APPENDED, BEDS, FIXED, bed_tables
 from benchmarks.figures import parser_of, write_figures
 from benchmarks.process_tree import TreeUsage, run_tree
 from icefloe.units import format_bytes
@@ -38,9 +40,13 @@ WAYS: Final = {
     RAW: "raw decode",
     "local": "icefloe, local",
     "spark": "icefloe, Spark",
+    "airflow": "Airflow, Spark",
+    "airflow-auto": "Airflow, auto",
     CONTEXT: "bare Spark context",
     VIEW: "create_changelog_view",
 }
+_AIRFLOW: Final = {"airflow": "spark", "airflow-auto": "auto"}
+"""Engines of the ways under Airflow."""
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 
 
@@ -49,9 +55,11 @@ class Run:
     """One way over one bed; of several repetitions the one with the least CPU.
 
     Attributes:
-        compute_seconds: CPU above the same way's run over the fixed bed; of the raw decode without its start.
+        compute_seconds: CPU above the same way's run over the fixed bed; of the raw decode without its start. None for
+            appended rows, because the fixed bed is shuffled and they are not.
         raw_over_compute: CPU of the raw decode divided by that.
         changes: number of changes delivered; None for a way that delivers none.
+        task_seconds: wall of each task that Airflow ran; empty where it ran none.
     """
 
     bed: str
@@ -62,6 +70,7 @@ class Run:
     compute_seconds: float | None
     raw_over_compute: float | None
     changes: int | None
+    task_seconds: Mapping[str, float]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,6 +92,10 @@ def main(arguments: Sequence[str]) -> int:
             say(f"{bed}, {WAYS[way]}: {least.cpu_seconds:.2f} CPU s")
     runs = _runs(usages)
     say(_grid(runs))
+    for run in runs:
+        if run.task_seconds:
+            tasks = ", ".join(f"{task} {seconds:.1f}" for task, seconds in run.task_seconds.items())
+            say(f"{run.bed}, {WAYS[run.way]}, wall s of its tasks: {tasks}")
     write_figures(options.json, [asdict(run) for run in runs])
     return _fault(runs, say)
 
@@ -94,7 +107,9 @@ def _least(warehouse: Path, bed: str, way: str, repetitions: int) -> TreeUsage:
 def _run(warehouse: Path, bed: str, way: str) -> TreeUsage:
     place = warehouse / "runs" / uuid.uuid4().hex
     place.mkdir(parents=True)
-    if way in ("local", "spark"):
+    if way in _AIRFLOW:
+        command = _airflow_command(warehouse, bed, _AIRFLOW[way], place)
+    elif way in ("local", "spark"):
         command = _icefloe_command(warehouse, bed, way, place)
     else:
         command = [sys.executable, "-m", "benchmarks.bed_peers", way, str(warehouse), bed]
@@ -105,6 +120,21 @@ def _run(warehouse: Path, bed: str, way: str) -> TreeUsage:
 
 def _icefloe_command(warehouse: Path, bed: str, engine: str, place: Path) -> list[str]:
     """A backfill of the second snapshot, which leaves no checkpoint behind."""
+    pipeline, after, up_to = _backfill(warehouse, bed, engine, place)
+    return [
+        sys.executable, "-m", "icefloe", "run", str(pipeline), "--json",
+        "--after-snapshot-id", after, "--up-to-snapshot-id", up_to,
+    ]  # fmt: skip
+
+
+def _airflow_command(warehouse: Path, bed: str, engine: str, place: Path) -> list[str]:
+    """The same as a run of the backfill DAG."""
+    pipeline, after, up_to = _backfill(warehouse, bed, engine, place)
+    return [sys.executable, "-m", "benchmarks.bed_airflow", str(place / "airflow"), str(pipeline), after, up_to]
+
+
+def _backfill(warehouse: Path, bed: str, engine: str, place: Path) -> tuple[Path, str, str]:
+    """A pipeline file, and the ids of the snapshots after which and up to which it is run."""
     properties = {
         "type": "sql",
         "uri": f"sqlite:///{warehouse}/catalog.db",
@@ -113,23 +143,22 @@ def _icefloe_command(warehouse: Path, bed: str, engine: str, place: Path) -> lis
     first, last = SqlCatalog(CATALOG, **properties).load_table(f"{NAMESPACE}.{bed}").metadata.snapshots
     document = {
         "version": 1, "name": bed, "catalog": {"name": CATALOG, **properties}, "table": f"{NAMESPACE}.{bed}",
-        "identifier_columns": ["flight_id"], "storage": place.as_uri(),
+        "identifier_columns": ["flight_id"], "storage": place.as_uri(), "engine": engine,
         "sink": {"type": "files", "path": f"{place.as_uri()}/changes"},
         "spark": {"conf": {"spark.master": f"local[{CORES}]"}},
     }  # fmt: skip
-    (place / f"{bed}.yaml").write_text(json.dumps(document))
-    return [
-        sys.executable, "-m", "icefloe", "run", str(place / f"{bed}.yaml"), "--engine", engine, "--json",
-        "--after-snapshot-id", str(first.snapshot_id), "--up-to-snapshot-id", str(last.snapshot_id),
-    ]  # fmt: skip
+    pipeline = place / f"{bed}.yaml"
+    pipeline.write_text(json.dumps(document))
+    return pipeline, str(first.snapshot_id), str(last.snapshot_id)
 
 
 def _runs(usages: Mapping[tuple[str, str], TreeUsage]) -> list[Run]:
     runs = []
     for (bed, way), usage in usages.items():
-        compute = None if bed == FIXED else usage.cpu_seconds - usages[FIXED, way].cpu_seconds
+        raw = _printed(usages[bed, RAW])["cpu_seconds"]
+        compute = None if bed in (FIXED, *APPENDED) else usage.cpu_seconds - usages[FIXED, way].cpu_seconds
         if way == RAW:
-            compute = _printed(usage)["cpu_seconds"]
+            compute = raw
         elif way == CONTEXT:
             compute = None
         runs.append(
@@ -137,22 +166,23 @@ def _runs(usages: Mapping[tuple[str, str], TreeUsage]) -> list[Run]:
                 bed=bed,
                 way=way,
                 cpu_seconds=usage.cpu_seconds,
-                wall_seconds=usage.wall_seconds,
+                wall_seconds=_printed(usage).get("wall_seconds", usage.wall_seconds),
                 memory_bytes=usage.memory_bytes,
                 compute_seconds=compute,
-                raw_over_compute=_printed(usages[bed, RAW])["cpu_seconds"] / compute if compute else None,
+                raw_over_compute=raw / compute if compute and compute > 0 else None,
                 changes=_changes(way, _printed(usage)),
+                task_seconds=_printed(usage).get("tasks", {}),
             )
         )
     return runs
 
 
-def _printed(usage: TreeUsage) -> dict[str, float]:
-    found: dict[str, float] = json.loads(usage.output.splitlines()[-1])
+def _printed(usage: TreeUsage) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(usage.output.splitlines()[-1])
     return found
 
 
-def _changes(way: str, printed: Mapping[str, float]) -> int | None:
+def _changes(way: str, printed: Mapping[str, Any]) -> int | None:
     if way in (RAW, CONTEXT):
         return None
     return int(printed["changes"] if way == VIEW else sum(printed[change] for change in _CHANGES))

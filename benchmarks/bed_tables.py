@@ -1,4 +1,4 @@
-"""The tables of the benchmark of whole runs: flights by day, of which Spark changed one row in 820."""
+"""The tables of the benchmark of whole runs: flights by day, of which Spark changed one row in 820 or appended some."""
 
 import shutil
 from collections.abc import Mapping
@@ -10,13 +10,15 @@ from benchmarks.kernel_beds import CHANGED
 from benchmarks.rewritten_table import flight_columns
 from support.spark.spark_lab import CATALOG, NAMESPACE, SparkLab
 
-__all__ = ["BEDS", "DAY_ROWS", "FIXED", "FIXED_ROWS", "bed_tables"]
+__all__ = ["APPENDED", "BEDS", "DAY_ROWS", "FIXED", "FIXED_ROWS", "bed_tables"]
 
 DAY_ROWS: Final = 1_000_000
 """One data file a day, of about 30 MB."""
 FIXED: Final = "fixed"
 FIXED_ROWS: Final = 1_000
 """The rows of the table of which a run costs nothing but its start."""
+APPENDED: Final = {"insert_100k": 100_000, "insert_1m": 1_000_000}
+"""Tables of `FIXED_ROWS` rows to which so many are appended."""
 _UPDATE: Final = f"UPDATE {{table}} SET arr_delay = coalesce(arr_delay, 0) + 1 WHERE {CHANGED}"
 BEDS: Final[Mapping[str, str]] = {
     FIXED: _UPDATE,
@@ -26,6 +28,10 @@ BEDS: Final[Mapping[str, str]] = {
         f"MERGE INTO {{table}} USING (SELECT flight_id FROM {{table}} WHERE {CHANGED}) AS source "
         "ON {table}.flight_id = source.flight_id WHEN MATCHED THEN UPDATE SET arr_delay = coalesce(arr_delay, 0) + 1"
     ),
+    **{
+        bed: f"INSERT INTO {{table}} SELECT {{columns}} FROM range({FIXED_ROWS}, {FIXED_ROWS + rows}, 1, 2)"
+        for bed, rows in APPENDED.items()
+    },
 }
 _PROPERTIES: Final = {
     "format-version": "2",
@@ -39,15 +45,15 @@ _PROPERTIES: Final = {
 def bed_tables(folder: Path, rows: int) -> Path:
     """The warehouse of the tables, written by Spark unless a former run left it there.
 
-    Each table is named after its bed. Its first snapshot appends ``rows`` rows, of `FIXED` fewer; its second changes
-    some of them by copy-on-write.
+    Each table is named after its bed. Its first snapshot appends ``rows`` rows, of `FIXED` and of tables that are
+    appended to fewer; its second changes some of them by copy-on-write, or appends.
 
     Returns:
         The folder with ``catalog.db`` and ``warehouse``.
     """
     folder /= str(rows)
     done = folder / "done"
-    if not done.exists():
+    if not done.exists() or done.read_text() != _names():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         # A process of its own, because a JVM lives as long as the Python that started it.
@@ -56,8 +62,13 @@ def bed_tables(folder: Path, rows: int) -> Path:
         writer.join()
         if writer.exitcode:
             raise RuntimeError(f"Spark did not write the tables in {folder}")
-        done.touch()
+        done.write_text(_names())
     return folder
+
+
+def _names() -> str:
+    """The beds of this version of the benchmark: a former one may have left fewer."""
+    return "\n".join(BEDS)
 
 
 def _write_all(folder: Path, rows: int) -> None:
@@ -69,7 +80,7 @@ def _write_all(folder: Path, rows: int) -> None:
     lab.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
         for bed, statement in BEDS.items():
-            _write(lab, f"{CATALOG}.{NAMESPACE}.{bed}", statement, FIXED_ROWS if bed == FIXED else rows)
+            _write(lab, f"{CATALOG}.{NAMESPACE}.{bed}", statement, FIXED_ROWS if bed in (FIXED, *APPENDED) else rows)
     finally:
         lab.stop()
 
@@ -87,4 +98,4 @@ def _write(lab: SparkLab, table: str, statement: str, rows: int) -> None:
     lab.spark.range(0, rows, 1, -(-rows // DAY_ROWS)).createOrReplaceTempView("numbers")
     lab.sql(f"CREATE TABLE {table} USING iceberg PARTITIONED BY (days(time_hour)) TBLPROPERTIES ({properties})"
             f" AS SELECT {selected} FROM numbers")  # fmt: skip
-    lab.sql(statement.format(table=table))
+    lab.sql(statement.format(table=table, columns=selected))

@@ -5,10 +5,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from demo.environment import ROOT, demo_environment
 from demo.process_output import output_to
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
 
 __all__ = ["DagRunError", "LocalAirflow"]
 
@@ -57,12 +60,15 @@ class LocalAirflow:
             raise DagRunError(f"Airflow cannot import {dags}: {bag.import_errors}")
         self._dags = bag.dags
 
-    def run(self, dag_id: str, *, on_task: Callable[[str], None]) -> None:
-        """One run of a DAG.
+    def run(
+        self, dag_id: str, *, on_task: Callable[[str], None], conf: Mapping[str, str] = MappingProxyType({})
+    ) -> "DagRun":
+        """One run of a DAG, which succeeded.
 
         Args:
             dag_id: which.
             on_task: is called with the id of each task as it starts.
+            conf: configuration of the run.
 
         Raises:
             DagRunError: there is no such DAG, or a task of it failed.
@@ -75,9 +81,10 @@ class LocalAirflow:
             task.on_execute_callback = [lambda context: on_task(context["ti"].task_id)]
             task.on_failure_callback = [lambda context: failures.append(_failure(context))]
         with output_to(self.log):
-            finished = dag.test()
+            finished: DagRun = dag.test(run_conf=dict(conf) or None)
         if finished.state != "success":
             raise DagRunError(f"{dag_id} did not succeed: {'; '.join(failures) or finished.state}; see {self.log}")
+        return finished
 
 
 def _failure(context: Any) -> str:
