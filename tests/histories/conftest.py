@@ -15,10 +15,12 @@ def every_fast_way() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def laboratory(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Laboratory:
+def laboratory(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Laboratory]:
     """One for all histories; it asks for Spark when the first history needs it."""
 
     def spark_lab() -> SparkLab:
         return request.getfixturevalue("spark_lab")
 
-    return Laboratory(tmp_path_factory.mktemp("histories"), spark_lab)
+    laboratory = Laboratory(tmp_path_factory.mktemp("histories"), spark_lab)
+    yield laboratory
+    laboratory.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.verify.replay_batches import verify_batches
+from support.nodes.machines_in_turn import MachinesInTurn
 from support.pipelines.workshop import Workshop
 
 __all__ = ["Deliveries"]
@@ -27,15 +29,17 @@ class Deliveries:
         workshop: the pipeline's files.
         reports: of its batches.
         expired: the snapshots that were gone when the first of them was planned.
+        machines: keep the map outputs; None: the storage does.
     """
 
     bench: Bench
     workshop: Workshop
     reports: list[BatchReport] = field(default_factory=list)
     expired: set[int] = field(default_factory=set)
+    machines: MachinesInTurn | None = None
 
     @classmethod
-    def begin(cls, bench: Bench, folder: Path, random: Random) -> Deliveries:
+    def begin(cls, bench: Bench, folder: Path, random: Random, machines: MachinesInTurn | None = None) -> Deliveries:
         """A pipeline with settings that the seed chooses."""
         keys = {
             "catalog": dict(bench.catalog_properties()),
@@ -48,8 +52,10 @@ class Deliveries:
             "max_bytes_per_batch": random.choice((1, 3000, None, None)),
             "shuffle": random.choice((None, {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1})),
         }
+        if machines:
+            keys["shuffle"] = {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1, "transfer": "nodes"}
         folder.mkdir(exist_ok=True)
-        return cls(bench=bench, workshop=Workshop(folder=folder, table=bench.table()).set(**keys))
+        return cls(bench=bench, workshop=Workshop(folder=folder, table=bench.table()).set(**keys), machines=machines)
 
     def catch_up(self) -> None:
         """Deliver batches until there is nothing left to do; none once its identity is gone."""
@@ -58,8 +64,11 @@ class Deliveries:
         if not self.reports:
             present = {each.snapshot_id for each in self.bench.table().metadata.snapshots}
             self.expired.update(self.bench.trace.snapshots.keys() - present)
-        while report := self.workshop.deliver():
-            self.reports.append(report)
+        with ExitStack() as stack:
+            if self.machines:
+                stack.enter_context(self.machines.reading())
+            while report := self.workshop.deliver(engine=self.machines):
+                self.reports.append(report)
 
     def _has_lost_its_identity(self) -> bool:
         """True if columns of its file, or identifier columns of the table, are gone."""

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="icefloe-soak-")))
         stack.enter_context(fast_ways_of_small_files())
         laboratory = Laboratory(folder, lambda: _started(folder, stack))
+        stack.callback(laboratory.close)
         failures = 0
         for history in _reported(_histories(options), laboratory.tally):
             failures += not _goes_well(laboratory, history, thorough=options.thorough, attempts=options.attempts)
@@ -98,6 +99,7 @@ def _reported(histories: Iterator[History], tally: Tally) -> Iterator[History]:
 def _print_tally(tally: Tally) -> None:
     print(
         f"{tally.histories} histories, {tally.questions} questions, {tally.changes} changes, {tally.batches} batches, "
+        f"{tally.node_requests} requests to nodes, "
         f"{tally.applied.total()} operations, {tally.refused.total()} refused by their writers"
     )
     for sentence, count in tally.not_built.most_common():

@@ -75,3 +75,4 @@ def test_every_operation_was_applied(laboratory: Laboratory) -> None:
     operations = {"deliver", *PyIcebergBench.operations, *JavaBench.operations}
     assert sorted(operations - set(tally.applied)) == []
     assert tally.batches > 100
+    assert tally.node_requests > 10

@@ -23,12 +23,15 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.shrinking import shrink
 from histories.sql_operations import SQL_OPERATIONS
 from histories.table_changes import TABLE_CHANGES
+from support.nodes.machines_in_turn import MachinesInTurn
 from support.spark.spark_lab import SparkLab
 
 __all__ = ["Laboratory", "Tally"]
 
 _FOLLOWED: Final = 0.35
 """The share of histories that a pipeline follows while they happen."""
+_TURNS: Final = ("a machine loses its map outputs", "storage", "machines", "machines")
+"""What becomes of the map outputs of a history that is followed, by its seed."""
 
 JavaBench.operations = {**TABLE_CHANGES, **JAVA_OPERATIONS, **SQL_OPERATIONS}
 
@@ -41,6 +44,7 @@ class Tally:
     questions: int = 0
     changes: int = 0
     batches: int = 0
+    node_requests: int = 0
     applied: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     not_built: Counter[str] = field(default_factory=Counter)
@@ -68,6 +72,7 @@ class Laboratory:
         self._folder = folder
         self._start_spark = cache(spark_lab)
         self._numbers = count()
+        self._machines: MachinesInTurn | None = None
         self.tally = Tally()
         properties = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
         self._catalog = SqlCatalog("histories", **properties)
@@ -83,7 +88,8 @@ class Laboratory:
         bench = self.bench(history)
         deliveries = None
         if random.random() < _FOLLOWED:
-            deliveries = Deliveries.begin(bench, self._folder / f"pipeline_{bench.identifier}", random)
+            machines = self._machines_for(history)
+            deliveries = Deliveries.begin(bench, self._folder / f"pipeline_{bench.identifier}", random, machines)
             bench.deliver = deliveries.catch_up
         bench.perform(history)
         if deliveries:
@@ -91,7 +97,26 @@ class Laboratory:
             deliveries.check()
         examination = examine(bench, random, thorough=thorough)
         self.tally.add(bench, examination, len(deliveries.reports) if deliveries else 0)
+        self.tally.node_requests = self._machines.requests if self._machines else 0
         bench.discard()
+
+    def close(self) -> None:
+        """Ends the nodes, if there are any."""
+        if self._machines:
+            self._machines.close()
+
+    def _machines_for(self, history: History) -> MachinesInTurn | None:
+        """The machines that keep the map outputs of a history; None: the storage does.
+
+        The seed alone decides, so that a history that is made smaller goes the same way.
+        """
+        turn = _TURNS[history.seed % len(_TURNS)]
+        if turn == "storage":
+            return None
+        if self._machines is None:
+            self._machines = MachinesInTurn(self._folder / "machines")
+        self._machines.loses = turn != "machines"
+        return self._machines
 
     def shrunken(self, history: History, error: Exception, *, thorough: bool = False, attempts: int = 200) -> History:
         """The smallest history found that goes wrong by the same type of error."""

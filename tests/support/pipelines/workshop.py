@@ -114,10 +114,12 @@ class Workshop(EventsTable):
     def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
         return OpenBatch.of(self.prepare(request, **options))
 
-    def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
+    def deliver(
+        self, request: RangeRequest | None = None, *, engine: Engine | None = None, **options: Any
+    ) -> BatchReport | None:
         """A whole batch."""
         opened = self.prepare(request, **options)
-        return None if opened.plan is None else OpenBatch.of(opened).deliver()
+        return None if opened.plan is None else OpenBatch.of(opened).deliver(engine)
 
     def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
         """The files in the manifest of a batch, in the order of delivery."""
@@ -202,14 +204,14 @@ class OpenBatch:
     def coalesce(self) -> Coalesced:
         return run_coalesce(self.reference, environ=os.environ)
 
-    def run_route(self) -> Self:
+    def run_route(self, engine: Engine | None = None) -> Self:
         """Everything between plan and commit."""
         if self.plan.route is Route.INSERT_ONLY:
-            self.run(Phase.INSERT_ONLY)
+            self.run(Phase.INSERT_ONLY, engine)
         elif self.plan.route is Route.SHUFFLE:
-            self.run(Phase.SHUFFLE_WRITE)
+            self.run(Phase.SHUFFLE_WRITE, engine)
             self.coalesce()
-            self.run(Phase.SHUFFLE_READ)
+            self.run(Phase.SHUFFLE_READ, engine)
         return self
 
     def commit(self) -> BatchReport:
@@ -218,8 +220,8 @@ class OpenBatch:
     def clean_up(self) -> int:
         return clean_up_finished(self.reference)
 
-    def deliver(self) -> BatchReport:
-        report = self.run_route().commit()
+    def deliver(self, engine: Engine | None = None) -> BatchReport:
+        report = self.run_route(engine).commit()
         self.clean_up()
         return report
 
