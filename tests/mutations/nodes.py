@@ -54,6 +54,13 @@ NODES: Final = (
         suite=_SERVER,
     ),
     Mutation(
+        name="any number of requests waits in a node",
+        path="node/node_server.py",
+        before="if not self._queue.acquire(blocking=False):",
+        after="if not self._queue.acquire():",
+        suite=_SERVER,
+    ),
+    Mutation(
         name="half of a renewal is used",
         path="node/serve.py",
         before="if found != pem and _is_usable(config, folder):",

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from pyarrow import flight
 
 from demo.servers.free_port import free_port
-from icefloe.node import node_client
+from icefloe.node import node_client, node_server
 from icefloe.node.messages import (
     ANSWER,
     BUSY,
@@ -163,6 +164,28 @@ def test_more_requests_than_allowed_wait_and_are_answered(config: NodeConfig, au
     assert [content(each) == DATA for each in found] == [True] * 6
 
 
+def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_again(
+    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_server, "_QUEUE_SECONDS", 60.0)
+    assert config.folder is not None
+    full = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
+    certificate, key, root = member(authority).pem()
+    with NodeServer(full, NodeFolder(config.folder)) as server, ThreadPoolExecutor(2) as readers:
+        for _ in range(2):
+            server._free.acquire()
+        waiting = [readers.submit(read, str(full.address), member(authority), piece(0, 5)) for _ in range(2)]
+        waited(lambda: server._queue._value == 0)
+        client = flight.FlightClient(
+            f"grpc+tls://{full.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
+        )
+        # A request that waits for its turn would end with an error at this time.
+        ticket, options = flight.Ticket(encode_pieces([piece(0, 5)])), flight.FlightCallOptions(timeout=20)
+        assert client.do_get(ticket, options).read_all()["piece"].to_pylist() == [BUSY]
+        server._free.release(2)
+        assert [content(found) for each in waiting for found in each.result()] == [DATA[:5]] * 2
+
+
 class Lying(NodeServer):
     """Answers with other rows."""
 
@@ -231,6 +254,27 @@ def test_a_node_that_answers_only_others_is_not_lost(
         server.rows = [(BUSY, "busy", None)]
         with pytest.raises(NodeBusyError, match="raise requests_at_once"):
             read(str(busy.address), member(authority), piece(0, 5))
+
+
+def test_a_node_that_answers_a_byte_now_and_then_is_lost(
+    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+
+    def trickle() -> Iterator[pa.RecordBatch]:
+        while not is_over.wait(0.05):
+            yield answer_batch([0], [None], [b"x"])
+
+    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(ANSWER, trickle()))
+    monkeypatch.setattr(node_client, "_SLOWEST_BYTES_PER_SECOND", len(DATA))
+    assert config.folder is not None
+    slow = replace(config, address=f"127.0.0.1:{free_port()}")
+    with Lying(slow, NodeFolder(config.folder)):
+        try:
+            with pytest.raises(NodeLostError):
+                read(str(slow.address), member(authority), piece(0, len(DATA)), patience=0.0)
+        finally:
+            is_over.set()
 
 
 def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(

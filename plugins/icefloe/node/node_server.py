@@ -34,7 +34,8 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     """Answers members, and nobody else: without a certificate of the authority no request arrives here.
 
     At most ``requests_at_once`` requests are answered at the same time, each with one open file and one chunk of it in
-    memory. What a reader does not take waits on disk.
+    memory. What a reader does not take waits on disk. As many requests again wait for their turn, and all others are
+    asked to come again.
 
     Args:
         config: configuration of the machine.
@@ -53,6 +54,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(f"{config.scheme}://{config.listen}:{config.port}", **security)
         self._folder = folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
+        self._queue = threading.BoundedSemaphore(config.requests_at_once)
 
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
         """The bytes of the pieces that a ticket names."""
@@ -60,9 +62,19 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             pieces = decode_pieces(ticket.ticket)
         except BadRequestError as error:
             raise flight.FlightServerError(error.sentence) from error
-        if not self._free.acquire(timeout=_QUEUE_SECONDS):
+        if not self._has_turn():
             return flight.GeneratorStream(ANSWER, iter([answer_batch([BUSY], ["it answers others first"], [None])]))
         return flight.GeneratorStream(ANSWER, _Answer(self._folder, pieces, self._free))
+
+    def _has_turn(self) -> bool:
+        """Takes a place among the requests, waiting briefly for one; False: the reader must ask again."""
+        # Each request that waits keeps a thread of the server, and members may send any number of them.
+        if not self._queue.acquire(blocking=False):
+            return False
+        try:
+            return self._free.acquire(timeout=_QUEUE_SECONDS)
+        finally:
+            self._queue.release()
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:  # noqa: ARG002 - Flight's own signature
         """Deletes the files of a batch that is over."""
