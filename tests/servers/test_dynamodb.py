@@ -114,3 +114,10 @@ def test_a_pipeline_delivers_over_a_store_that_ignores_conditions(
 def test_a_table_that_is_missing_is_refused_with_its_command(dynamodb: Dynamodb) -> None:
     with pytest.raises(TerminalError, match="create it with: aws dynamodb create-table --table-name missing"):
         open_store("dynamodb://missing", options=dynamodb.access).create("key", b"x")
+
+
+def test_a_table_may_have_a_given_capacity(dynamodb: Dynamodb) -> None:
+    capacity = {"ReadCapacityUnits": 25, "WriteCapacityUnits": 25}
+    dynamodb.create_table("given", BillingMode="PROVISIONED", ProvisionedThroughput=capacity)
+    store = open_store("dynamodb://given/place", options=dynamodb.access)
+    assert [store.create("key", b"x"), store.create("key", b"y"), store.get("key")] == [True, False, b"x"]

@@ -31,6 +31,7 @@ class Kind(Enum):
     SINK = "a package with a sink: installed, opened, and held to its own tests"
     NODE = "the configuration of a node: read by the node itself"
     NODE_SERVICE = "a service that runs a node: its command is read by the command line, and its keys are known ones"
+    TABLE = "the command that creates a table: held to the one that an error prints, by which servers' tests create it"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -57,6 +58,7 @@ CLAIMS: Final = (
     Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args|allowed_locations):"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
+    Claim(kind=Kind.TABLE, begins=r"aws dynamodb create-table ", page="docs/deployment.md"),
     Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),
     Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
     Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/architecture.md"),

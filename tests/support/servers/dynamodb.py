@@ -1,14 +1,16 @@
 """DynamoDB Local, Amazon's own, in memory: a JVM with its jars from Maven Central."""
 
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from demo.servers.free_port import free_port
 from demo.servers.jars import Jar, class_path, java_program
 from demo.servers.server_process import ServerProcess, answers
 from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.dynamodb_errors import creation_command
 from icefloe.storage.dynamodb_session import botocore_client
 
 __all__ = ["Dynamodb"]
@@ -63,13 +65,30 @@ class Dynamodb:
         """The options of a store that the table coordinates."""
         return {"coordination": f"dynamodb://{TABLE}", **self.access}
 
-    def create_table(self) -> None:
-        """Creates the table as docs/formats.md describes it."""
-        client = botocore_client(DynamodbAccess.of(f"dynamodb://{TABLE}", self.access, {}), 60.0)
-        client.create_table(
-            TableName=TABLE,
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("place", "key")],
-            KeySchema=[{"AttributeName": "place", "KeyType": "HASH"}, {"AttributeName": "key", "KeyType": "RANGE"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        client.get_waiter("table_exists").wait(TableName=TABLE)
+    def create_table(self, table: str = TABLE, **others: Any) -> None:
+        """Creates a table by the command that icefloe prints if the table is missing.
+
+        Args:
+            table: its name.
+            others: parameters in place of the command's own.
+        """
+        access = DynamodbAccess.of(f"dynamodb://{table}", self.access, {})
+        client = botocore_client(access, 60.0)
+        client.create_table(**parameters_of(creation_command(access)) | others)
+        client.get_waiter("table_exists").wait(TableName=table)
+
+
+def parameters_of(command: str) -> dict[str, Any]:
+    """The parameters of the request that a command of AWS's command line sends.
+
+    >>> parameters_of("aws dynamodb x --table-name t --key-schema AttributeName=a,KeyType=HASH --region nowhere")
+    {'TableName': 't', 'KeySchema': [{'AttributeName': 'a', 'KeyType': 'HASH'}]}
+    """
+    found: dict[str, Any] = {}
+    _, *options = shlex.join(shlex.split(command)).split(" --")
+    for option in options:
+        name, *values = option.split()
+        parsed = [dict(pair.split("=") for pair in value.split(",")) if "=" in value else value for value in values]
+        key = name.title().replace("-", "")
+        found[key] = parsed if isinstance(parsed[0], dict) else parsed[0]
+    return {key: value for key, value in found.items() if key not in ("Region", "EndpointUrl")}
