@@ -60,6 +60,20 @@ DELIVERIES: Final = (
         suite=_VERIFY,
     ),
     Mutation(
+        name="a sink is taken back for a load that it had a part of",
+        path="batch/open/record_batch.py",
+        before="return batch.is_resumed and batch.session",
+        after="return False and batch.session",
+        suite=("tests/batch/deliver/test_taken_over.py",),
+    ),
+    Mutation(
+        name="a delivery that began before its sink went away is said to be late",
+        path="batch/deliver/deliver_batch.py",
+        before="        if begun == now:\n",
+        after="        if True:\n",
+        suite=("tests/batch/deliver/test_taken_over.py",),
+    ),
+    Mutation(
         name="verify counts a second row of a key as right",
         path="audit/keyed_rows.py",
         before="doubled += 0 if is_log else len(there) - len(newest)",

@@ -13,7 +13,7 @@ from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
 from simulation.store import Process
 
-__all__ = ["move_cursor_now_and_then"]
+__all__ = ["move_cursor_now_and_then", "reset"]
 
 _MOVES: Final = 2
 
@@ -27,6 +27,11 @@ def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None
             stage.tried(actor, partial(_move, stage, snapshot_id))
         except GivenUpError:
             return
+
+
+def reset(stage: Stage, process: Process) -> None:
+    """Does what ``icefloe reset`` does after the operator has agreed."""
+    _move(stage, None, process)
 
 
 def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:

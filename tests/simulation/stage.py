@@ -11,6 +11,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.deliver_batch import TakenBackError
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.record_batch import SinkTakenOverError
 from icefloe.checkpoint.ownership import OtherOwnerError
@@ -114,7 +115,8 @@ class Stage:
             except (Killed, TransientError):
                 continue
             except (
-                OtherOwnerError, PathClaimedError, PathInUseError, SinkTakenOverError, SupersededError, TakenError,
+                OtherOwnerError, PathClaimedError, PathInUseError, SinkTakenOverError, SupersededError, TakenBackError,
+                TakenError,
             ):  # fmt: skip
                 if not self.intruders:
                     raise

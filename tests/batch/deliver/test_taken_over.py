@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.open import record_batch
 from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.index_sink import IndexSink
 from support.sinks.registered import registered_sinks
 
 
@@ -41,6 +43,54 @@ def test_a_pipeline_that_goes_on_takes_no_sink_back(rivals: tuple[Rival, Rival])
     assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
     assert icefloe("verify", theirs.folder / "events.yaml").code == 0
     assert ours.deliver("--take-over").code == 0
+    assert icefloe("verify", ours.folder / "events.yaml").code == 0
+
+
+@pytest.fixture
+def half(rivals: tuple[Rival, Rival], monkeypatch: pytest.MonkeyPatch) -> tuple[Rival, Rival]:
+    """Ours has delivered all parts of its first batch, and died before it said so."""
+    ours, theirs = rivals
+    ours.append(1, 2)
+    theirs.append(2, 3)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexSink, "finish", killed)
+        assert ours.deliver().code not in (0, 65)
+    return ours, theirs
+
+
+def test_a_load_that_was_half_delivered_takes_no_sink_back(half: tuple[Rival, Rival]) -> None:
+    ours, theirs = half
+    assert theirs.deliver("--take-over").code == 0
+    refused = ours.deliver("--take-over")
+    assert refused.code == 65
+    assert "memory://index no longer belongs to pipeline events, whose batch 0 would go on" in refused.err
+    assert icefloe("verify", theirs.folder / "events.yaml").code == 0
+    assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
+    assert ours.deliver("--take-over").code == 0
+    assert icefloe("verify", ours.folder / "events.yaml").code == 0
+
+
+def test_a_delivery_that_began_before_its_sink_went_away_and_came_back_is_loaded_again(
+    half: tuple[Rival, Rival], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = half
+    assert theirs.deliver("--take-over").code == 0
+    with monkeypatch.context() as patched:
+        # As if this run had looked before the delivery began.
+        patched.setattr(record_batch, "_is_begun", lambda _: False)
+        stuck = ours.deliver("--take-over")
+    for refused in (stuck, ours.deliver()):
+        assert refused.code == 65
+        assert refused.sentence.startswith(
+            "another pipeline took memory://index over and this one took it back while batch 0 was half delivered: "
+            "icefloe reset events gives the batch up and loads the table again"
+        )
+    assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
+    assert ours.deliver().code == 0
     assert icefloe("verify", ours.folder / "events.yaml").code == 0
 
 

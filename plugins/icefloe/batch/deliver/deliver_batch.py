@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -21,10 +22,11 @@ from icefloe.batch.stage.delivery_records import (
     load_part_deliveries,
 )
 from icefloe.batch.task_outcome import require_success
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, SupersededError
 from icefloe.units import time_text
 
 __all__ = ["Engine", "deliver_batch", "staged_bytes"]
@@ -32,6 +34,13 @@ __all__ = ["Engine", "deliver_batch", "staged_bytes"]
 logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+
+
+class TakenBackError(TerminalError):
+    """The sink was another pipeline's since the delivery of the batch began, so what it had of the batch is gone."""
+
+    url: str
+    batch_number: int
 
 
 class Engine(Protocol):
@@ -59,6 +68,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         BatchCommittedError: the batch is done.
         UndeliveredError: a task has not written its part yet, or its part is gone or cut.
         SupersededError: the sink holds a later batch.
+        TakenBackError: the sink went to another pipeline and back since the first try.
         IcefloeError: error of a part that failed. The other parts stay delivered, and the rerun finds them.
     """
     started = time.monotonic()
@@ -76,17 +86,19 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         output = Output.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
-            begun = keep_begun(store, sink.begin(batch))
+            now = sink.begin(batch)
+            begun = keep_begun(store, now)
             numbers = _part_numbers(sink, manifest)
-            _deliver_missing(
-                DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun),
-                numbers,
-                engine,
-                running,
-                tally,
-            )
-            deliveries = _deliveries(running, numbers)
-            sink.finish(batch, begun, deliveries)
+            with _taken_back(batch, sink, begun, now):
+                _deliver_missing(
+                    DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun),
+                    numbers,
+                    engine,
+                    running,
+                    tally,
+                )
+                deliveries = _deliveries(running, numbers)
+                sink.finish(batch, begun, deliveries)
             create_batch_delivery(
                 store,
                 BatchDelivery.of(
@@ -99,6 +111,32 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 ),
             )
         logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)
+
+
+@contextmanager
+def _taken_back(
+    batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
+) -> Iterator[None]:
+    """Say of a batch that the sink calls late that it began when the sink had not changed its owner twice yet.
+
+    Args:
+        batch: the batch.
+        sink: its sink.
+        begun: facts that the first try found at the sink.
+        now: facts that this try found, when the batch was not late.
+    """
+    try:
+        yield
+    except SupersededError as error:
+        if begun == now:
+            raise
+        raise TakenBackError(
+            f"another pipeline took {sink.url} over and this one took it back while batch {batch.batch_number} was "
+            f"half delivered: icefloe reset {batch.origin.pipeline} gives the batch up and loads the table again "
+            f"({error.sentence})",
+            url=sink.url,
+            batch_number=batch.batch_number,
+        ) from error
 
 
 def _proven_manifest(running: RunningBatch) -> Manifest:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from icefloe.batch.batch_keys import begun_key
 from icefloe.batch.context.folder_marker import FolderMarker, mark_folder
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch
@@ -38,7 +39,7 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
     session, offset = batch.session, batch.offset
     owner = claim_places(session, offset.checkpoint_id)
-    _claim_delivery_sink(session, owner.checkpoint_id, offset.batch_number)
+    _claim_delivery_sink(session, owner.checkpoint_id, batch)
     if batch.is_resumed:
         return batch
     recorded = record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
@@ -84,16 +85,17 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
     return owner
 
 
-def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch_number: int) -> None:
+def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
     """Makes the sink that batches are delivered to the pipeline's own.
 
     Another pipeline's sink is taken over only at a beginning, whose load replaces what is there: a pipeline that goes
-    on where it ended would write over the rows of the other one.
+    on where it ended would write over the rows of the other one. A load of which the sink has had a part goes on, too.
     """
+    batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
         if sink is None:
             return
-        goes_on = session.takes_over and session.checkpoint.has_delivered(before=batch_number)
+        goes_on = session.takes_over and (_is_begun(batch) or session.checkpoint.has_delivered(before=batch_number))
         try:
             sink.claim(session.origin(checkpoint_id), takes_over=session.takes_over and not goes_on)
         except TerminalError as error:
@@ -105,6 +107,11 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch_num
                 f"the load that follows ({error.sentence})",
                 url=sink.url,
             ) from error
+
+
+def _is_begun(batch: NextBatch) -> bool:
+    """True if the sink may have a part of an open batch."""
+    return batch.is_resumed and batch.session.reference(batch.offset).folder.size(begun_key()) is not None
 
 
 def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
