@@ -55,6 +55,27 @@ def test_an_error_counts_only_if_the_pipeline_has_not_changed_since_the_look(
     assert (failed.code, failed.sentence) == (code, again if is_overtaken and error is GONE else error.sentence)
 
 
+def test_a_killed_move_that_the_command_completes_is_no_change_of_others(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = workspace.pipeline()
+    workspace.append(1)
+    assert icefloe("run", pipeline).code == 0
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.batch.operations.cursor_move.end_without_changes", killed)
+        assert icefloe("reset", pipeline, "--yes").code not in (0, 65)
+    failed = icefloe("set-cursor", pipeline, "--snapshot-id", 7, "--yes")
+    assert (failed.code, "snapshot 7" in failed.sentence) == (65, True)
+    assert [each["state"] for each in icefloe("batches", pipeline, "--json").document["batches"]] == [
+        "reset",
+        "committed",
+    ]
+
+
 def test_a_checkpoint_that_is_damaged_hides_no_error(workspace: Workspace) -> None:
     pipeline = workspace.pipeline()
     workspace.append(1)

@@ -109,9 +109,16 @@ SEARCH_DOCUMENTS: Final = (
     ),
     Mutation(
         name="a purge fails for good if a load replaces its index",
-        path=_SINK,
+        path="sinks/opensearch/present_index.py",
         before="                if latest is None or latest.target == begun.target:\n",
         after="                if True:\n",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="a purge at the moment a load begins fails for good",
+        path="sinks/opensearch/present_index.py",
+        before="        if self.names.version_of(begun.target) == begun.version:\n",
+        after="        if False:\n",
         suite=_SUITE,
     ),
     Mutation(

@@ -88,8 +88,8 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="an index that a later load removed is an error and not a late batch",
         path=_SINK,
-        before="        except IndexGoneError:\n            self._refuse_superseded(batch, begun)\n            raise",
-        after="        except IndexGoneError:\n            raise",
+        before="        except IndexGoneError as error:\n            self._refuse_superseded(batch, begun)\n",
+        after="        except IndexGoneError as error:\n",
         suite=_SUITE,
     ),
     Mutation(

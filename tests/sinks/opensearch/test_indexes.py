@@ -105,7 +105,9 @@ def test_an_index_that_somebody_removed_is_said_to_be_gone() -> None:
     begun = sink.begin(proven(1))
     del cluster.indexes["people-0"]
     for call in (lambda: sink.begin(proven(1)), lambda: sink.deliver(proven(1), begun, ADA)):
-        with pytest.raises(IndexGoneError, match="if no later load replaced it, run `icefloe reset`"):
+        with pytest.raises(
+            IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"
+        ):
             call()
     assert set(cluster.indexes) == {"people-icefloe"}
 

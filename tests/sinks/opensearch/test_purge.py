@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.present_index import LoadBeginsError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
@@ -72,9 +74,29 @@ def test_a_load_that_replaces_the_index_of_a_purge_or_of_letters_is_gone_on_with
 def test_an_index_that_somebody_removed_is_said_to_be_gone_by_a_purge() -> None:
     sink = claimed(cluster := FakeCluster())
     run(sink, proven(0), part(changes(("+", 1, "a"))))
+    sink.begin(proven(1))
     del cluster.indexes["people-0"]
-    with pytest.raises(IndexGoneError, match="was removed"):
+    with pytest.raises(IndexGoneError, match="people-0 is gone: somebody removed it, and the next run"):
         sink.purge(before=DELETED)
+
+
+@pytest.mark.parametrize("task", ["purge", "replay"])
+def test_a_purge_or_letters_at_the_moment_a_load_begins_can_be_repeated(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = claimed(cluster := FakeCluster(), dead_letters={"path": tmp_path.as_uri()})
+    cluster.item_refusal = lambda *_: (400, "mapper_parsing")
+    run(sink, proven(0), part(changes(("+", 1, "a"))))
+    prepare = Indexes.prepare
+
+    def met(indexes: Indexes, *given: Any, **named: Any) -> None:
+        with pytest.raises(LoadBeginsError, match="a load that has just begun makes index people-1; run again when"):
+            sink.purge(before=DELETED) if task == "purge" else sink.replay_dead_letters(0)
+        prepare(indexes, *given, **named)
+
+    monkeypatch.setattr(Indexes, "prepare", met)
+    sink.begin(proven(1, is_load=True))
+    assert sink.purge(before=DELETED) == 0
 
 
 @pytest.mark.parametrize("is_replay", [False, True])

@@ -49,6 +49,10 @@ def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Itera
 def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
     """See `CheckpointView`; None if a record is damaged, which the block itself reports if it needs the record."""
     try:
-        return checkpoint.look().position
+        view = checkpoint.look()
     except TerminalError:
         return None
+    if view.opened is not None and view.opened.move is not None:
+        # A killed move, which the block may complete itself: nobody else has changed anything then.
+        return view.next_number + 1, False
+    return view.position

@@ -63,7 +63,7 @@ class IndexBlockedError(TransientError):
 
 
 class IndexGoneError(TerminalError):
-    """The index that a batch is written to was removed."""
+    """An index that was there is not there any more."""
 
     url: str
 
@@ -71,8 +71,8 @@ class IndexGoneError(TerminalError):
     def of(cls, url: str, name: str) -> Self:
         """The error of an index, by its name or an alias."""
         return cls(
-            f"the index behind {url}/{name} was removed while a batch was written to it; if no later load replaced it, "
-            "run `icefloe reset` for the pipeline, so that it loads the table again",
+            f"the index behind {url}/{name} is gone: somebody removed it, and the next run of the pipeline says how to "
+            "go on",
             url=url,
         )
 

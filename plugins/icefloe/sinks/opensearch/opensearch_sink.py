@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -20,11 +20,10 @@ from icefloe.sinks.opensearch.index_names import version_of_batch
 from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.opensearch.present_index import PresentIndex
 from icefloe.sinks.opensearch.read_back import read_documents
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink, SeesForeignWrites
 from icefloe.storage.store import Store
-
-_Result = TypeVar("_Result")
 
 
 def open_opensearch_sink(
@@ -57,6 +56,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         self._indexes = Indexes(self._cluster, settings)
         self._names = self._indexes.names
         self._claims = Claims(self._cluster, self._names)
+        self._present_index = PresentIndex(claims=self._claims, names=self._names, url=self.url)
         self._read_versions = Counter[int]()
 
     @property
@@ -184,7 +184,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             self._indexes.remember_deletions(begun.target)
             return marks.purge(self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes)
 
-        return self._in_present_index(purged) or 0
+        return self._present_index.work_on(purged) or 0
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
@@ -211,7 +211,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             )  # fmt: skip
             return replay.replay(batch_number)
 
-        return self._in_present_index(replayed) or []
+        return self._present_index.work_on(replayed) or []
 
     def close(self) -> None:
         """Give back connections."""
@@ -243,25 +243,16 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
     @contextmanager
     def _while_index_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
-        """Say of an index that is gone that a later load has removed it, if one has."""
+        """Say of an index that is gone that a later load has removed it, or else the way out."""
         try:
             yield
-        except IndexGoneError:
+        except IndexGoneError as error:
             self._refuse_superseded(batch, begun)
-            raise
-
-    def _in_present_index(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
-        """The result of work on the index of the present load, and on the next one if a load replaces it meanwhile."""
-        begun = self._claims.progress()
-        while begun is not None:
-            try:
-                return work(begun)
-            except IndexGoneError:
-                latest = self._claims.progress()
-                if latest is None or latest.target == begun.target:
-                    raise
-                begun = latest
-        return None
+            raise IndexGoneError(
+                f"the index behind {self._cluster.url}/{begun['index']} was removed while batch {batch.batch_number} "
+                f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
+                url=error.url,
+            ) from None
 
     def _is_of_load(self, target: str, version: int) -> bool:
         """True if a batch is of the load whose index that is, or later."""
