@@ -18,7 +18,6 @@ from support.sinks.rows_of_keys import final_rows, refuse_other, selected
 __all__ = ["IndexSink"]
 
 _TRIES = 3
-_NUMBER_BITS = 32
 
 
 class IndexSink(PartSink):
@@ -54,7 +53,7 @@ class IndexSink(PartSink):
         while True:
             version, state = self._state()
             refuse_other(state, batch.origin)
-            mine = state["generation"] << _NUMBER_BITS | batch.batch_number
+            mine = state["generation"] << 32 | batch.batch_number
             if state.get("done", 0) > mine and batch.is_replay:
                 return {"index": state["live"], "version": mine}
             if state.get("done", 0) > mine:
@@ -92,7 +91,7 @@ class IndexSink(PartSink):
         while True:
             version, state = self._state()
             done = state.get("done", 0)
-            if done >> _NUMBER_BITS > begun["version"] >> _NUMBER_BITS:
+            if done >> 32 > begun["version"] >> 32:
                 # Another owner's load replaced the documents: a later batch of the same owner has them all.
                 raise SupersededError("another owner took over", url=self.url, batch_number=batch.batch_number)
             if done >= begun["version"]:
