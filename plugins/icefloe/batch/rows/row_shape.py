@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import about_key
-from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.row_lineage import ROW_ID, with_row_id
 from icefloe.iceberg.schemas.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["RowShape"]
 
@@ -34,7 +36,7 @@ class RowShape:
 
     read: TableSchema
     delivered: TableSchema
-    row_filter: RowFilter | None
+    row_filter: "RowFilter | None"
     identity: tuple[ColumnPath, ...]
     is_identity_carried: bool
 
@@ -65,11 +67,11 @@ class RowShape:
         with about_key("columns"):
             delivered = table_schema if columns is None else table_schema.select(columns)
         with about_key("filter"):
-            row_filter = (
-                None
-                if filter_text is None
-                else RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
-            )
+            row_filter = None
+            if filter_text is not None:
+                from icefloe.iceberg.filters.row_filter import RowFilter  # tasks without a filter need it not
+
+                row_filter = RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
         # Columns id, a, c; delivered are a; the filter is c > 0; the identity is id:
         #   read       a c id
         #   compared   a + id

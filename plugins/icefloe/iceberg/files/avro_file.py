@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 from pyiceberg.io import InputStream
@@ -11,8 +11,10 @@ from icefloe.iceberg.files.avro_container import AvroContainer, decoding
 from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
 from icefloe.iceberg.files.avro_types import AvroSchema, record_fields
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 1
 """Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
@@ -52,7 +54,7 @@ class AvroRows:
         """The rows of the file, by its blocks."""
         return sum(block.num_rows for block in self.container.blocks)
 
-    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """No groups: Avro has no statistics."""
         del row_filter, columns
         return ()

@@ -6,7 +6,7 @@ pyarrow's ``ORCFile`` decodes whole stripes; its dataset scanner decodes the sam
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,9 +15,11 @@ from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 from icefloe.iceberg.unreadable import ColumnError, UndecodableError
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 _MEASURED_ROWS: Final = 64
 
@@ -59,7 +61,7 @@ class OrcRows:
         """The file's columns as they are read; the attributes of their ORC types are in their metadata."""
         return self.fragment.physical_schema
 
-    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """No groups: pyarrow does not show the statistics of stripes."""
         del row_filter, columns
         return ()

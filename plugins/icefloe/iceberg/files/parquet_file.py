@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +15,10 @@ from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import check_chunks
 from icefloe.iceberg.files.row_size import largest_row_bytes
-from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 _MOST_FETCHED_BYTES: Final = 128 << 20
 _MOST_READ_BYTES: Final = 16 << 20
@@ -91,7 +93,7 @@ class ParquetRows:
         """The rows of the file, by its footer."""
         return int(self.file.metadata.num_rows)
 
-    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """Row groups without a row that passes, by their statistics."""
         from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # tasks without a filter need it not
 

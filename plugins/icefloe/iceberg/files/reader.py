@@ -1,7 +1,7 @@
 """Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
 
 from collections.abc import Iterator
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,10 @@ from pyroaring import BitMap64
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.projected_file import BATCH_ROWS, ReadOptions, open_projected
-from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["BATCH_ROWS", "ReadOptions", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
 
@@ -41,7 +43,7 @@ def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
 
 
 def read_matching_rows(
-    file: DataFile, *, row_filter: RowFilter, **options: Unpack[ReadOptions]
+    file: DataFile, *, row_filter: "RowFilter", **options: Unpack[ReadOptions]
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
     """All rows of a data file in order, without row groups that the footer statistics rule out.
 
