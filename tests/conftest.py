@@ -73,6 +73,14 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())
 
 
+@pytest.fixture(autouse=True)
+def _no_store_was_met() -> None:
+    """Forgets what a test learned of stores by their addresses: the system gives a port to more servers than one."""
+    from icefloe.storage.silence import silence_of
+
+    silence_of.cache_clear()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     """Fails at the last test of a file that leaves the process other than it was.
