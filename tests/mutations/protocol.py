@@ -39,7 +39,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a late run ends with the error that it stumbled over",
-        path="batch/context/finished.py",
+        path="batch/commit/finished.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=("tests/batch/test_late_runs.py",),
@@ -96,7 +96,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a stopped run ends with the error that it stumbled over",
-        path="batch/context/finished.py",
+        path="batch/commit/finished.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=_STOPPED,

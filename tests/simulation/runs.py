@@ -6,13 +6,12 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
+from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.flow import FlowTask, batch_tasks, phase_of
 from icefloe.iceberg.history.history import NotAnAncestorError, UnknownSnapshotError
 from simulation.scheduler import Actor
@@ -91,12 +90,7 @@ class Delivery:
     def _commit(self, process: Process) -> None:
         """Commits as the task of the DAG does: missing results are delivered again first."""
         reference = self.stage.reference(self.begun, process)
-        with ends_well_if_finished(reference):
-            try:
-                commit_batch(reference.open())
-            except UndeliveredError as error:
-                run_phase(error.phase, reference, InOrder(), environ={})
-                commit_batch(reference.open())
+        TasksInProcess(reference=reference, engine=InOrder(), environ={}, may_run=lambda _: True).commit()
 
 
 def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from icefloe.batch.commit.cleanup import try_to_clean_up
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import BatchFileMissingError
-from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
@@ -17,7 +17,6 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.observe_trouble import Observer, recording_trouble
 from icefloe.batch.status.publish_status import publish_status
-from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
 from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
 
@@ -95,14 +94,10 @@ def _run(
     reference = opened.reference
     try:
         report = _deliver(opened.route, reference, runner, environ, observe)
-    except BatchFinished:
+    except BatchFinished as finished:
         try_to_clean_up(reference)
-        checkpoint, number = reference.checkpoint, reference.batch_number
-        commit = checkpoint.committed(number)
-        was_abandoned = commit is not None and commit.outcome is BatchOutcome.ABANDONED
-        return BatchRun(
-            report=load_report(checkpoint, number), was_committed_before=not was_abandoned, was_abandoned=was_abandoned
-        )
+        was_abandoned = finished.was_abandoned
+        return BatchRun(report=finished.report, was_committed_before=not was_abandoned, was_abandoned=was_abandoned)
     if not is_backfill:
         publish_status(session, phase="commit", report=report, is_stale=True)
     with observe(FlowTask.CLEANUP):

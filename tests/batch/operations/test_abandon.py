@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.errors import TransientError
 from icefloe.flow import Phase

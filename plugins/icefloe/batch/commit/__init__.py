@@ -12,6 +12,7 @@ Read in this order:
 - `distribution`: how sizes and times are spread over tasks
 - `empty_end`: the records of a batch that ends without changes
 - `end_batch`: ends a batch without changes
+- `finished`: a run that finds its batch committed by another run ends well
 - `cleanup`: deletes the files that passed between the phases
 """
 
@@ -22,6 +23,7 @@ __all__ = [
     "distribution",
     "empty_end",
     "end_batch",
+    "finished",
     "prove_batch",
     "report",
 ]

@@ -11,13 +11,11 @@ Read in this order:
 - `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
 - `map_inputs`: its folder and the table's files, for map tasks
 - `table_files`: access to the files of a batch's table, fresh from the catalog
-- `finished`: a run that finds its work done ends well
 - `job_error`: why a Spark application failed, left for the process that started it
 """
 
 __all__ = [
     "batch_folder",
-    "finished",
     "folder_marker",
     "job_error",
     "map_inputs",

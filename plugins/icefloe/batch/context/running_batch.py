@@ -13,7 +13,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 
-__all__ = ["RunningBatch"]
+__all__ = ["BatchCommittedError", "RunningBatch"]
 
 
 class BatchCommittedError(TerminalError):

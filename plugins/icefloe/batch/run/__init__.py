@@ -8,6 +8,7 @@ Read in this order:
 - `task_run`: one of them, where the engine runs it
 - `renewed_files`: access to the table's files, renewed when vended credentials end
 - `run_coalesce`: the task between the phases
+- `tasks_in_process`: phases and commit in one process, which make parts again that are missing
 """
 
-__all__ = ["phases", "run_coalesce"]
+__all__ = ["phases", "run_coalesce", "tasks_in_process"]

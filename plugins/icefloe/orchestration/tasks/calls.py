@@ -9,18 +9,16 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.commit.report import BatchReport, load_report
-from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.job_error import JobError, load_job_error
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
-from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
+from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.stage.delivery_records import load_batch_delivery
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
@@ -129,15 +127,7 @@ def runs_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> bool:
 
 def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> None:
     """Runs a phase in the threads of this process, after phases whose parts are missing and that run here too."""
-    reference = _reference(pipeline, plan_result)
-    try:
-        run_phase(Phase(phase), reference, LocalEngine(), environ=os.environ)
-    except UndeliveredError as error:
-        if Phase(phase) is error.phase or not runs_here(pipeline, error.phase, plan_result):
-            raise
-        logger.warning("writing the missing parts again: %s", error.sentence)
-        run_phase(error.phase, reference, LocalEngine(), environ=os.environ)
-        run_phase(Phase(phase), reference, LocalEngine(), environ=os.environ)
+    _tasks_here(pipeline, _reference(pipeline, plan_result)).run(Phase(phase))
 
 
 def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
@@ -159,14 +149,11 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
     """Commits the batch that plan passed on; if another run has committed it since, takes that run's report."""
     writer = current_writer()
     reference = _reference(pipeline, plan_result, writer)
-    checkpoint, number = reference.checkpoint, reference.batch_number
-    was_committed = reference.is_over()
     try:
-        with ends_well_if_finished(reference):
-            report = load_report(checkpoint, number) if was_committed else _committed(pipeline, plan_result, reference)
-    except BatchFinished:
-        was_committed, report = True, load_report(checkpoint, number)
-    if not was_committed:
+        report = _tasks_here(pipeline, reference).commit()
+    except BatchFinished as finished:
+        report = finished.report
+    else:
         send_report(report)
     if report.backfill_id is None:
         _publish_commit(pipeline, report, writer)
@@ -178,7 +165,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
         "up_to_snapshot_id": id_json(report.up_to_snapshot_id),
         "steps": report.steps,
         "counts": dict(report.counts),
-        "checkpoint_uri": checkpoint.url,
+        "checkpoint_uri": reference.checkpoint.url,
         "sink": "files" if report.delivery is None else report.delivery.sink,
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
@@ -221,18 +208,6 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
-def _committed(pipeline: Pipeline, plan_result: PlanResult, reference: BatchReference) -> BatchReport:
-    """Commits; missing results of a phase that runs in this process are delivered again first."""
-    try:
-        return commit_batch(reference.open())
-    except UndeliveredError as error:
-        if not runs_here(pipeline, error.phase, plan_result):
-            raise
-        logger.warning("delivering the missing parts again: %s", error.sentence)
-        run_phase_here(pipeline, error.phase, plan_result)
-        return commit_batch(reference.open())
-
-
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
     """Publishes the status. The table is opened again, because the commit needs no catalog and works without one."""
     try:
@@ -256,6 +231,16 @@ def _cores_on_spark(session: PipelineSession) -> int | None:
 def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSession:
     expanded = pipeline.expanded(os.environ)
     return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=writer)
+
+
+def _tasks_here(pipeline: Pipeline, reference: BatchReference) -> TasksInProcess:
+    expanded = pipeline.expanded(os.environ)
+    return TasksInProcess(
+        reference=reference,
+        engine=LocalEngine(),
+        environ=os.environ,
+        may_run=lambda phase: runs_in_process(expanded, phase, lambda: reference),
+    )
 
 
 def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:

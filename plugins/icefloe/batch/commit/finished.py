@@ -4,8 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 
 __all__ = ["BatchFinished", "ends_well_if_finished"]
@@ -14,7 +16,26 @@ logger = logging.getLogger(__name__)
 
 
 class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
-    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble."""
+    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble.
+
+    Args:
+        reference: reference to the batch, whose checkpoint is asked only by those who need the end that it came to.
+    """
+
+    def __init__(self, reference: BatchReference) -> None:
+        super().__init__(reference.batch_number)
+        self._reference = reference
+
+    @property
+    def report(self) -> BatchReport:
+        """The report of the run that committed the batch."""
+        return load_report(self._reference.checkpoint, self._reference.batch_number)
+
+    @property
+    def was_abandoned(self) -> bool:
+        """True if somebody gave the batch up."""
+        commit = self._reference.checkpoint.committed(self._reference.batch_number)
+        return commit is not None and commit.outcome is BatchOutcome.ABANDONED
 
 
 @contextmanager
@@ -38,7 +59,7 @@ def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
         if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):
             raise
         logger.info("batch %d was finished by another run, this one ends: %s", reference.batch_number, error)
-        raise BatchFinished from None
+        raise BatchFinished(reference) from None
 
 
 def _is_over(reference: BatchReference, error: Exception) -> bool:
