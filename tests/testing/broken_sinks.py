@@ -19,6 +19,7 @@ _LATE_CLAIM: Final = "test_a_claim_that_wakes_up_late_takes_nothing"
 _REPLACES: Final = "test_a_load_that_begins_anew_replaces_everything"
 _ARRIVES: Final = "test_batches_arrive_one_after_the_other"
 _DIED: Final = "test_a_process_that_wakes_up_after_another_died_leaves_nothing_out"
+_READ: Final = "test_reading_back_while_a_load_replaces_everything_gives_the_rows_of_one_moment"
 _TWICE: Final = "test_everything_may_be_delivered_twice"
 
 
@@ -80,6 +81,21 @@ BROKEN: Final = (
         "return False\n        return True",
         "return True\n        return True",
         _LATE_CLAIM,
+    ),
+    _index(
+        "an index is made once its name is noted, and only then",
+        "self._ask(self._index.create_index, index)\n            if self._set_state(version, wanted):\n",
+        "if self._set_state(version, wanted):\n"
+        "                if batch.is_load or not state.get('live'):\n"
+        "                    self._ask(self._index.create_index, index)\n",
+        _FAILS,
+    ),
+    _index(
+        "rows are read in two requests",
+        "        yield selected(documents, schema, keys)\n",
+        "        further = self._ask(self._index.scan, self._state()[1].get('live')) if live else []\n"
+        "        yield selected([*documents[:3], *further[3:]], schema, keys)\n",
+        _READ,
     ),
     _index("begin lets anybody in", "refuse_other(state, batch.origin)", "pass", "test_another_origin_is_refused"),
     _index(

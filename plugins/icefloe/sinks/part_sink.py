@@ -154,12 +154,15 @@ class DeliverySink(ABC):
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """Rows or changes that the destination really holds.
 
-        A keyed sink gives the table's columns of ``schema``, one row per key. Another sink gives all columns of
-        ``schema``, one row per change, in the order of the changes of each key.
+        A keyed sink gives the table's columns of ``schema``, one row per key, as of one moment. Another sink gives all
+        columns of ``schema``, one row per change, in the order of the changes of each key.
 
         Args:
             schema: as in `ProvenBatch`, without hidden columns that the destination does not hold.
             keys: identifier columns of the only rows to be read; None: all rows.
+
+        Raises:
+            TransientError: a load replaced the rows while they were read.
         """
 
     @abstractmethod

@@ -1,19 +1,21 @@
 """Processes that die, lose a reply or wake up late, at every outward call of a delivery."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
 from icefloe.errors import TransientError
 from icefloe.sinks.part_sink import SupersededError
 from icefloe.testing.arrival_cases import MIXED
+from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import Fault, OutwardCalls, ProcessEndedError
 from icefloe.testing.processes import DeliveringProcess, StoppedProcess
 from icefloe.testing.sink_under_test import SinkUnderTest, case, some_rows
-from icefloe.testing.staged_history import StagedBatch, StagedHistory
+from icefloe.testing.staged_history import Row, StagedBatch, StagedHistory
 
 _NEXT: Final = {0: None, 1: {"word": "next"}, 2: {"word": "next"}, 20: {"word": "next"}, 41: {"word": "next"}}
 """Changes what the batches before it changed, and more."""
@@ -21,6 +23,10 @@ _NEXT: Final = {0: None, 1: {"word": "next"}, 2: {"word": "next"}, 20: {"word": 
 
 def _load(history: StagedHistory) -> list[StagedBatch]:
     return history.load(some_rows(9), batches=2)
+
+
+def _first(history: StagedHistory) -> list[StagedBatch]:
+    return [history.change({key: {"word": "a"} for key in range(9)})]
 
 
 def _changes(history: StagedHistory) -> list[StagedBatch]:
@@ -33,10 +39,13 @@ def _reload(history: StagedHistory) -> list[StagedBatch]:
 
 SCENARIOS: Final[Mapping[str, Callable[[StagedHistory], list[StagedBatch]]]] = {
     "load": _load,
+    "first": _first,
     "changes": _changes,
     "reload": _reload,
 }
-"""The batches that are interrupted, by name."""
+"""The batches that are interrupted, by name; ``first`` is the first batch of a pipeline without a load."""
+_CLAIMING: Final = frozenset(["load", "first"])
+"""The scenarios that begin at a destination which nobody has claimed."""
 
 
 class InterruptionCases(SinkUnderTest):
@@ -52,11 +61,11 @@ class InterruptionCases(SinkUnderTest):
                 calls = OutwardCalls(fault, place, lost_connection=self.lost_connection)
                 failed = DeliveringProcess(self.opener(destination), calls)
                 with case(f"{scenario}, {calls.where}"):
-                    self._fail(failed, batches, claims=scenario == "load")
+                    self._fail(failed, batches, claims=scenario in _CLAIMING)
                 with case(f"{scenario}, {calls.where}, delivered again{' from the first part' if not knows else ''}"):
                     again = DeliveringProcess(self.opener(destination))
                     again.deliveries.update(failed.deliveries if knows else {})
-                    again.run(*batches, claims=scenario == "load")
+                    again.run(*batches, claims=scenario in _CLAIMING)
                     self.require(destination, history)
                     self.deliver(destination, history.change(_NEXT))
                     self.require(destination, history)
@@ -66,7 +75,7 @@ class InterruptionCases(SinkUnderTest):
     def test_a_process_that_wakes_up_late_changes_nothing(self, scenario: str, others: str) -> None:
         for place in self.places(self._count(scenario)):
             destination, history, batches = self._prepared(scenario)
-            claims = scenario == "load"
+            claims = scenario in _CLAIMING
             late = StoppedProcess(self.opener(destination), place, partial(self._run, batches=batches, claims=claims))
             is_stopped = late.is_stopped()
             with case(f"{scenario}, {late.calls.where} while others deliver {others}"):
@@ -96,16 +105,45 @@ class InterruptionCases(SinkUnderTest):
                 self.deliver(destination, *batches)
                 self.require(destination, history)
 
+    def test_reading_back_while_a_load_replaces_everything_gives_the_rows_of_one_moment(self) -> None:
+        """Of a keyed sink: changes that are read from a log while others arrive are those up to some of them."""
+        calls = self._count_reading()
+        for place in self.places(calls) if calls else ():
+            history = StagedHistory()
+            destination = self.begun(history)
+            self.deliver(destination, history.change(MIXED))
+            before, read = [*history.rows.values()], list[Row]()
+            reader = StoppedProcess(
+                self.opener(destination), place, partial(self._read, schema=history.shown, into=read)
+            )
+            reader.is_stopped()
+            with case(f"reading back, {reader.calls.where} while others deliver a load"):
+                error = reader.passed_by(partial(self.deliver, destination, *_reload(history)))
+                if error is None:
+                    _require_either(read, before, [*history.rows.values()])
+                elif not isinstance(error, TransientError):
+                    raise error
+                self.require(destination, history)
+
     def _prepared(self, scenario: str) -> tuple[object, StagedHistory, list[StagedBatch]]:
-        history = StagedHistory()
-        destination = self.new_destination() if scenario == "load" else self.begun(history)
+        history = StagedHistory(first_batch_number=3 if scenario == "first" else 0)
+        destination = self.new_destination() if scenario in _CLAIMING else self.begun(history)
         return destination, history, SCENARIOS[scenario](history)
 
     def _count(self, scenario: str) -> int:
         destination, _, batches = self._prepared(scenario)
         process = DeliveringProcess(self.opener(destination))
-        process.run(*batches, claims=scenario == "load")
+        process.run(*batches, claims=scenario in _CLAIMING)
         return len(process.calls.names)
+
+    def _count_reading(self) -> int:
+        """The outward calls of reading back; 0 for a sink that is no keyed one."""
+        history = StagedHistory()
+        process = DeliveringProcess(self.opener(self.begun(history)))
+        return len(process.calls.names) if process.read_back(history.shown) is not None else 0
+
+    def _read(self, process: DeliveringProcess, *, schema: pa.Schema, into: list[Row]) -> None:
+        into += process.read_back(schema) or []
 
     def _run(self, process: DeliveringProcess, *, batches: list[StagedBatch], claims: bool) -> None:
         process.run(*batches, claims=claims)
@@ -116,3 +154,12 @@ class InterruptionCases(SinkUnderTest):
             process.run(*batches, claims=claims)
         except (ProcessEndedError, TransientError):
             return
+
+
+def _require_either(read: Sequence[Row], *states: Sequence[Row]) -> None:
+    """Raise unless rows are those of one state of the table, in any order."""
+    found, *expected = (sorted((tuple(row.items()) for row in rows), key=repr) for rows in (read, *states))
+    if found not in expected:
+        raise NotConformingError(
+            f"the rows read are {read}; expected those before the load or those after it: {states}"
+        )

@@ -6,12 +6,14 @@ from dataclasses import asdict
 from threading import Event, Thread
 from typing import Final, TypeAlias, cast
 
+import pyarrow as pa
+
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.part_sink import DriverSink, PartDelivery, PartSink
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import Fault, OutwardCalls
-from icefloe.testing.staged_history import StagedBatch, through_json
+from icefloe.testing.staged_history import Row, StagedBatch, through_json
 
 OpenSink: TypeAlias = Callable[[OutwardCalls], PartSink | DriverSink]
 """Opens a sink at one destination, as a new process does."""
@@ -69,6 +71,13 @@ class DeliveringProcess:
                 with self._opened() as worker:
                     delivery = cast("PartSink", worker).deliver(batch, staged.begun, part)
                 self._keep(batch, part.number, part.rows, delivery)
+
+    def read_back(self, schema: pa.Schema) -> list[Row] | None:
+        """All rows of a keyed sink, with these columns; None of another sink, which is not read."""
+        with self._opened() as sink:
+            if not sink.keyed:
+                return None
+            return [row for rows in sink.read_back(schema) for row in rows.to_pylist()]
 
     def results(self, staged: StagedBatch) -> list[PartDelivery]:
         """The results of a batch by part."""

@@ -105,7 +105,11 @@ class IndexSink(PartSink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         live = self._state()[1].get("live")
-        yield selected(self._ask(self._index.scan, live) if live else [], schema, keys)
+        try:
+            documents = self._ask(self._index.scan, live) if live else []
+        except MissingIndexError as error:
+            raise TransientError("a load has replaced the index that was read") from error
+        yield selected(documents, schema, keys)
 
     def close(self) -> None:
         pass

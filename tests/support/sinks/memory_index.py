@@ -93,6 +93,8 @@ class MemoryIndex:
 
     def scan(self, index: str) -> list[Document]:
         with self._lock:
+            if index not in self._indices:
+                raise MissingIndexError(index)
             return [stored.document for stored in self._indices[index].values() if stored.document is not None]
 
     def _store(self, documents: dict[str, Stored], key: str, version: int, document: Document | None) -> Outcome:
