@@ -8,7 +8,9 @@ __all__ = ["NODES"]
 
 _FOLDER: Final = ("tests/node/test_node_folder.py",)
 _SERVER: Final = ("tests/node/test_node_server.py",)
-_BATCHES: Final = ("tests/node/test_node_batches.py",)
+_CLIENT: Final = ("tests/node/test_node_client.py",)
+_RENEWED: Final = ("tests/node/test_serve.py",)
+_BATCHES: Final = ("tests/node/test_lost_nodes.py", "tests/node/test_node_batches.py")
 
 NODES: Final = (
     Mutation(
@@ -44,7 +46,7 @@ NODES: Final = (
         path="node/messages.py",
         before="        batch.validate(full=True)\n",
         after="        pass\n",
-        suite=_SERVER,
+        suite=_CLIENT,
     ),
     Mutation(
         name="an answer keeps its place for ever",
@@ -65,7 +67,7 @@ NODES: Final = (
         path="node/serve.py",
         before="if found != pem and _is_usable(config, folder):",
         after="if found != pem:",
-        suite=_SERVER,
+        suite=_RENEWED,
     ),
     Mutation(
         name="an output that is made again goes to a node",

@@ -1,92 +1,34 @@
-"""Batches whose map outputs stay on two machines, while their nodes are well, away, silent or lie."""
+"""Batches whose map outputs stay on two machines, while their nodes are well, full or lie."""
 
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import TaskReference
-from icefloe.batch.lost_nodes import LostNode
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.phase_record import load_phases
 from icefloe.errors import TerminalError
-from icefloe.flow import Phase, Route
-from icefloe.node import node_client
+from icefloe.flow import Phase
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.node.node_config import CONFIG_VARIABLE
-from icefloe.node.node_key import is_node_key, split_node_key
-from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.shuffle.map_output_record import MapOutputRecord
-from support.nodes.elsewhere import Elsewhere, Struck
-from support.nodes.machines import SHORT, NodeMachine, TwoMachines
-from support.pipelines.workshop import OpenBatch, Workshop
+from icefloe.node.node_key import is_node_key
+from support.nodes.elsewhere import Elsewhere
+from support.nodes.held_outputs import (
+    SHUFFLE,
+    data_key,
+    held_by,
+    nodes_lost,
+    records,
+    require_exact,
+    require_made_again,
+)
+from support.nodes.machines import TwoMachines
+from support.pipelines.workshop import Workshop
 from support.servers.daemons import wait_until
-from support.servers.private_authority import PrivateAuthority
 
 pytestmark = pytest.mark.slow
-SHUFFLE = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoMachines]:
-    place = tmp_path_factory.mktemp("machines")
-    found = TwoMachines(place, PrivateAuthority.create(place / "authority")).start()
-    yield found
-    found.stop()
-
-
-@pytest.fixture
-def machines(started: TwoMachines, monkeypatch: pytest.MonkeyPatch) -> TwoMachines:
-    """Both nodes, up again after what an earlier test did to them; this process only reads from them."""
-    for node in started.nodes:
-        if node.server.exit_code is not None:
-            node.start()
-        node.resume()
-    node_client._lost_at.clear()
-    monkeypatch.setenv(CONFIG_VARIABLE, str(started.reader))
-    return started
-
-
-@pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
-    workshop = Workshop.create(tmp_path)
-    for start in (0, 50, 100, 150):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60, 110, 170], value=2.0)
-    workshop.delete(range(40, 55))
-    return workshop.set(shuffle={**SHUFFLE, "transfer": "nodes"})
-
-
-def records(batch: OpenBatch) -> list[MapOutputRecord]:
-    return batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
-
-
-def data_key(record: MapOutputRecord) -> str:
-    assert record.data is not None
-    return record.data.key
-
-
-def held_by(node: NodeMachine, batch: OpenBatch) -> set[int]:
-    """The map tasks whose outputs a node has."""
-    return {each.map_id for each in records(batch) if split_node_key(data_key(each))[0].endswith(f":{node.port}")}
-
-
-def require_exact(workshop: Workshop, batch: OpenBatch) -> BatchReport:
-    report = batch.commit()
-    workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))
-    return report
-
-
-def require_made_again(batch: OpenBatch, expected: set[int]) -> None:
-    """Exactly these outputs were made again, and are in the store now. Each has rows, so somebody fetches it."""
-    found = records(batch)
-    assert {each.map_id for each in found if each.generation} == expected
-    assert {each.map_id for each in found if not is_node_key(data_key(each))} == expected
 
 
 def test_map_outputs_stay_on_the_machines_and_give_the_same_parts(machines: TwoMachines, workshop: Workshop) -> None:
@@ -102,56 +44,6 @@ def test_map_outputs_stay_on_the_machines_and_give_the_same_parts(machines: TwoM
     require_exact(workshop, batch)
     batch.clean_up()
     assert [node.outputs() for node in machines.nodes] == [[], []]
-
-
-def test_a_node_that_is_killed_before_coalesce_costs_its_outputs_once(
-    machines: TwoMachines, workshop: Workshop
-) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    lost = held_by(machines.nodes[0], batch)
-    assert lost
-    machines.nodes[0].kill()
-    batch.coalesce()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
-    require_made_again(batch, lost)
-    [node] = nodes_lost(batch)
-    address = f"127.0.0.1:{machines.nodes[0].port}"
-    assert (node.address, node.map_outputs) == (address, len(lost))
-    assert node.reason.startswith("it does not answer: ")
-    assert node.reason.count("Connection refused") == 1
-    [warning] = require_exact(workshop, batch).warnings
-    assert warning == f"map outputs of node {address} were made again in the storage, {len(lost)} in all: {node.reason}"
-
-
-def nodes_lost(batch: OpenBatch) -> list[LostNode]:
-    """The nodes that the phases of an open batch name."""
-    phases = load_phases(batch.store, Route.SHUFFLE, delivers=False)
-    return [node for phase in phases for node in phase.nodes_lost]
-
-
-def test_a_node_that_is_silent_for_longer_than_patience_is_given_up(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    lost = held_by(machines.nodes[0], batch)
-    assert lost
-    batch.coalesce()
-    machines.nodes[0].pause()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
-    machines.nodes[0].resume()
-    require_made_again(batch, lost)
-    require_exact(workshop, batch)
-
-
-def test_a_node_that_is_started_again_in_time_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    batch.coalesce()
-    machines.nodes[0].kill()
-    machines.nodes[0].start()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
-    require_made_again(batch, set())
-    require_exact(workshop, batch)
 
 
 def flip(file: Path) -> None:
@@ -255,51 +147,6 @@ class Paused(Machine):
         return super().place_of(batch, generation=generation)
 
 
-def test_both_nodes_may_be_lost_at_once(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    for node in machines.nodes:
-        node.kill()
-    reading = Elsewhere(machines, patience=SHORT)
-    batch.coalesce()
-    # The machine that runs the tasks would find its own outputs without its node.
-    for file in machines.nodes[1].outputs():
-        file.unlink()
-    batch.run(Phase.SHUFFLE_READ, reading)
-    require_made_again(batch, set(range(batch.plan.num_map_tasks)))
-    assert reading.phases == 3, "one round finds both: all ranges, all map tasks, all ranges again"
-    assert {node.address for node in nodes_lost(batch)} == {f"127.0.0.1:{node.port}" for node in machines.nodes}
-    assert len(require_exact(workshop, batch).warnings) == 2
-
-
-def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
-    machines: TwoMachines, workshop: Workshop
-) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    lost = held_by(machines.nodes[0], batch)
-    assert lost
-    batch.coalesce()
-    batch.run(Phase.SHUFFLE_READ, Struck(machines, after=1, strike=machines.nodes[0].kill))
-    assert {path.name for path in (batch.folder / "results").iterdir()} > {"00000.json"}
-    require_made_again(batch, lost)
-    require_exact(workshop, batch)
-
-
-def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    batch.coalesce()
-    node = machines.nodes[0]
-    node.pause()
-    back = threading.Timer(0.5, node.resume)
-    back.start()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
-    back.join()
-    require_made_again(batch, set())
-    require_exact(workshop, batch)
-
-
 @pytest.mark.parametrize(("first", "then"), [("nodes", "store"), ("store", "nodes")])
 def test_an_edit_of_transfer_counts_in_the_middle_of_a_batch(
     machines: TwoMachines, workshop: Workshop, first: str, then: str
@@ -313,26 +160,3 @@ def test_an_edit_of_transfer_counts_in_the_middle_of_a_batch(
     later.coalesce()
     later.run(Phase.SHUFFLE_READ, machines)
     require_exact(workshop, later)
-
-
-def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
-    machines: TwoMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop = Workshop.create(tmp_path / "compared").set(columns=["value"], identifier_columns=["id"])
-    for start in (0, 50):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60], value=2.0)
-    batch = workshop.set(shuffle={**SHUFFLE, "transfer": "nodes"}).open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    lost = held_by(machines.nodes[1], batch)
-    assert lost
-    # This process reads the outputs of the other machine without its node too.
-    monkeypatch.setenv(CONFIG_VARIABLE, str(machines.nodes[0].config))
-    monkeypatch.setenv(PATIENCE_VARIABLE, str(SHORT))
-    machines.nodes[1].kill()
-    batch.coalesce()
-    require_made_again(batch, lost)
-    assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
-    batch.run(Phase.SHUFFLE_READ, machines)
-    assert sum(batch.commit().counts.values()) == 4

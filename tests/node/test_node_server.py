@@ -1,75 +1,29 @@
 """A node answers members only, and gives exactly the bytes that a commit record names."""
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from pyarrow import flight
 
 from demo.servers.free_port import free_port
-from icefloe.node import node_client, node_server
+from icefloe.node import node_server
 from icefloe.node.messages import (
-    ANSWER,
     BUSY,
-    NodeBusyError,
     NodeLostError,
-    Piece,
     PieceFault,
-    answer_batch,
     encode_pieces,
 )
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
-from icefloe.node.serve import serve_node
-from support.nodes.members import is_shown, member, strangers
+from support.nodes.members import member, strangers
+from support.nodes.served_file import DATA, FILE, content, piece, read, waited
 from support.servers.private_authority import PrivateAuthority
-
-FILE = "5f0c/7/0.0.a1.data"
-DATA = os.urandom(9 << 20)
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
-    return PrivateAuthority.create(tmp_path_factory.mktemp("node") / "authority")
-
-
-@pytest.fixture(scope="module")
-def config(authority: PrivateAuthority, tmp_path_factory: pytest.TempPathFactory) -> NodeConfig:
-    folder = tmp_path_factory.mktemp("outputs")
-    NodeFolder(folder).put(FILE, DATA)
-    (folder.parent / "secret.data").write_bytes(b"secret")
-    return replace(member(authority), address=f"127.0.0.1:{free_port()}", folder=folder, listen="127.0.0.1")
-
-
-@pytest.fixture(scope="module")
-def node(config: NodeConfig) -> Iterator[str]:
-    """The address of a node that serves one file."""
-    assert config.folder is not None
-    with NodeServer(config, NodeFolder(config.folder)):
-        yield str(config.address)
-
-
-def read(node: str, reader: NodeConfig, *pieces: Piece, patience: float = 20.0) -> list[memoryview | PieceFault]:
-    return NodeClients(reader, patience=patience).read(node, pieces)
-
-
-def content(found: memoryview | PieceFault) -> bytes:
-    assert not isinstance(found, PieceFault), found
-    return bytes(found)
-
-
-def piece(start: int, stop: int, path: str = FILE, size_bytes: int = len(DATA)) -> Piece:
-    return Piece(path, size_bytes, start, stop)
 
 
 def test_pieces_of_any_size_come_in_the_order_of_the_request(node: str, authority: PrivateAuthority) -> None:
@@ -186,97 +140,6 @@ def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_agai
         assert [content(found) for each in waiting for found in each.result()] == [DATA[:5]] * 2
 
 
-class Lying(NodeServer):
-    """Answers with other rows."""
-
-    rows: Sequence[tuple[int, str | None, bytes | None]] = ()
-
-    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
-        return flight.GeneratorStream(
-            ANSWER, (answer_batch([place], [fault], [data]) for place, fault, data in self.rows)
-        )
-
-
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([(0, None, b"abcd")], "its node answered 4 bytes for 0 to 5"),
-        ([(0, None, b"abcde"), (0, None, b"f")], "its node answered more bytes than were asked for"),
-        ([(0, None, b"x" * (1 << 20))] * 1000, "its node answered more bytes than were asked for"),
-        ([(7, None, b"")], "its node answered more bytes than were asked for"),
-        ([], "its node answered 0 bytes for 0 to 5"),
-    ],
-)
-def test_an_answer_with_other_bytes_is_a_fault(
-    config: NodeConfig, authority: PrivateAuthority, rows: list[tuple[int, str | None, bytes | None]], reason: str
-) -> None:
-    assert config.folder is not None
-    lying = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(lying, NodeFolder(config.folder)) as server:
-        server.rows = rows
-        assert read(str(lying.address), member(authority), piece(0, 5)) == [PieceFault(reason)]
-
-
-def offset_back() -> pa.RecordBatch:
-    """Three rows, the second of which ends before it begins."""
-    offsets = pa.py_buffer(np.array([0, 5, 2, 5], np.int32))
-    data = pa.Array.from_buffers(pa.binary(), 3, [None, offsets, pa.py_buffer(b"abcde")])
-    return pa.RecordBatch.from_arrays([pa.array([0, 0, 0], pa.uint32()), pa.nulls(3, pa.string()), data], schema=ANSWER)
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        pa.record_batch({"data": [b"abcde"]}),
-        pa.record_batch({"piece": pa.array([None], pa.uint32()), "fault": [None], "data": [b"abcde"]}, schema=ANSWER),
-        offset_back(),
-    ],
-    ids=["other columns", "no place", "offsets that go back"],
-)
-def test_an_answer_of_another_form_is_a_fault(
-    config: NodeConfig, authority: PrivateAuthority, batch: pa.RecordBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert config.folder is not None
-    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(batch.schema, iter([batch])))
-    lying = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(lying, NodeFolder(config.folder)):
-        found = read(str(lying.address), member(authority), piece(0, 5))
-    assert found == [PieceFault("its node answered in another form")]
-
-
-def test_a_node_that_answers_only_others_is_not_lost(
-    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_client, "_BUSY_TIMES", 0)
-    assert config.folder is not None
-    busy = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(busy, NodeFolder(config.folder)) as server:
-        server.rows = [(BUSY, "busy", None)]
-        with pytest.raises(NodeBusyError, match="raise requests_at_once"):
-            read(str(busy.address), member(authority), piece(0, 5))
-
-
-def test_a_node_that_answers_a_byte_now_and_then_is_lost(
-    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_over = threading.Event()
-
-    def trickle() -> Iterator[pa.RecordBatch]:
-        while not is_over.wait(0.05):
-            yield answer_batch([0], [None], [b"x"])
-
-    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(ANSWER, trickle()))
-    monkeypatch.setattr(node_client, "_SLOWEST_BYTES_PER_SECOND", len(DATA))
-    assert config.folder is not None
-    slow = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(slow, NodeFolder(config.folder)):
-        try:
-            with pytest.raises(NodeLostError):
-                read(str(slow.address), member(authority), piece(0, len(DATA)), patience=0.0)
-        finally:
-            is_over.set()
-
-
 def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
     config: NodeConfig, authority: PrivateAuthority
 ) -> None:
@@ -323,55 +186,3 @@ def opened(file: str) -> int:
         with suppress(OSError):
             found.append(str(descriptor.readlink()))
     return found.count(file)
-
-
-def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:
-    ready = threading.Event()
-    thread = threading.Thread(target=serve_node, args=(config, stop), kwargs={"say": lambda _: ready.set()})
-    thread.start()
-    assert ready.wait(60)
-    return thread
-
-
-def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
-    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    own = tmp_path / "own.pem"
-    own.write_bytes(authority.issue(holder="first").read_bytes())
-    renewed = replace(config, certificate=own, key=own, address=f"127.0.0.1:{free_port()}")
-    stop, found, is_over = threading.Event(), [], threading.Event()
-    thread = serving(renewed, stop)
-    clients = NodeClients(member(authority), patience=60)
-
-    def fetch() -> None:
-        while not is_over.is_set():
-            found.append(content(clients.read(str(renewed.address), [piece(0, len(DATA))])[0]) == DATA)
-
-    reader = threading.Thread(target=fetch)
-    reader.start()
-    try:
-        waited(lambda: len(found) > 2)
-        own.write_bytes(b"half of a renewal")
-        waited(lambda: "the new certificates are not used yet" in caplog.text)
-        waited_more = len(found) + 3
-        waited(lambda: len(found) > waited_more)
-        own.write_bytes(authority.issue(holder="second").read_bytes())
-        waited(lambda: is_shown("second", renewed, own))
-        waited_more = len(found) + 3
-        waited(lambda: len(found) > waited_more)
-    finally:
-        is_over.set()
-        reader.join()
-        stop.set()
-        thread.join()
-    assert all(found)
-
-
-def waited(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Waits for a state."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come about")

@@ -1,0 +1,57 @@
+"""A node that is renewed while it serves."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demo.servers.free_port import free_port
+from icefloe.node.node_client import NodeClients
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.serve import serve_node
+from support.nodes.members import is_shown, member
+from support.nodes.served_file import DATA, content, piece, waited
+from support.servers.private_authority import PrivateAuthority
+
+
+def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:
+    ready = threading.Event()
+    thread = threading.Thread(target=serve_node, args=(config, stop), kwargs={"say": lambda _: ready.set()})
+    thread.start()
+    assert ready.wait(60)
+    return thread
+
+
+def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
+    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = tmp_path / "own.pem"
+    own.write_bytes(authority.issue(holder="first").read_bytes())
+    renewed = replace(config, certificate=own, key=own, address=f"127.0.0.1:{free_port()}")
+    stop, found, is_over = threading.Event(), [], threading.Event()
+    thread = serving(renewed, stop)
+    clients = NodeClients(member(authority), patience=60)
+
+    def fetch() -> None:
+        while not is_over.is_set():
+            found.append(content(clients.read(str(renewed.address), [piece(0, len(DATA))])[0]) == DATA)
+
+    reader = threading.Thread(target=fetch)
+    reader.start()
+    try:
+        waited(lambda: len(found) > 2)
+        own.write_bytes(b"half of a renewal")
+        waited(lambda: "the new certificates are not used yet" in caplog.text)
+        waited_more = len(found) + 3
+        waited(lambda: len(found) > waited_more)
+        own.write_bytes(authority.issue(holder="second").read_bytes())
+        waited(lambda: is_shown("second", renewed, own))
+        waited_more = len(found) + 3
+        waited(lambda: len(found) > waited_more)
+    finally:
+        is_over.set()
+        reader.join()
+        stop.set()
+        thread.join()
+    assert all(found)
