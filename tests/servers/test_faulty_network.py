@@ -11,7 +11,8 @@ import pytest
 from faults.scenarios import SCENARIOS, recorded_states
 from faults.stores import Stores
 from icefloe.errors import TransientError
-from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_read, is_write
+from icefloe.patience import PATIENCE_VARIABLE
+from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_create, is_read, is_write
 from support.servers.private_authority import PrivateAuthority
 from support.servers.versitygw import Versitygw
 from support.tables.table_states import TableStates
@@ -20,7 +21,17 @@ from support.tiers import extended, soak
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
 
 BUCKET = "faulty"
+OF_CREATES = ("409", "412")
+PATIENCE = "6"
+"""Seconds: a stalled answer is given up after a third of them."""
 MOST_RUNS = 12
+
+
+def struck_by(fault: str, concerns: Callable[[bytes], bool]) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Both runs, and which of their requests are struck. The client waits for each answer that stalls."""
+    if fault.startswith("stall"):
+        return (("changes", 37), ("damaged", 53)) if concerns is is_read else (("changes", 9), ("damaged", 5))
+    return (("changes", 2), ("damaged", 2)) if concerns is is_create else (("changes", 3), ("damaged", 5))
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +59,8 @@ def bucket(versitygw: Versitygw) -> Path:
             # Each fault of a read and of a write in one of both runs for a release.
             (extended if (turn + (concerns is is_write)) % 2 == number else soak)(name, fault, concerns, nth)
             for turn, fault in enumerate(FAULTS)
-            for concerns in (is_read, is_write)
-            for number, (name, nth) in enumerate((("changes", 3), ("damaged", 5)))
+            for concerns in ((is_create,) if fault in OF_CREATES else (is_read, is_write))
+            for number, (name, nth) in enumerate(struck_by(fault, concerns))
         ),
     ],
 )
@@ -63,7 +74,9 @@ def test_answers_that_are_lost_on_the_way_change_nothing(
     bucket: Path,
     versitygw: Versitygw,
     authority: PrivateAuthority,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, PATIENCE)
     key = tmp_path.name
     with faulty_proxy(
         versitygw.port, FAULTS[fault], is_struck=every(nth), concerns=concerns, tls=authority.serving()

@@ -1,4 +1,4 @@
-"""A proxy before a store that spoils some answers: resets, cuts, loses and delays them.
+"""A proxy before a store that spoils some answers: resets, cuts, loses, delays and replaces them.
 
     with faulty_proxy(port, cut_after(100)) as proxy:
         ...                       # proxy.port speaks for the store
@@ -12,14 +12,17 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["Answer", "FaultyProxy", "every", "faulty_proxy", "is_read", "is_write"]
+__all__ = ["Answer", "FaultyProxy", "every", "faulty_proxy", "is_create", "is_read", "is_write"]
 
 _AT_ONCE: Final = 1 << 16
+_PIECES: Final = 50
+_PAUSE_SECONDS: Final = 0.01
 
 
 class Answer:
@@ -36,6 +39,12 @@ class Answer:
         """Ends the connection with a reset instead of an end."""
         self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._client.close()
+
+    def hold(self) -> None:
+        """Says nothing more, and waits until the client ends the connection."""
+        with suppress(OSError):
+            while self._client.recv(_AT_ONCE):
+                pass
 
     def end(self) -> None:
         """Ends the connection as after a whole answer."""
@@ -63,21 +72,51 @@ def cut(answer: Answer, data: bytes) -> None:
     answer.end()
 
 
-def unavailable(answer: Answer, data: bytes) -> None:
-    """503 in place of the answer, although the store did what it was asked."""
-    body = b"<Error><Code>SlowDown</Code></Error>"
-    answer.send(
-        b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
-        + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
-    )  # fmt: skip
+def stall(answer: Answer, data: bytes) -> None:
+    """Nothing comes, and the connection stays open until the client leaves."""
+    answer.hold()
+
+
+def stall_in_the_middle(answer: Answer, data: bytes) -> None:
+    """Half of the answer comes, then nothing until the client leaves."""
+    answer.send(data[: len(data) // 2])
+    answer.hold()
+
+
+def drip(answer: Answer, data: bytes) -> None:
+    """The answer comes in many small pieces."""
+    for first in range(0, len(data), max(1, len(data) // _PIECES)):
+        answer.send(data[first : first + max(1, len(data) // _PIECES)])
+        time.sleep(_PAUSE_SECONDS)
     answer.end()
+
+
+def answers(status: int, code: str) -> Fault:
+    """Makes the fault that the client gets this status in place of the answer; the store did what it was asked."""
+    body = f"<Error><Code>{code}</Code></Error>".encode()
+    head = (
+        f"HTTP/1.1 {status} {code}\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+
+    def fault(answer: Answer, data: bytes) -> None:
+        answer.send(head.encode() + body)
+        answer.end()
+
+    return fault
 
 
 FAULTS: Final[dict[str, Fault]] = {
     "reset": reset,
     "reset in the middle": reset_in_the_middle,
     "cut": cut,
-    "unavailable": unavailable,
+    "stall": stall,
+    "stall in the middle": stall_in_the_middle,
+    "drip": drip,
+    "500": answers(500, "InternalError"),
+    "503": answers(503, "SlowDown"),
+    "409": answers(409, "ConditionalRequestConflict"),
+    "412": answers(412, "PreconditionFailed"),
 }
 
 
@@ -89,6 +128,11 @@ def is_read(request: bytes) -> bool:
 def is_write(request: bytes) -> bool:
     """A request that changes something."""
     return not is_read(request)
+
+
+def is_create(request: bytes) -> bool:
+    """A write of a value that is not to be there yet."""
+    return is_write(request) and b"\r\nif-none-match:" in request.lower()
 
 
 def every(nth: int, first: int = 1) -> Callable[[int], bool]:
