@@ -18,7 +18,7 @@ from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 GOLDEN: Final = Path(__file__).parent / "golden"
-"""Version 1 was written by release c4798f0's code, version 2 by the code that brought it, both from `golden_tasks`."""
+"""Version 1 was written by commit 27d0182, version 2 by the code that brought it, both from `golden_tasks`."""
 DELETE_FILES = {
     number: DeleteFile(
         path=f"d{number}",
