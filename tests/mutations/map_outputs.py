@@ -10,6 +10,7 @@ _FETCH: Final = ("tests/shuffle/test_fetch.py",)
 _BLOCKS: Final = ("tests/shuffle/test_blocks.py",)
 _OUTPUTS: Final = ("tests/shuffle/test_committed_output.py",)
 _INDEX: Final = ("tests/shuffle/test_index_file.py",)
+_HOT: Final = ("tests/batch/reduce/test_hot_partition.py",)
 _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
 
 MAP_OUTPUTS: Final = (
@@ -138,6 +139,41 @@ MAP_OUTPUTS: Final = (
         before="if is_created and self._store.size(_void_key(record.map_id, generation)) is None:",
         after="if is_created:",
         suite=_LOG,
+    ),
+    Mutation(
+        name="a range of parts reads all rows of a block that is not divided",
+        path="shuffle/extents.py",
+        before="np.flatnonzero((parts >= first) & (parts < stop))",
+        after="np.arange(len(parts))",
+        suite=_HOT,
+    ),
+    Mutation(
+        name="a range of parts leaves out blocks that are not divided",
+        path="shuffle/collected_blocks.py",
+        before="(parts == WHOLE) | ",
+        after="",
+        suite=_HOT,
+    ),
+    Mutation(
+        name="parts are taken from bits that choose the reduce partition",
+        path="shuffle/divided_partitions.py",
+        before="(identity_hashes.high >> _PART_SHIFT)",
+        after="(identity_hashes.low % np.uint64(8))",
+        suite=_HOT,
+    ),
+    Mutation(
+        name="parts of a partition may be in no range",
+        path="shuffle/reduce_ranges.py",
+        before="        if stop_part != NUM_PARTS:",
+        after="        if False:",
+        suite=("tests/shuffle/test_reduce_ranges.py",),
+    ),
+    Mutation(
+        name="rows that moved to another identity are cancelled in another part",
+        path="shuffle/reduce_ranges.py",
+        before="places + part_ids(identity_hashes)",
+        after="places",
+        suite=_HOT,
     ),
     Mutation(
         name="ranges are made again under ids that have results",

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.shuffle.coalesce import coalesce
+from icefloe.shuffle.reduce_ranges import CoalescePlan
 
 SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_000)), max_size=80)
 
@@ -71,3 +72,40 @@ def test_little_work_is_not_spread_over_idle_cores():
 def test_targets_and_counts_below_one_are_refused(target, least):
     with pytest.raises(ValueError, match="1 byte or more"):
         coalesce(np.array([1]), target_size_bytes=target, min_ranges=least)
+
+
+@given(
+    SIZES,
+    st.dictionaries(st.integers(0, 79), st.lists(st.integers(0, 300), min_size=64, max_size=64), max_size=3),
+    st.integers(1, 3_000),
+    st.integers(1, 30),
+)
+def test_a_divided_partition_is_one_range_with_others_or_several_that_have_each_part_once(
+    sizes, divided, target, least
+):
+    part_bytes = {number: np.array(parts) for number, parts in divided.items() if number < len(sizes)}
+    totals = np.array(sizes, np.int64)
+    for number, parts in part_bytes.items():
+        totals[number] += parts.sum()
+    ranges = coalesce(totals, target_size_bytes=target, min_ranges=least, min_range_bytes=1, part_bytes=part_bytes)
+    # The plan refuses ranges that overlap or leave out parts.
+    CoalescePlan.of(ranges, num_partitions=max(1, len(sizes)), target_size_bytes=target)
+    covered = {number for each in ranges for number in range(each.start, each.stop)}
+    assert set(np.flatnonzero(totals).tolist()) <= covered
+    for each in ranges:
+        if each.parts is None:
+            continue
+        first, stop = each.parts
+        of_parts, shared = part_bytes[each.start], sizes[each.start]
+        own = int(of_parts[first:stop].sum())
+        assert own <= 1.2 * max(target - shared, shared, 1) or np.count_nonzero(of_parts[first:stop]) == 1
+
+
+def test_a_hot_partition_is_cut_into_even_ranges_of_its_parts():
+    sizes, parts = np.full(64, 30), np.full(64, 110)
+    sizes[9] = parts.sum()
+    ranges = coalesce(sizes, target_size_bytes=1_000, min_ranges=2, part_bytes={9: parts})
+    hot = [each.parts[1] - each.parts[0] for each in ranges if each.parts]
+    assert {each.start for each in ranges if each.parts} == {9}
+    assert len(hot) >= 7
+    assert max(hot) <= 2 * min(hot)

@@ -56,7 +56,7 @@ def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds
     for extents in planned:
         found = [
             (extents.files[output].map_id, reduce_id, offset, length, rows, crc32)
-            for output, reduce_id, crc32, offset, length, rows in extents.blocks.tolist()
+            for output, reduce_id, crc32, offset, length, rows, _ in extents.blocks.tolist()
         ]
         assert found == [
             (output.record.map_id, reduce_id, start, stop - start, rows, crc32)

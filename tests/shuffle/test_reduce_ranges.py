@@ -29,6 +29,43 @@ def test_an_empty_range_is_refused(start, stop):
         ReduceRange(range_id=0, start=start, stop=stop)
 
 
+def of_parts(*bounds):
+    ranges = tuple(
+        ReduceRange(range_id=i, start=start, stop=start + 1, parts=parts) for i, (start, parts) in enumerate(bounds)
+    )
+    return CoalescePlan.of(ranges, num_partitions=8, target_size_bytes=100)
+
+
+def test_a_plan_with_parts_has_version_2_and_is_read():
+    planned = of_parts((2, None), (3, (0, 20)), (3, (20, 64)), (5, None))
+    assert (planned.version, plan((0, 3)).version) == (2, 1)
+    assert load_document(CoalescePlan, dump_document(planned), what="ranges.json") == planned
+    assert b"parts" not in dump_document(plan((0, 3)))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [(3, (0, 20))],
+        [(3, (1, 64))],
+        [(3, (0, 20)), (3, (21, 64))],
+        [(3, (0, 20)), (4, (20, 64))],
+        [(3, (0, 20)), (3, None)],
+        [(3, (0, 64)), (3, (0, 64))],
+        [(3, None), (3, (0, 64))],
+    ],
+)
+def test_parts_that_are_left_out_or_come_twice_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"part|overlaps"):
+        of_parts(*bounds)
+
+
+@pytest.mark.parametrize(("stop", "parts"), [(5, (0, 64)), (4, (5, 5)), (4, (0, 65)), (4, (-1, 3))])
+def test_only_one_partition_has_parts_and_never_more_than_64(stop, parts):
+    with pytest.raises(ValueError, match="64 at most"):
+        ReduceRange(range_id=0, start=3, stop=stop, parts=parts)
+
+
 def test_a_damaged_plan_is_one_clear_error():
     data = dump_document(plan((0, 3))).replace(b'"stop": 3', b'"stop": 30')
     with pytest.raises(TerminalError, match="CoalescePlan"):

@@ -11,6 +11,8 @@ the target size, here 16 KB:
                        '----- 11 KB -----'         '- 19 KB -'
     range                     0                         1
 
+A partition that is larger than a range, here perhaps 4, is cut into ranges of its parts, if map tasks divided it.
+
 A range fetches one extent of each map output, and hands all rows of its identities to one task. It is cut by exact
 sizes, after all map tasks are done.
 
@@ -27,6 +29,7 @@ Read in this order:
 - `statistics_file`: the contents of each block
 - `committed_output`: a map output as readers find it
 - `reduce_ids`: the partition of a row
+- `divided_partitions`: hot partitions, which have a block for each of 64 parts
 - `coalesce`: partitions merged into ranges
 - `reduce_ranges`: the ranges, created once
 - `extents`: the blocks of a range

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
 from icefloe.shuffle.committed_output import CommittedOutput
+from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE
 from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
+from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.shuffle.partition_sums import PartitionSums
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
 from icefloe.shuffle.reduce_ranges import ReduceRange
@@ -64,6 +66,8 @@ class CollectedBlocks:
         self._waiting: list[NDArray[Any]] = []
         self._waiting_blocks = 0
         self._sums = PartitionSums(num_partitions)
+        self._part_sums: dict[int, PartitionSums] = {}
+        self.part_bytes: dict[int, NDArray[np.int64]] = {}
         self.files: list[ShuffledFile] = []
         self.partition_bytes = np.zeros(num_partitions, np.int64)
         self.epoch = 0
@@ -83,24 +87,30 @@ class CollectedBlocks:
         Raises:
             TransientError: local disk is full or broken.
         """
-        record, data = output.record, output.record.data
+        record, data, numbers = output.record, output.record.data, output.numbers
         self.epoch += record.generation
         lengths = np.diff(output.offsets)
-        reduce_ids = np.flatnonzero(lengths)
-        if data is None or not len(reduce_ids):
+        filled = np.flatnonzero(lengths)
+        if data is None or not len(filled):
             return
-        blocks = np.empty(len(reduce_ids), BLOCK)
+        blocks = np.empty(len(filled), BLOCK)
         blocks["output"] = len(self.files)
-        blocks["reduce_id"] = reduce_ids
-        blocks["crc32"] = output.block_crc32[reduce_ids]
-        blocks["offset"] = output.offsets[reduce_ids]
-        blocks["length"] = lengths[reduce_ids]
-        blocks["rows"] = output.statistics.partition_rows(self._num_partitions)[reduce_ids]
+        blocks["reduce_id"] = numbers.reduce_ids()[filled]
+        blocks["crc32"] = output.block_crc32[filled]
+        blocks["offset"] = output.offsets[filled]
+        blocks["length"] = lengths[filled]
+        blocks["rows"] = output.statistics.partition_rows(len(numbers))[filled]
+        blocks["part"] = numbers.parts()[filled]
         self.files.append(
             ShuffledFile(record.map_id, record.generation, data.key, data.size_bytes, record.largest_block_bytes)
         )
-        self.partition_bytes += lengths
-        self._sums.add(output.statistics)
+        self.partition_bytes += np.add.reduceat(lengths, numbers.firsts())
+        self._sums.add(output.partition_statistics)
+        for reduce_id in numbers.divided:
+            first = int(numbers.firsts()[reduce_id])
+            of_parts = self.part_bytes.setdefault(reduce_id, np.zeros(NUM_PARTS, np.int64))
+            of_parts += lengths[first : first + NUM_PARTS]
+            self._part_sums.setdefault(reduce_id, PartitionSums(NUM_PARTS)).add(output.part_statistics(reduce_id))
         self._waiting.append(blocks)
         self._waiting_blocks += len(blocks)
         if self._waiting_blocks >= _GROUP_BLOCKS:
@@ -122,10 +132,18 @@ class CollectedBlocks:
                     range_id=each.range_id,
                     start=each.start,
                     stop=each.stop,
+                    parts=each.parts,
                     files=self.files,
                     blocks=_by_output([_within(group, window[0].start, each) for group in loaded]),
-                    ordinals=self._sums.of(each.start, each.stop),
+                    ordinals=self._sums_of(each),
                 )
+
+    def _sums_of(self, of: ReduceRange) -> tuple[OrdinalSums, ...]:
+        if of.parts is None:
+            return self._sums.of(of.start, of.stop)
+        # Every map output may be made again, and then in one block.
+        sums = self._part_sums.get(of.start)
+        return () if sums is None else sums.of(*of.parts)
 
     def _require_covered(self, ranges: Sequence[ReduceRange]) -> None:
         rows = self._sums.partition_rows()
@@ -182,7 +200,13 @@ class CollectedBlocks:
 def _within(group: _Group, first_partition: int, of: ReduceRange) -> NDArray[Any]:
     """The blocks of a range in a group whose first partition is given."""
     start, stop = group.starts[[of.start - first_partition, of.stop - first_partition]].tolist()
-    return group.blocks[start:stop]
+    blocks = group.blocks[start:stop]
+    if of.parts is None:
+        return blocks
+    # A block that was not divided has rows of all parts, so every range of the partition reads it.
+    first_part, stop_part = of.parts
+    parts = blocks["part"]
+    return blocks[(parts == WHOLE) | ((parts >= first_part) & (parts < stop_part))]
 
 
 def _by_output(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.node.node_key import is_node_key
+from icefloe.shuffle.divided_partitions import NUM_PARTS, BlockNumbers
 from icefloe.shuffle.index_file import CorruptIndexError, decode_index
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
@@ -24,15 +25,27 @@ class CommittedOutput:
 
     Attributes:
         record: names the data file. The size of that file was compared, and its content was not read.
-        offsets: offsets of the blocks, ``num_partitions + 1`` int64.
+        numbers: numbers of the blocks, to which everything below refers.
+        offsets: offsets of the blocks, int64, one more than blocks.
         statistics: statistics of the blocks.
         block_crc32: uint32, CRC-32 of each block.
     """
 
     record: MapOutputRecord
+    numbers: BlockNumbers
     offsets: NDArray[np.int64]
     statistics: PartitionStatistics
     block_crc32: NDArray[np.uint32]
+
+    @property
+    def partition_statistics(self) -> PartitionStatistics:
+        """The statistics by reduce partition."""
+        return self.statistics.renumbered(self.numbers.reduce_ids()) if self.numbers.divided else self.statistics
+
+    def part_statistics(self, reduce_id: int) -> PartitionStatistics:
+        """The statistics of one divided partition by part."""
+        first = int(self.numbers.firsts()[reduce_id])
+        return self.statistics.between(first, first + NUM_PARTS)
 
 
 def read_committed_output(
@@ -61,21 +74,24 @@ def read_committed_output(
         raise _corrupt(record, f"{record.data.key} is gone")
     if found_bytes != record.data.size_bytes:
         raise _corrupt(record, f"{record.data.key} has {found_bytes} bytes, expected {record.data.size_bytes}")
+    numbers = BlockNumbers(num_partitions=num_partitions, divided=record.divided)
     try:
         offsets = decode_index(
-            _read(store, record, record.index), num_partitions=num_partitions, data_size_bytes=found_bytes
+            _read(store, record, record.index), num_partitions=len(numbers), data_size_bytes=found_bytes
         )
         statistics, block_crc32 = decode_statistics(
-            _read(store, record, record.statistics), num_partitions=num_partitions
+            _read(store, record, record.statistics), num_partitions=len(numbers)
         )
     except (CorruptIndexError, CorruptStatisticsError) as cause:
         raise _corrupt(record, cause.reason) from cause
     # Each file is whole by its own checksum, but the two may still be of different attempts.
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
-    if statistics.sums(0, num_partitions) != record.ordinals:
+    if statistics.sums(0, len(numbers)) != record.ordinals:
         raise _corrupt(record, "statistics and commit record do not add up to the same")
-    return CommittedOutput(record=record, offsets=offsets, statistics=statistics, block_crc32=block_crc32)
+    return CommittedOutput(
+        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32
+    )
 
 
 def read_committed_outputs(

@@ -7,14 +7,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.divided_partitions import NUM_PARTS, part_ids
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
 __all__ = ["RangeExtents"]
 
 BLOCK: Final = np.dtype(
-    [("output", "u4"), ("reduce_id", "u4"), ("crc32", "u4"), ("offset", "i8"), ("length", "i8"), ("rows", "i8")]
-)
-"""One block that has rows: its map output by place, its partition, its CRC-32, and its bytes in the data file."""
+    [("output", "u4"), ("reduce_id", "u4"), ("crc32", "u4"), ("offset", "i8"), ("length", "i8"), ("rows", "i8"),
+     ("part", "u1")]
+)  # fmt: skip
+"""One block that has rows: its map output by place, its partition, its CRC-32, its bytes in the data file, its part."""
 
 
 class ShuffledFile(NamedTuple):
@@ -43,7 +46,9 @@ class RangeExtents:
         files: data files of all map outputs, in the order of the map ids planned.
         blocks: array of `BLOCK`, ordered by map output, then by reduce partition. So neighbours of one map output are
             neighbours in its data file.
-        ordinals: sums of the statistics files over the range; the reduce task checks its rows against them.
+        ordinals: sums of the statistics files over the range; the reduce task checks its rows against them. Blocks that
+            are shared with other ranges are not in it.
+        parts: as in the coalesce plan.
     """
 
     range_id: int
@@ -52,11 +57,23 @@ class RangeExtents:
     files: Sequence[ShuffledFile]
     blocks: NDArray[Any]
     ordinals: tuple[OrdinalSums, ...]
+    parts: tuple[int, int] | None = None
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of the range; of blocks that other ranges share all rows count."""
+        return int(self.blocks["rows"].sum())
 
     @property
     def size_bytes(self) -> int:
         """Compressed bytes of all blocks."""
         return int(self.blocks["length"].sum())
+
+    def own_rows(self, identity_hashes: RowHashes) -> NDArray[np.int64]:
+        """The positions of the rows that are in the range, among rows of its partition."""
+        first, stop = self.parts or (0, NUM_PARTS)
+        parts = part_ids(identity_hashes)
+        return np.flatnonzero((parts >= first) & (parts < stop))
 
     def of_partition(self, reduce_id: int) -> "RangeExtents":
         """The blocks of one reduce partition of the range."""

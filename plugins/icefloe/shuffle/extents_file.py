@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.node.node_key import is_node_key
+from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE
 from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
@@ -24,12 +25,15 @@ _MAGIC: Final = b"IFEX"
 _VERSION: Final = 2
 _WITH_NODES: Final = 3
 """The version if a data file is at a node: the same bytes, which releases before that cannot follow."""
+_WITH_PARTS: Final = 4
+"""The version if a range has parts: ranges and blocks name them. A data file may be at a node."""
 _HEADER: Final = struct.Struct(">4sIIIII")
 """With its checksum the same in every version, so that a newer version is not taken for damage."""
 _CRC32: Final = struct.Struct(">I")
 _RANGE: Final = np.dtype(
     [("start", ">u4"), ("stop", ">u4"), ("crc32", ">u4"), ("offset", ">u8"), ("length", ">u8"), ("rows", ">u8")]
 )
+_RANGE_OF_PARTS: Final = np.dtype([*_RANGE.descr, ("first_part", ">u4"), ("stop_part", ">u4")])
 _FILE: Final = np.dtype(
     [("map_id", ">u4"), ("generation", ">u4"), ("key_bytes", ">u4"), ("size_bytes", ">u8"), ("largest_block", ">u8")]
 )
@@ -52,19 +56,26 @@ class ExtentsHead:
     """The head of the extents of a shuffle.
 
     Attributes:
-        ranges: array of the start, stop, rows, and section of each range, by range id.
+        ranges: array of the start, stop, parts, rows, and section of each range, by range id.
         files: data files of all map outputs that have rows.
         sections_key: key of the object that holds the sections; empty: they follow the head.
+        has_parts: True if some ranges are of parts of a partition.
     """
 
     ranges: NDArray[Any]
     files: tuple[ShuffledFile, ...]
     sections_key: str = ""
+    has_parts: bool = False
 
     @classmethod
     def of(cls, sections: "SectionTable", files: Sequence[ShuffledFile], *, sections_key: str = "") -> Self:
         """The head of sections that are written one after another."""
-        return cls(ranges=np.array(sections.entries, _RANGE), files=tuple(files), sections_key=sections_key)
+        return cls(
+            ranges=np.array(sections.entries, _RANGE_OF_PARTS),
+            files=tuple(files),
+            sections_key=sections_key,
+            has_parts=sections.has_parts,
+        )
 
     @property
     def rows(self) -> int:
@@ -78,16 +89,21 @@ class ExtentsHead:
 
 
 class SectionTable:
-    """The place of each section, as they are written one after another."""
+    """The place of each section, as they are written one after another.
 
-    def __init__(self) -> None:
+    Args:
+        has_parts: True if some ranges are of parts of a partition.
+    """
+
+    def __init__(self, *, has_parts: bool = False) -> None:
+        self.has_parts = has_parts
         self.entries: list[tuple[int, ...]] = []
         self.size_bytes = 0
 
     def add(self, extents: RangeExtents, section: bytes) -> None:
         """Notes the section of the next range."""
-        rows = sum(each.rows for each in extents.ordinals)
-        self.entries.append((extents.start, extents.stop, zlib.crc32(section), self.size_bytes, len(section), rows))
+        of_section = zlib.crc32(section), self.size_bytes, len(section), extents.most_rows
+        self.entries.append((extents.start, extents.stop, *of_section, *(extents.parts or (0, NUM_PARTS))))
         self.size_bytes += len(section)
 
 
@@ -103,8 +119,10 @@ def encode_head(head: ExtentsHead) -> bytes:
     )
     names = b"".join([*keys, head.sections_key.encode()])
     version = _WITH_NODES if any(is_node_key(file.data_key) for file in head.files) else _VERSION
+    version = _WITH_PARTS if head.has_parts else version
     header = _HEADER.pack(_MAGIC, version, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
-    body = head.ranges.tobytes() + files.tobytes() + names
+    kind = _range_kind(version)
+    body = head.ranges[list(kind.names or ())].astype(kind).tobytes() + files.tobytes() + names
     return b"".join([header, _CRC32.pack(zlib.crc32(header)), body, _CRC32.pack(zlib.crc32(body))])
 
 
@@ -119,12 +137,13 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
         raise _corrupt("their header does not match its checksum")
     magic, version, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES):
+    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES, _WITH_PARTS):
         raise TerminalError(
-            f"extents of version {version} cannot be read by this release, which knows version {_VERSION} and "
-            f"{_WITH_NODES}; another release wrote them"
+            f"extents of version {version} cannot be read by this release, which knows versions {_VERSION} to "
+            f"{_WITH_PARTS}; another release wrote them"
         )
-    files_at = ranges_at + ranges * _RANGE.itemsize
+    kind = _range_kind(version)
+    files_at = ranges_at + ranges * kind.itemsize
     names_at = files_at + files * _FILE.itemsize
     end = names_at + names_bytes
     if len(data) < end + _CRC32.size or zlib.crc32(data[ranges_at:end]) != _CRC32.unpack_from(data, end)[0]:
@@ -135,15 +154,16 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     names = ("map_id", "generation", "size_bytes", "largest_block")
     map_ids, generations, sizes, largest = (entries[name].tolist() for name in names)
     head = ExtentsHead(
-        ranges=np.frombuffer(data, _RANGE, ranges, ranges_at),
+        ranges=np.frombuffer(data, kind, ranges, ranges_at),
         files=tuple(map(ShuffledFile, map_ids, generations, keys, sizes, largest)),
         sections_key=data[end - sections_key_bytes : end].decode(),
+        has_parts=version == _WITH_PARTS,
     )
     return head, end + _CRC32.size
 
 
-def encode_section(extents: RangeExtents) -> bytes:
-    """The section of one range."""
+def encode_section(extents: RangeExtents, *, has_parts: bool = False) -> bytes:
+    """The section of one range; ``has_parts`` as in the head."""
     blocks = extents.blocks
     first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
     pieces = np.empty(len(first), _EXTENT)
@@ -151,7 +171,7 @@ def encode_section(extents: RangeExtents) -> bytes:
     pieces["blocks"] = np.diff(first, append=len(blocks))
     largest = max(int(blocks[name].max(initial=0)) for name in ("length", "rows"))
     width = _NARROW if largest < 1 << 32 else _WIDE
-    entries = np.empty(len(blocks), _block_entry(width))
+    entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts))
     for name in entries.dtype.names or ():
         entries[name] = blocks[name]
     sums = (
@@ -174,8 +194,9 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
     ordinals, pieces, count, width = _SECTION.unpack_from(data)
     pieces_at = _SECTION.size + ordinals * _ORDINAL.size
     of_output = np.frombuffer(data, _EXTENT, pieces, pieces_at)
-    entries = np.frombuffer(data, _block_entry(width), count, pieces_at + of_output.nbytes)
+    entries = np.frombuffer(data, _block_entry(width, has_parts=head.has_parts), count, pieces_at + of_output.nbytes)
     blocks = np.empty(count, BLOCK)
+    blocks["part"] = WHOLE
     for name in entries.dtype.names or ():
         blocks[name] = entries[name]
     counts = of_output["blocks"].astype(np.int64)
@@ -186,10 +207,12 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
     first = np.cumsum(counts) - counts
     blocks["offset"] = before + np.repeat(of_output["offset"].astype(np.int64) - before[first], counts)
     sums = _ORDINAL.iter_unpack(data[_SECTION.size : pieces_at])
+    parts = (int(entry["first_part"]), int(entry["stop_part"])) if head.has_parts else (0, NUM_PARTS)
     return RangeExtents(
         range_id=range_id,
         start=int(entry["start"]),
         stop=int(entry["stop"]),
+        parts=None if parts == (0, NUM_PARTS) else parts,
         files=head.files,
         blocks=blocks,
         ordinals=tuple(
@@ -199,9 +222,14 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
     )
 
 
-def _block_entry(width: int) -> np.dtype[Any]:
+def _range_kind(version: int) -> np.dtype[Any]:
+    return _RANGE_OF_PARTS if version == _WITH_PARTS else _RANGE
+
+
+def _block_entry(width: int, *, has_parts: bool) -> np.dtype[Any]:
     wide = f">u{width}"
-    return np.dtype([("reduce_id", ">u4"), ("crc32", ">u4"), ("length", wide), ("rows", wide)])
+    parts = [("part", ">u4")] if has_parts else []
+    return np.dtype([("reduce_id", ">u4"), ("crc32", ">u4"), *parts, ("length", wide), ("rows", wide)])
 
 
 def _corrupt(reason: str) -> CorruptExtentsError:

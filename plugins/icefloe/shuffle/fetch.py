@@ -19,6 +19,7 @@ from icefloe.errors import IcefloeError
 from icefloe.node.machine import Machine
 from icefloe.shuffle.block_frame import stream_block
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
+from icefloe.shuffle.divided_partitions import WHOLE
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
@@ -39,11 +40,13 @@ class FetchedBlock(NamedTuple):
     Attributes:
         reduce_id: the reduce partition.
         map_id: the map task.
+        is_shared: True if other ranges have rows of the block too, those of other parts of the partition.
         batches: the rows; they have to be read before the next block. Those of a large block are decoded one by one.
     """
 
     reduce_id: int
     map_id: int
+    is_shared: bool
     batches: Iterable[pa.RecordBatch]
 
 
@@ -125,12 +128,13 @@ def fetch_blocks(
                 }
             # One partition of all map outputs before the next, so that a reader can finish a partition and forget its
             # rows.
-            for output, reduce_id, crc32, offset, length, rows in extents.blocks[window].tolist():
+            for output, reduce_id, crc32, offset, length, rows, part in extents.blocks[window].tolist():
                 run, data = of_output[output]
                 block = data[offset - run.start : offset - run.start + length] if isinstance(data, memoryview) else data
                 source = _Block(extents.files, run.file, reduce_id, length, crc32, rows)
                 batches = source.batches(block, schema, streamed_above_bytes=max_fetch_bytes)
-                yield FetchedBlock(reduce_id, run.file.map_id, batches)
+                is_shared = extents.parts is not None and part == WHOLE
+                yield FetchedBlock(reduce_id, run.file.map_id, is_shared, batches)
 
 
 def _runs(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Run]:

@@ -22,7 +22,8 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
 from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
@@ -36,6 +37,7 @@ _CANNOT_KEEP: Final = "the spill files of a map task cannot be written"
 _LARGEST_BUFFER_BYTES: Final = 1 << 30
 """Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
 _ENTRIES_MERGED_AT: Final = 1 << 18
+_HASH_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class MapOutputWriter:
         memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
         place: place on this machine for the data file; None, or if it is full: the data file goes to the store.
         spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
+        sizes: of the batch; hot reduce partitions among the rows before the first spill are divided. None: none is.
 
     Raises:
         TerminalError: a column holds a dictionary type.
@@ -87,6 +90,7 @@ class MapOutputWriter:
         memory_bytes: int,
         place: BatchPlace | None = None,
         spill_folders: Sequence[Path] = (),
+        sizes: BatchSizes | None = None,
     ) -> None:
         self._store = store
         self._map_id = map_id
@@ -94,6 +98,8 @@ class MapOutputWriter:
         self._attempt = attempt
         self._schema = block_schema(schema)
         self._num_partitions = num_partitions
+        self._sizes = sizes
+        self._numbers = BlockNumbers(num_partitions=num_partitions) if sizes is None else None
         self._place = place
         # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
         # blocks or in the order of their partitions.
@@ -105,6 +111,7 @@ class MapOutputWriter:
         self._statistics = PartitionStatistics.empty()
         self._new_statistics: list[PartitionStatistics] = []
         self._new_entries = 0
+        self._uncounted: list[RowHashes] = []
         self._forget_buffered()
 
     def __enter__(self) -> Self:
@@ -124,13 +131,25 @@ class MapOutputWriter:
         change_ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],
         row_hashes: RowHashes,
+        identity_hashes: RowHashes | None = None,
     ) -> None:
         """Takes rows; all arguments have one length, and the batch has the table's columns.
+
+        Args:
+            batch: the rows.
+            reduce_ids: reduce partition of each row.
+            change_ordinals: step of each row.
+            weights: weight of each row.
+            row_hashes: hash of each row.
+            identity_hashes: hashes that gave the reduce partitions; None only if there are no ``sizes``.
 
         Raises:
             TransientError: local disk is full or broken.
         """
-        lengths = {len(each) for each in (reduce_ids, change_ordinals, weights, row_hashes)} | {batch.num_rows}
+        if identity_hashes is None and self._sizes is not None:
+            raise ValueError("rows of partitions that may be divided need their identity hashes")
+        parts = np.zeros(len(reduce_ids), np.uint8) if identity_hashes is None else part_ids(identity_hashes)
+        lengths = {len(each) for each in (reduce_ids, change_ordinals, weights, row_hashes, parts)} | {batch.num_rows}
         if len(lengths) > 1:
             raise ValueError(f"rows, reduce ids, ordinals, weights and hashes differ in number: {sorted(lengths)}")
         if not batch.num_rows:
@@ -139,13 +158,13 @@ class MapOutputWriter:
         rows = pa.RecordBatch.from_arrays([*batch.columns, *ours], schema=self._schema)
         if self._buffered and self._buffered_bytes + rows.nbytes > self._buffer_bytes:
             self._spill()
-        self._buffered.append((rows, reduce_ids))
+        self._buffered.append((rows, reduce_ids, parts))
         self._buffered_bytes += rows.nbytes
-        self._add_statistics(
-            PartitionStatistics.of_rows(
-                reduce_ids=reduce_ids, change_ordinals=change_ordinals, weights=weights, row_hashes=row_hashes
-            )
-        )
+        if self._numbers is None:
+            self._uncounted.append(row_hashes)
+            self._buffered_bytes += _HASH_BYTES * len(row_hashes)
+        else:
+            self._count(self._numbers, rows, reduce_ids, parts, row_hashes)
 
     def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
         """Writes the files and then the commit record; returns the record that counts, of whichever attempt.
@@ -153,13 +172,14 @@ class MapOutputWriter:
         Raises:
             TransientError: local disk or the store is full or broken; nothing was committed.
         """
+        numbers = self._decided()
         statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         block_file, data = self._put_data(f"{stem}.data")
         index = self._put(f"{stem}.index", encode_index(block_file.offsets))
-        ordinals = statistics.sums(0, self._num_partitions)
+        ordinals = statistics.sums(0, len(numbers))
         record = MapOutputRecord(
-            version=2 if is_node_key(data.key) else 1,
+            version=3 if numbers.divided else 2 if is_node_key(data.key) else 1,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,
@@ -167,6 +187,7 @@ class MapOutputWriter:
             index=index,
             statistics=self._put(f"{stem}.statistics", encode_statistics(statistics, block_file.block_crc32)),
             num_partitions=self._num_partitions,
+            divided=numbers.divided,
             schema_fingerprint=schema_fingerprint(self._schema),
             largest_block_bytes=int(block_file.content_bytes.max(initial=0)),
             rows=sum(sums.rows for sums in ordinals),
@@ -186,7 +207,36 @@ class MapOutputWriter:
                 self._place.delete(f"{stem}.data")
         return winner
 
-    def _add_statistics(self, statistics: PartitionStatistics) -> None:
+    def _decided(self) -> BlockNumbers:
+        """The numbers of the blocks, which are decided by the rows so far."""
+        if self._numbers is not None or self._sizes is None:
+            return self._numbers or BlockNumbers(num_partitions=self._num_partitions)
+        rows = np.zeros(self._num_partitions, np.int64)
+        for _, reduce_ids, _ in self._buffered:
+            rows += np.bincount(reduce_ids, minlength=self._num_partitions)
+        divided = hot_partitions(self._sizes, rows, sum(batch.nbytes for batch, _, _ in self._buffered))
+        self._numbers = BlockNumbers(num_partitions=self._num_partitions, divided=divided)
+        for (batch, reduce_ids, parts), row_hashes in zip(self._buffered, self._uncounted, strict=True):
+            self._count(self._numbers, batch, reduce_ids, parts, row_hashes)
+        self._uncounted = []
+        return self._numbers
+
+    def _count(
+        self,
+        numbers: BlockNumbers,
+        rows: pa.RecordBatch,
+        reduce_ids: NDArray[np.int32],
+        parts: NDArray[np.uint8],
+        row_hashes: RowHashes,
+    ) -> None:
+        """Adds rows to the statistics."""
+        _, weights, ordinals = BlockRows.of(rows)
+        statistics = PartitionStatistics.of_rows(
+            reduce_ids=numbers.of_rows(reduce_ids, parts),
+            change_ordinals=ordinals,
+            weights=weights,
+            row_hashes=row_hashes,
+        )
         self._new_statistics.append(statistics)
         self._new_entries += len(statistics)
         # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
@@ -204,7 +254,7 @@ class MapOutputWriter:
             self._spill()
             path = self._next_folder() / "output.blocks"
             with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
-                writer = BlockFileWriter(file, self._num_partitions)
+                writer = BlockFileWriter(file, len(self._decided()))
                 merge_runs(writer, self._runs)
                 block_file = writer.finish()
             key = self._stored(key, path)
@@ -228,16 +278,17 @@ class MapOutputWriter:
             self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
 
     def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
-        writer = BlockFileWriter(file, self._num_partitions, is_spill=is_spill)
+        numbers = self._decided()
+        writer = BlockFileWriter(file, len(numbers), is_spill=is_spill)
         if self._buffered:
-            rows = pa.concat_batches([batch for batch, _ in self._buffered])
-            ids = np.concatenate([ids for _, ids in self._buffered])
+            rows = pa.concat_batches([batch for batch, _, _ in self._buffered])
+            ids = np.concatenate([numbers.of_rows(ids, parts) for _, ids, parts in self._buffered])
             self._forget_buffered()
-            write_rows(writer, rows, ids, self._num_partitions)
+            write_rows(writer, rows, ids, len(numbers))
         return writer.finish()
 
     def _forget_buffered(self) -> None:
-        self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
+        self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32], NDArray[np.uint8]]] = []
         self._buffered_bytes = 0
 
     def _next_folder(self) -> Path:

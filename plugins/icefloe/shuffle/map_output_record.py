@@ -5,12 +5,12 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
@@ -58,12 +58,15 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        version: 2 if the data file is at a node, which releases before that cannot read; otherwise 1.
+        version: 3 if reduce partitions are divided, otherwise 2 if the data file is at a node, which releases before
+            that cannot read; otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
         index: offsets of the blocks.
         statistics: rows, signed counts and hash sums of the blocks.
         num_partitions: reduce partitions.
+        divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). Index and
+            statistics then count blocks where they otherwise count reduce partitions.
         schema_fingerprint: fingerprint of the schema of the rows in the blocks.
         largest_block_bytes: size of the largest block, uncompressed; a reader allocates no more for one block.
         rows: rows in the data file.
@@ -80,7 +83,7 @@ class MapOutputRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     map_id: int
     generation: int
     attempt: str
@@ -88,6 +91,7 @@ class MapOutputRecord:
     index: StoredFile | None = None
     statistics: StoredFile | None = None
     num_partitions: int = 0
+    divided: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
     schema_fingerprint: str = ""
     largest_block_bytes: int = 0
     rows: int = 0

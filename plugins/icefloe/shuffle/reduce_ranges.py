@@ -1,11 +1,16 @@
 """Reduce ranges: neighbouring reduce partitions that one reduce task reads; created once per batch, never changed."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.shuffle.divided_partitions import NUM_PARTS, part_ids
+from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.store import Store
 
 __all__ = ["CoalescePlan", "ReduceRange", "create_coalesce_plan"]
@@ -13,13 +18,18 @@ __all__ = ["CoalescePlan", "ReduceRange", "create_coalesce_plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRange:
-    """The reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
+    """The reduce partitions ``start`` (inclusive) to ``stop`` (exclusive).
+
+    Attributes:
+        parts: of a range of one divided partition, its first part and the one behind its last; None: all rows.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     range_id: int
     start: int
     stop: int
+    parts: Annotated[tuple[int, int] | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a range that no plan holds."""
@@ -27,26 +37,60 @@ class ReduceRange:
             raise ValueError(
                 f"a range has an id from 0 and start < stop, found {self.range_id}, {self.start}, {self.stop}"
             )
+        if self.parts is not None and not (
+            self.stop == self.start + 1 and 0 <= self.parts[0] < self.parts[1] <= NUM_PARTS
+        ):
+            raise ValueError(
+                f"only a range of one partition has parts, {NUM_PARTS} at most, found {self.parts} of {self.start} to "
+                f"{self.stop}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalescePlan:
-    """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions."""
+    """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions and parts.
+
+    Attributes:
+        version: 2 if a range has parts, which releases before that cannot read; otherwise 1.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     num_partitions: int
     target_size_bytes: int
     ranges: tuple[ReduceRange, ...]
 
     def __post_init__(self) -> None:
-        """Refuse ranges that are misnumbered, overlap or leave the partitions."""
-        stop = 0
+        """Refuse ranges that are misnumbered, overlap, leave the partitions, or leave out parts of a partition."""
+        stop, stop_part = 0, NUM_PARTS
         for number, each in enumerate(self.ranges):
             if each.range_id != number or each.start < stop or each.stop > self.num_partitions:
                 raise ValueError(f"range {each} is misnumbered, overlaps the one before, or ends past the partitions")
-            stop = each.stop
+            # The parts of a partition go from range to range: 0 to 20, 20 to 41, 41 to 64.
+            first_part, next_part = each.parts or (0, NUM_PARTS)
+            if first_part != stop_part % NUM_PARTS or (first_part and each.start != stop):
+                raise ValueError(f"range {each} does not begin where the parts of the range before end")
+            stop, stop_part = each.stop - (next_part < NUM_PARTS), next_part
+        if stop_part != NUM_PARTS:
+            raise ValueError(f"the last range ends at part {stop_part} of {NUM_PARTS}")
+
+    @classmethod
+    def of(cls, ranges: tuple[ReduceRange, ...], *, num_partitions: int, target_size_bytes: int) -> Self:
+        """The document of ranges."""
+        version: Literal[1, 2] = 1 if all(each.parts is None for each in ranges) else 2
+        return cls(version=version, num_partitions=num_partitions, target_size_bytes=target_size_bytes, ranges=ranges)
+
+    def range_ids(self, identity_hashes: RowHashes) -> NDArray[np.int32]:
+        """The range that each row is in; its reduce partition must have one."""
+        places = reduce_ids(identity_hashes, self.num_partitions).astype(np.int64) * NUM_PARTS
+        starts = np.array([each.start * NUM_PARTS + (each.parts or (0,))[0] for each in self.ranges])
+        return (np.searchsorted(starts, places + part_ids(identity_hashes), side="right") - 1).astype(np.int32)
+
+    @property
+    def has_parts(self) -> bool:
+        """True if some ranges are of parts of a partition."""
+        return self.version == 2
 
 
 def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:

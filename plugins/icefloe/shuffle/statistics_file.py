@@ -6,7 +6,7 @@ A header, fixed-width entries, the CRC-32 of each block and one of the file (doc
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
@@ -38,6 +38,8 @@ class CorruptStatisticsError(TransientError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatistics:
     """One entry per non-empty (reduce partition, change ordinal), ascending; the arrays have equal lengths.
+
+    If a map output has divided partitions, its blocks are counted in place of the reduce partitions.
 
     Attributes:
         reduce_ids: int64.
@@ -96,6 +98,17 @@ class PartitionStatistics:
         arrays = {name: np.concatenate([getattr(each, name) for each in parts]) for name in cls.__slots__}
         hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
         return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
+
+    def renumbered(self, reduce_ids: NDArray[np.int64]) -> Self:
+        """The same rows under other numbers; each number has its new one at its place."""
+        return self.merged([replace(self, reduce_ids=reduce_ids[self.reduce_ids])])
+
+    def between(self, start: int, stop: int) -> Self:
+        """The entries of the numbers from ``start`` to ``stop`` (exclusive), which are then counted from 0."""
+        first, last = np.searchsorted(self.reduce_ids, [start, stop])
+        picked = {name: getattr(self, name)[first:last] for name in self.__slots__}
+        picked["reduce_ids"] = picked["reduce_ids"] - start
+        return replace(self, **picked)
 
     def partition_rows(self, num_partitions: int) -> NDArray[np.int64]:
         """The rows of each reduce partition, over all ordinals."""

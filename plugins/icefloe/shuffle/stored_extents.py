@@ -66,7 +66,13 @@ class StoredExtents:
 
 
 def store_extents(
-    store: Store, key: str, extents: Iterable[RangeExtents], files: Sequence[ShuffledFile], *, disk: Path | None = None
+    store: Store,
+    key: str,
+    extents: Iterable[RangeExtents],
+    files: Sequence[ShuffledFile],
+    *,
+    has_parts: bool = False,
+    disk: Path | None = None,
 ) -> None:
     """Writes the extents of all ranges, in their order; never holds more than one range.
 
@@ -75,16 +81,17 @@ def store_extents(
         key: key of the head, which is written last.
         extents: extents of each range.
         files: data files that the extents name by place.
+        has_parts: True if some ranges are of parts of a partition.
         disk: local folder for sections; None: the machine's temporary folder.
 
     Raises:
         TransientError: local disk or the store is full or broken.
     """
-    table, small = SectionTable(), bytearray()
+    table, small = SectionTable(has_parts=has_parts), bytearray()
     with ExitStack() as owned:
         file: BinaryIO | None = None
         for each in extents:
-            section = encode_section(each)
+            section = encode_section(each, has_parts=has_parts)
             table.add(each, section)
             with on_local_disk(_CANNOT_KEEP):
                 if file is None and table.size_bytes > _INLINE_BYTES:

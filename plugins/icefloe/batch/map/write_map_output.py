@@ -59,6 +59,7 @@ def write_map_output(
         memory_bytes=memory_bytes,
         place=folder.place_for(generation),
         spill_folders=local_folders(os.environ),
+        sizes=plan,
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)
         tally = carryover.tally
@@ -110,6 +111,7 @@ def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter,
         writer.write(
             shuffled.batch,
             reduce_ids=reduce_ids(shuffled.identity_hashes, folder.plan.num_partitions),
+            identity_hashes=shuffled.identity_hashes,
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,
             row_hashes=shuffled.row_hashes,

@@ -62,11 +62,16 @@ def coalesce_map_outputs(
         tally.map_outputs_missing += len(error.map_ids)
         raise
     with collected as blocks:
-        ranges = coalesce(blocks.partition_bytes, target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores)
+        ranges = coalesce(
+            blocks.partition_bytes,
+            target_size_bytes=plan.target_size_bytes,
+            min_ranges=plan.cores,
+            part_bytes=blocks.part_bytes,
+        )
         created = create_coalesce_plan(
             folder.store,
             COALESCE_PLAN,
-            CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
+            CoalescePlan.of(ranges, num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes),
         )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)

@@ -25,7 +25,6 @@ from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.shuffle.blocks import BlockRows, CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.parallel import map_parallel
@@ -68,7 +67,7 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
         for number in range(1 << bits):
             cancelled = _cancelled(slices.of(number))
             cancelled_rows += len(cancelled.weights)
-            found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
+            found.add(cancelled, plan.range_ids(cancelled.identity_hashes), len(plan.ranges))
         at_once = folder.store.requests_at_once
         map_parallel(lambda range_id: _write(folder, range_id, found), missing, at_once=at_once)
     logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
@@ -142,10 +141,3 @@ def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]
 def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
     """The slice of each hash; equal hashes are in the same slice."""
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
-
-
-def _range_ids(identity_hashes: RowHashes, plan: CoalescePlan) -> NDArray[np.int32]:
-    """The range that each row is in; its reduce partition holds rows, so there is one."""
-    partitions = reduce_ids(identity_hashes, plan.num_partitions)
-    starts = np.array([each.start for each in plan.ranges])
-    return (np.searchsorted(starts, partitions, side="right") - 1).astype(np.int32)

@@ -51,7 +51,14 @@ class BatchExtents:
             TransientError: local disk or the store is full or broken.
         """
         disk = next(iter(local_folders(os.environ)), None)
-        store_extents(self._folder.store, self._key, blocks.extents(plan.ranges), blocks.files, disk=disk)
+        store_extents(
+            self._folder.store,
+            self._key,
+            blocks.extents(plan.ranges),
+            blocks.files,
+            has_parts=plan.has_parts,
+            disk=disk,
+        )
 
     @property
     def rows(self) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from icefloe.audit.sums import Sums
 from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision
 from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.shuffled_form import ShuffledForm
@@ -41,6 +42,9 @@ class RangeRows:
     the order of the hashes, so changes leave in the same order as from one piece. One identity that does not fit is
     divided by row hash.
 
+    A range of parts of a partition also reads the blocks of map outputs that did not divide it. It keeps its own rows
+    of them. ``shared_sums`` has their sums, once all groups are read: the extents cannot say them.
+
     Args:
         store: the place of the shuffle's map outputs.
         extents: extents to fetch.
@@ -67,6 +71,9 @@ class RangeRows:
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowBound(memory_bytes=memory_bytes)
         self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        # In a range of one part, all rows have the same first bits, by which they would be divided first.
+        self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0
+        self.shared_sums = Sums()
 
     def pieces(self) -> Iterator[pa.Table]:
         """The pieces of all groups. Equal rows of one identity are in one piece. Errors are those of `groups`."""
@@ -85,17 +92,28 @@ class RangeRows:
             self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
         )
         for reduce_id, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
-            batches = self._checked(batch for block in of_partition for batch in block.batches)
+            own = (self._own(block.batches) if block.is_shared else block.batches for block in of_partition)
+            batches = self._checked(chain.from_iterable(own))
             kept, fits = self._kept(batches)
             if fits:
                 yield RowGroup(iter([self._table(kept)]))
                 continue
             logger.info("range %d: partition %d is divided on local disk", self._extents.range_id, reduce_id)
-            for part in self._division.parts(chain(_given_away(kept), batches), self._identities):
+            rows = chain(_given_away(kept), batches)
+            for part in self._division.parts(rows, self._identities, depth=self._depth):
                 if part.fits:
                     yield RowGroup(iter([self._table(part.batches)]))
                 else:
                     yield RowGroup(self._torn(part.batches), is_torn=True)
+
+    def _own(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the range in a block that other ranges share."""
+        for batch in batches:
+            rows = batch.take(pa.array(self._extents.own_rows(self._identities(batch))))
+            _, weights, ordinals = BlockRows.of(rows)
+            self.shared_sums.add_rows(self._row_hashes(rows), ordinals, weights)
+            if rows.num_rows:
+                yield rows
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -81,6 +81,7 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
     changes = GroupChanges(folder, delivery, by_partition)
     for group in rows.groups():
         yield from changes.of(group)
+    expected.add(rows.shared_sums)
     delivery.sums.require(
         expected,
         what=f"range {extents.range_id} of batch {folder.plan.batch_number}",
