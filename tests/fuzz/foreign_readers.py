@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType
 from pyroaring import BitMap64
@@ -60,12 +61,14 @@ class ForeignReader:
         read: reads bytes that were put into a file.
         is_sealed: whether a checksum covers all bytes, so that damaged ones are never taken for valid ones.
         repair: makes a checksum fit the damaged bytes, as a hostile writer does.
+        most_examples: of damages, the same ones each time; None: as many as are asked for, others each time.
     """
 
     valid: Callable[[Path], Sequence[bytes]]
     read: Callable[[Path], Any]
     is_sealed: bool = False
     repair: Callable[[bytes], bytes] = bytes
+    most_examples: int | None = None
 
 
 def _manifests(folder: Path) -> Sequence[bytes]:
@@ -150,6 +153,19 @@ def _avro_files(folder: Path) -> Sequence[bytes]:
     return [(folder / codec).read_bytes() for codec in ("null", "deflate", "zstandard")]
 
 
+def _orc_files(_: Path) -> Sequence[bytes]:
+    ids = [{b"iceberg.id": str(number).encode()} for number in (1, 2)]
+    schema = pa.schema([pa.field("id", pa.int64(), metadata=ids[0]), pa.field("name", pa.string(), metadata=ids[1])])
+    names = [None if number % 7 == 0 else f"name {number % 13}" for number in range(ROWS)]
+    made = pa.table([list(range(ROWS)), names], schema=schema)
+    found = []
+    for codec in ("zlib", "zstd", "snappy", "uncompressed"):
+        written = io.BytesIO()
+        orc.write_table(made, written, compression=codec, stripe_size=1024)
+        found.append(written.getvalue())
+    return found
+
+
 def _blocks(_: Path) -> Sequence[bytes]:
     columns = [list(range(50)), [f"name {number}" for number in range(50)], [1] * 50, [0] * 50]
     return [encode_block([pa.record_batch(columns, schema=BLOCK)])]
@@ -183,6 +199,8 @@ READERS: Final = {
     "position deletes": ForeignReader(valid=_position_deletes, read=_read_position_deletes),
     "Parquet files": ForeignReader(valid=_parquet_files, read=lambda path: _read_data_file(path, "PARQUET")),
     "Avro files": ForeignReader(valid=_avro_files, read=lambda path: _read_data_file(path, "AVRO")),
+    # Arrow's decoder in C++ ends the process for about one damage in 5,000: a soak must not try as many.
+    "ORC files": ForeignReader(valid=_orc_files, read=lambda path: _read_data_file(path, "ORC"), most_examples=400),
     "shuffle blocks": ForeignReader(valid=_blocks, read=_read_block, is_sealed=True),
     "index files": ForeignReader(valid=lambda _: [encode_index(np.array([0, 9, 9, 80, 900]))], read=_read_index),
     "checkpoint records": ForeignReader(valid=_records, read=_read_record),

@@ -50,8 +50,12 @@ def test_damaged_bytes_end_in_an_error_of_ours_or_in_rows(name: str, tmp_path: P
         path.write_bytes(sample)
         right.append(reader.read(path))
 
+    is_random = EXAMPLES > 0 and reader.most_examples is None
+
     @settings(
-        max_examples=EXAMPLES or FEW, derandomize=not EXAMPLES, database=None,
+        max_examples=min(EXAMPLES or FEW, reader.most_examples or EXAMPLES or FEW),
+        derandomize=not is_random,
+        database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )  # fmt: skip
     @given(st.data())

@@ -202,6 +202,23 @@ def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tm
         read(wrong)
 
 
+@pytest.mark.parametrize(("codec", "said"), [("zlib", "Zlib"), ("zstd", "ZSTD")])
+def test_rows_that_their_codec_refuses_are_damaged_and_named(tmp_path: Path, codec: str, said: str) -> None:
+    file = write_orc(tmp_path / "f.orc", ROWS, compression=codec)
+    data = bytearray(Path(file.path).read_bytes())
+    # In the middle of the only stripe, whose index comes first.
+    data[150:160] = b"\xff" * 10
+    Path(file.path).write_bytes(data)
+    with pytest.raises(TerminalError, match=rf"f\.orc of table db\.t cannot be decoded: .*{said}.*damaged"):
+        read(file)
+
+
+def test_a_field_id_that_is_no_number_is_damage(tmp_path: Path) -> None:
+    made = pa.table([[1]], schema=pa.schema([pa.field("id", pa.int64(), metadata={"iceberg.id": "one"})]))
+    with pytest.raises(TerminalError, match=r"f\.orc of table db\.t cannot be decoded: .*'one' as its field id"):
+        read(write_orc(tmp_path / "f.orc", made))
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda _: b"", lambda data: b"x" * len(data)])
 def test_a_file_that_is_no_orc_is_damaged_and_named(tmp_path: Path, damage: Any) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)

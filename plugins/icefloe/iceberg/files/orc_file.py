@@ -143,9 +143,16 @@ def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno."""
+    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno.
+
+    Bytes that a codec refuses are an exception of no kind.
+    """
     try:
         yield
+    except pa.ArrowException as cause:
+        if type(cause) is not pa.ArrowException:
+            raise
+        raise UndecodableError(one_line(cause)) from cause
     except OSError as cause:
         if cause.errno is not None:
             raise

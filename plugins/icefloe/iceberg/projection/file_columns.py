@@ -7,6 +7,8 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
+from icefloe.iceberg.unreadable import UndecodableError
+
 __all__ = ["FileColumn", "file_columns", "leaves"]
 
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
@@ -78,7 +80,14 @@ def leaves(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
 
 def _own_id(field: pa.Field) -> int | None:
     metadata = field.metadata or {}
-    return next((int(metadata[key]) for key in _FIELD_IDS if key in metadata), None)
+    found = next((metadata[key] for key in _FIELD_IDS if key in metadata), None)
+    if found is None:
+        return None
+    try:
+        return int(found)
+    except ValueError:
+        said = found.decode(errors="replace")
+        raise UndecodableError(f"column {field.name!r} has {said!r} as its field id, which is no number") from None
 
 
 def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
