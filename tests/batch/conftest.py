@@ -1,11 +1,28 @@
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from support.nodes.machines_in_turn import MachinesInTurn
+from support.pipelines.transfers import OVER_NODES
 from support.pipelines.workshop import Workshop
 
 
-@pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
-    """An empty table with a pipeline over it."""
-    return Workshop.create(tmp_path)
+@pytest.fixture(scope="session")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachinesInTurn]:
+    found = MachinesInTurn(tmp_path_factory.mktemp("machines") / "of_batches")
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=["store", OVER_NODES])
+def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workshop]:
+    """An empty table with a pipeline over it, whose map outputs are in the storage, or at nodes."""
+    empty = Workshop.create(tmp_path)
+    if request.param == "store":
+        yield empty
+    else:
+        machines: MachinesInTurn = request.getfixturevalue("machines")
+        with machines.writing():
+            yield replace(empty, machines=machines)

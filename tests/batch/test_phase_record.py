@@ -11,6 +11,7 @@ from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.node_outputs import LostOutputs, NodeOutputsLostError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
+from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 
 
@@ -118,6 +119,7 @@ def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBa
     assert phase(batch, "shuffle_write").tasks_adopted == 1
 
 
+@data_in_the_storage
 def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
@@ -172,6 +174,7 @@ def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)
 
 
+@data_in_the_storage
 def test_requests_of_the_tasks_and_of_their_driver_are_reported_by_phase(batch: OpenBatch) -> None:
     batch.run_route()
     report = batch.commit()

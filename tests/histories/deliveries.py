@@ -29,14 +29,12 @@ class Deliveries:
         workshop: the pipeline's files.
         reports: of its batches.
         expired: the snapshots that were gone when the first of them was planned.
-        machines: keep the map outputs; None: the storage does.
     """
 
     bench: Bench
     workshop: Workshop
     reports: list[BatchReport] = field(default_factory=list)
     expired: set[int] = field(default_factory=set)
-    machines: MachinesInTurn | None = None
 
     @classmethod
     def begin(cls, bench: Bench, folder: Path, random: Random, machines: MachinesInTurn | None = None) -> Deliveries:
@@ -53,9 +51,10 @@ class Deliveries:
             "shuffle": random.choice((None, {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1})),
         }
         if machines:
-            keys["shuffle"] = {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1, "transfer": "nodes"}
+            keys["shuffle"] = {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1}
         folder.mkdir(exist_ok=True)
-        return cls(bench=bench, workshop=Workshop(folder=folder, table=bench.table()).set(**keys), machines=machines)
+        workshop = Workshop(folder=folder, table=bench.table(), machines=machines).set(**keys)
+        return cls(bench=bench, workshop=workshop)
 
     def catch_up(self) -> None:
         """Deliver batches until there is nothing left to do; none once its identity is gone."""
@@ -65,9 +64,9 @@ class Deliveries:
             present = {each.snapshot_id for each in self.bench.table().metadata.snapshots}
             self.expired.update(self.bench.trace.snapshots.keys() - present)
         with ExitStack() as stack:
-            if self.machines:
-                stack.enter_context(self.machines.reading())
-            while report := self.workshop.deliver(engine=self.machines):
+            if self.workshop.machines:
+                stack.enter_context(self.workshop.machines.reading())
+            while report := self.workshop.deliver():
                 self.reports.append(report)
 
     def _has_lost_its_identity(self) -> bool:

@@ -19,6 +19,7 @@ from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, difference, weights_of
 from support.tables.events import rows
@@ -141,6 +142,7 @@ def damaged(batch: OpenBatch, map_id: int, change: Callable[[bytes], bytes] = fl
     file.write_bytes(change(file.read_bytes()))
 
 
+@data_in_the_storage
 def test_a_block_that_proves_damaged_while_identities_are_compared_is_made_again(workshop: Workshop) -> None:
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
@@ -155,6 +157,7 @@ def test_a_block_that_proves_damaged_while_identities_are_compared_is_made_again
     assert verify_batches(workshop.session()).is_equal
 
 
+@data_in_the_storage
 def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)

@@ -11,6 +11,8 @@ from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
+from icefloe.node.node_key import is_node_key
+from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 from support.spark.row_counts import typed_changes_of
 
@@ -49,6 +51,19 @@ def generations(batch: OpenBatch) -> list[int]:
 def require_right(workshop: Workshop, batch: OpenBatch) -> None:
     batch.commit()
     workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))
+
+
+def test_data_files_are_in_the_storage_or_at_nodes(
+    workshop: Workshop, batch: OpenBatch, request: pytest.FixtureRequest
+) -> None:
+    asked = workshop.machines.requests if workshop.machines else 0
+    batch.run_route()
+    keys = [
+        each.data.key for each in batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks)) if each.data
+    ]
+    over_nodes = request.node.callspec.params["workshop"] == "nodes"
+    assert [is_node_key(key) for key in keys] == [over_nodes] * len(keys)
+    assert (workshop.machines is not None and workshop.machines.requests > asked) == over_nodes
 
 
 def test_a_phase_hands_out_the_largest_tasks_first(batch: OpenBatch) -> None:
@@ -95,6 +110,7 @@ def test_threads_give_the_same_changes(workshop: Workshop, batch: OpenBatch) -> 
     require_right(workshop, batch)
 
 
+@data_in_the_storage
 @pytest.mark.parametrize("name", ["data", "index", "statistics", "record"])
 @pytest.mark.parametrize(
     "change", [flip, lambda data: data[: len(data) // 2], lambda _: b""], ids=["flip", "cut", "empty"]
@@ -116,6 +132,7 @@ def test_outputs_damaged_before_coalesce_or_reading_are_made_again(
     require_right(workshop, batch)
 
 
+@data_in_the_storage
 def test_a_damaged_block_is_found_while_reading_and_only_its_ranges_are_read_again(
     workshop: Workshop, batch: OpenBatch
 ) -> None:
@@ -132,6 +149,7 @@ def test_a_damaged_block_is_found_while_reading_and_only_its_ranges_are_read_aga
     require_right(workshop, batch)
 
 
+@data_in_the_storage
 def test_a_deleted_file_is_damage_and_not_an_empty_output(workshop: Workshop, batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
@@ -175,6 +193,7 @@ class Vandal(InOrder):
         return outcomes
 
 
+@data_in_the_storage
 def test_a_store_that_never_keeps_what_is_written_is_blamed_after_a_few_rounds(batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,6 +47,9 @@ from icefloe.storage.store import Store
 from support.spark.row_counts import Row, difference, rows_of, weights_of
 from support.tables.events import NAME, EventsTable, write_pipeline_file
 
+if TYPE_CHECKING:
+    from support.nodes.machines_in_turn import MachinesInTurn
+
 __all__ = ["InOrder", "OpenBatch", "Workshop", "typed_changes"]
 
 
@@ -63,9 +66,15 @@ class InOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop(EventsTable):
-    """The table ``db.events``, a pipeline file over it, and the folders around them."""
+    """The table ``db.events``, a pipeline file over it, and the folders around them.
+
+    Attributes:
+        keys: of the pipeline file.
+        machines: run its tasks and keep its map outputs; None: this thread runs them, the storage keeps the outputs.
+    """
 
     keys: dict[str, Any] = field(default_factory=dict)
+    machines: "MachinesInTurn | None" = None
 
     def set(self, **keys: Any) -> Self:
         """Edits the pipeline file; a key of None leaves it."""
@@ -105,21 +114,22 @@ class Workshop(EventsTable):
             tables=self.folder,
             storage=self.storage,
             output=self.folder / "changes",
-            keys=self.keys,
+            keys=self.keys if self.machines is None else {**self.keys, "shuffle": self._shuffle_over_nodes()},
         )
+
+    def _shuffle_over_nodes(self) -> dict[str, Any]:
+        return {"transfer": "nodes", **(self.keys.get("shuffle") or {})}
 
     def prepare(self, request: RangeRequest | None = None, **options: Any) -> OpenedBatch:
         return open_and_plan(self.session(), request, **options)
 
     def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
-        return OpenBatch.of(self.prepare(request, **options))
+        return OpenBatch.of(self.prepare(request, **options), self.machines)
 
-    def deliver(
-        self, request: RangeRequest | None = None, *, engine: Engine | None = None, **options: Any
-    ) -> BatchReport | None:
+    def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
         """A whole batch."""
         opened = self.prepare(request, **options)
-        return None if opened.plan is None else OpenBatch.of(opened).deliver(engine)
+        return None if opened.plan is None else OpenBatch.of(opened, self.machines).deliver()
 
     def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
         """The files in the manifest of a batch, in the order of delivery."""
@@ -161,13 +171,14 @@ class OpenBatch:
     plan_url: str
     settings: RunSettings
     credentials: Credentials = field(default_factory=Credentials)
+    machines: "MachinesInTurn | None" = None
 
     @classmethod
-    def of(cls, opened: OpenedBatch) -> Self:
+    def of(cls, opened: OpenedBatch, machines: "MachinesInTurn | None" = None) -> Self:
         assert opened.plan is not None
         assert opened.plan_url is not None
         assert opened.reference is not None
-        return cls(plan=opened.plan, plan_url=opened.plan_url, settings=opened.reference.settings)
+        return cls(plan=opened.plan, plan_url=opened.plan_url, settings=opened.reference.settings, machines=machines)
 
     @property
     def folder(self) -> Path:
@@ -199,19 +210,19 @@ class OpenBatch:
         return self.batch_folder.store
 
     def run(self, phase: Phase, engine: Engine | None = None) -> None:
-        run_phase(phase, self.reference, engine or InOrder(), environ=os.environ)
+        run_phase(phase, self.reference, engine or self.machines or InOrder(), environ=os.environ)
 
     def coalesce(self) -> Coalesced:
         return run_coalesce(self.reference, environ=os.environ)
 
-    def run_route(self, engine: Engine | None = None) -> Self:
+    def run_route(self) -> Self:
         """Everything between plan and commit."""
         if self.plan.route is Route.INSERT_ONLY:
-            self.run(Phase.INSERT_ONLY, engine)
+            self.run(Phase.INSERT_ONLY)
         elif self.plan.route is Route.SHUFFLE:
-            self.run(Phase.SHUFFLE_WRITE, engine)
+            self.run(Phase.SHUFFLE_WRITE)
             self.coalesce()
-            self.run(Phase.SHUFFLE_READ, engine)
+            self.run(Phase.SHUFFLE_READ)
         return self
 
     def commit(self) -> BatchReport:
@@ -220,8 +231,8 @@ class OpenBatch:
     def clean_up(self) -> int:
         return clean_up_finished(self.reference)
 
-    def deliver(self, engine: Engine | None = None) -> BatchReport:
-        report = self.run_route(engine).commit()
+    def deliver(self) -> BatchReport:
+        report = self.run_route().commit()
         self.clean_up()
         return report
 
