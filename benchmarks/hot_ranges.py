@@ -77,11 +77,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def shuffled(folder: Path, bed: str, rows: int) -> OpenBatch:
+def shuffled(folder: Path, bed: str, rows: int, *, transfer: str = "store") -> OpenBatch:
     """A batch up to coalesce: one commit replaces half of the rows by the other half."""
     made, identity = BEDS[bed]
     workshop = Workshop.create(folder).set(
-        identifier_columns=identity, initial_load="from_now", shuffle={"partitions": 1}
+        identifier_columns=identity, initial_load="from_now", shuffle={"partitions": 1, "transfer": transfer}
     )
     workshop.table.append(made(0, rows // 2))
     workshop.deliver()

@@ -1,9 +1,10 @@
 """The time to fetch a range: from a node, from this machine's own disk, and from an object store.
 
-``python -m benchmarks.node_shuffle [--delay-ms 20]`` starts a node with TLS both ways and an S3 store as the tests do,
-and fetches the same pieces of the same files in turns, as a reduce task does: one request for each node, and for each
-map output of a store. *Delayed* is the store with a pause before each request, as stores that are not on this machine
-have it. Processor seconds are those of this process and of the server. The last line is one JSON object.
+``python -m benchmarks.node_shuffle [--delay-ms 100] [--shape "41 x 2 KiB"]`` starts a node with TLS both ways and an S3
+store as the tests do, and fetches the same pieces of the same files by each way in turn, as a reduce task does: one
+request for each node, and for each map output of a store, eight at once. *Delayed* is the store with a pause before
+each request, as stores that are not on this machine have it: S3 sends the first byte of a small object after 100 to 200
+ms by its own guide. Processor seconds are those of this process and of the server. The last line is one JSON object.
 """
 
 import json
@@ -54,15 +55,23 @@ class Shape:
 
 SHAPES: Final = (
     Shape(name="41 x 2 KiB", files=41, piece_bytes=2 << 10, turns=300),
+    Shape(name="41 x 64 KiB", files=41, piece_bytes=64 << 10, turns=30),
     Shape(name="41 x 256 KiB", files=41, piece_bytes=256 << 10, turns=30),
-    Shape(name="16 x 8 MiB", files=16, piece_bytes=8 << 20, turns=7),
+    Shape(name="41 x 1.5 MiB", files=41, piece_bytes=3 << 19, turns=10),
+    Shape(name="256 x 256 KiB", files=256, piece_bytes=256 << 10, turns=10),
+    Shape(name="16 x 8 MiB", files=16, piece_bytes=8 << 20, turns=10),
 )
+ROUNDS: Final = 5
+"""Each way has its turns in so many parts, so that a noisy moment strikes all ways alike, and few strike each other."""
 
 
 def main() -> int:
     parser = ArgumentParser(prog="python -m benchmarks.node_shuffle")
-    parser.add_argument("--delay-ms", type=float, default=20.0, help="pause before each request to the store")
-    delay = parser.parse_args().delay_ms / 1000
+    parser.add_argument("--delay-ms", type=float, default=100.0, help="pause before each request to the store")
+    names = [shape.name for shape in SHAPES]
+    parser.add_argument("--shape", action="append", choices=names, help="a shape; again for more; default: all")
+    options = parser.parse_args()
+    delay, shapes = options.delay_ms / 1000, [each for each in SHAPES if each.name in (options.shape or names)]
     folder = Path(tempfile.mkdtemp(prefix="icefloe-benchmark-"))
     machine = NodeMachine.create(folder / "machine", PrivateAuthority.create(folder / "authority"))
     measured: list[dict[str, Any]] = []
@@ -71,7 +80,7 @@ def main() -> int:
         with Versitygw(folder=folder / "versitygw") as server:
             server.make_bucket("lake")
             store = open_store("s3://lake/shuffle", options=server.options)
-            for shape in SHAPES:
+            for shape in shapes:
                 pids = {"node": machine.server.pid, "store": server.process.pid, "delayed": server.process.pid}
                 measured += measure(shape, ways(shape, machine, store, delay), pids)
     finally:
@@ -87,7 +96,7 @@ def ways(shape: Shape, machine: NodeMachine, store: Store, delay: float) -> dict
     clients, own = NodeClients(config, patience=60), NodeFolder(machine.folder)
     size_bytes = shape.piece_bytes + FILE_BYTES
     start, stop = FILE_BYTES // 2, FILE_BYTES // 2 + shape.piece_bytes
-    names = [f"{number}.0.{shape.piece_bytes}.data" for number in range(shape.files)]
+    names = [f"{number}.0.{shape.files}-{shape.piece_bytes}.data" for number in range(shape.files)]
     for name in names:
         data = np.random.default_rng(7).bytes(size_bytes)
         own.put(f"{BATCH}/{name}", data)
@@ -113,25 +122,27 @@ def ways(shape: Shape, machine: NodeMachine, store: Store, delay: float) -> dict
 def measure(
     shape: Shape, fetches: dict[str, Callable[[], Sequence[Any]]], pids: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Fetches in turns, so that a noisy moment strikes all ways alike."""
+    """Fetches by each way in turn."""
     seconds: dict[str, list[float]] = {way: [] for way in fetches}
     processor: dict[str, float] = dict.fromkeys(fetches, 0.0)
     expected = [bytes(each) for each in fetches["own disk"]()]
     for way, fetch in fetches.items():
         if [bytes(each) for each in fetch()] != expected:
             raise AssertionError(f"{way} fetched other bytes")
-    for _ in range(shape.turns):
+    for _ in range(ROUNDS):
         for way, fetch in fetches.items():
-            before, began = processor_seconds(pids.get(way)), time.perf_counter()
-            fetch()
-            seconds[way].append(time.perf_counter() - began)
+            before = processor_seconds(pids.get(way))
+            for _ in range(shape.turns // ROUNDS):
+                began = time.perf_counter()
+                fetch()
+                seconds[way].append(time.perf_counter() - began)
             processor[way] += processor_seconds(pids.get(way)) - before
     return [
         {
             "shape": shape.name,
             "way": way,
             "p50_ms": round(1e3 * median(found), 3),
-            "p99_ms": round(1e3 * quantiles(found, n=100)[98], 3),
+            "p99_ms": round(1e3 * quantiles(found, n=100, method="inclusive")[98], 3),
             "mb_per_second": round(shape.size_bytes / median(found) / 1e6, 1),
             "processor_ms": round(1e3 * processor[way] / shape.turns, 2),
             "of_own_disk": round(median(found) / median(seconds["own disk"]), 2),
