@@ -178,6 +178,12 @@ def test_a_batch_that_runs_leads_to_spark_and_says_what_was_decoded_of_others(se
     page.locator("dl.cards dt", has_text="Store requests").wait_for()
 
 
+def test_a_batch_that_runs_names_the_node_that_lost_map_outputs(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=web_sessions&batch=3")
+    said = "node worker-2.example.com:4995 lost 3 map outputs (it does not answer)"
+    page.locator("p.said", has_text=said).wait_for()
+
+
 def test_the_tabs_of_the_dag_and_of_the_run(server: ApiServer, page: Any) -> None:
     page.goto(f"{server.url}dags/flights/plugin/icefloe-dag")
     inside(page).get_by_role("heading", name="Batches", exact=True).wait_for()

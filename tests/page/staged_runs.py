@@ -19,6 +19,7 @@ from sqlalchemy import delete, select, update
 
 from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.lost_nodes import LostNode
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document
@@ -84,6 +85,7 @@ class StagedRuns:
             is_running=True,
             spark_application_id="app-20261121170912-0003",
             spark_ui="http://spark-driver.example.com:4040",
+            nodes_lost=(LostNode(address="worker-2.example.com:4995", map_outputs=3, reason="it does not answer"),),
         )
         offset = session.checkpoint.offset(batch)
         assert offset is not None
