@@ -8,14 +8,13 @@ a process of its own, with TLS both ways. *Cold* files are not in the memory of 
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
-from unittest.mock import patch
 
 import psutil
 from rich.console import Console
@@ -25,8 +24,7 @@ from benchmarks.figures import parser_of, write_figures
 from benchmarks.hot_ranges import shuffled
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.rows.task_heap import share_heap
-from icefloe.node.node_config import CONFIG_VARIABLE
-from support.nodes.machines import NodeMachine, certificates, member_file
+from support.nodes.machines import NodeMachine, certificates, member_file, on_machine
 from support.pipelines.workshop import OpenBatch
 from support.servers.private_authority import PrivateAuthority
 
@@ -67,12 +65,12 @@ def main(arguments: Sequence[str]) -> int:
         machine.start()
         stack.callback(machine.server.stop)
         reader = member_file(folder / "reader.yaml", **certificates(authority))
-        with configured(machine.config):
+        with on_machine(machine.config):
             batches = {
                 "own disk": shuffled(folder / "own", _BED, options.rows),
                 "node": shuffled(folder / "node", _BED, options.rows, transfer="nodes"),
             }
-        stack.enter_context(configured(reader))
+        stack.enter_context(on_machine(reader))
         node = psutil.Process(machine.server.pid)
         for is_cold in (False, True):
             found: dict[str, list[tuple[float, float, int]]] = {way: [] for way in batches}
@@ -84,13 +82,6 @@ def main(arguments: Sequence[str]) -> int:
     Console(width=110).print(as_grid(figures), highlight=False)
     write_figures(options.json, [asdict(each) for each in figures])
     return 0
-
-
-@contextmanager
-def configured(config: Path) -> Iterator[None]:
-    """This process is the machine of a configuration."""
-    with patch.dict(os.environ, {CONFIG_VARIABLE: str(config)}):
-        yield
 
 
 def measured(batch: OpenBatch, node: psutil.Process, cold: Sequence[Path]) -> tuple[float, float, int]:

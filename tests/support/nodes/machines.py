@@ -5,12 +5,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Self
+from unittest.mock import patch
 
 import yaml
 from cryptography.x509 import IPAddress
@@ -22,7 +24,7 @@ from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.patience import PATIENCE_VARIABLE
 from support.servers.private_authority import PrivateAuthority
 
-__all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file"]
+__all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file", "on_machine"]
 
 ROOT = Path(__file__).parents[3]
 _ESTABLISHED: Final = "01"
@@ -41,6 +43,13 @@ def member_file(path: Path, **keys: Any) -> Path:
     """A configuration of a machine."""
     path.write_text(yaml.safe_dump({"version": 1, **keys}))
     return path
+
+
+@contextmanager
+def on_machine(config: Path) -> Iterator[None]:
+    """Until the block ends, this process is one of the machine with a configuration."""
+    with patch.dict(os.environ, {CONFIG_VARIABLE: str(config)}):
+        yield
 
 
 @dataclass(kw_only=True)

@@ -1,19 +1,17 @@
 """Two machines of one process that run tasks in turn. Each reads the other's map outputs through its node."""
 
-import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from demo.servers.free_port import free_port
 from icefloe.flow import Phase
-from icefloe.node.node_config import CONFIG_VARIABLE, load_node_config
+from icefloe.node.node_config import load_node_config
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
-from support.nodes.machines import certificates, member_file
+from support.nodes.machines import certificates, member_file, on_machine
 from support.servers.private_authority import PrivateAuthority
 
 __all__ = ["MachinesInTurn"]
@@ -50,24 +48,20 @@ class MachinesInTurn:
         ]
         self._servers = [_Counting(config, self) for config in self._configs]
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Outside tasks, this process is a machine that only reads."""
-        with patch.dict(os.environ, {CONFIG_VARIABLE: str(self._reader)}):
-            yield
+        return on_machine(self._reader)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Outside tasks, and in tasks that other engines run, this process is the first machine."""
-        with patch.dict(os.environ, {CONFIG_VARIABLE: str(self._configs[0])}):
-            yield
+        return on_machine(self._configs[0])
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
         """Runs each task on its machine."""
         done, phase = [], getattr(function, "phase", None)
         for number in numbers:
             machine = (number + (phase is Phase.SHUFFLE_READ)) % 2
-            with patch.dict(os.environ, {CONFIG_VARIABLE: str(self._configs[machine])}):
+            with on_machine(self._configs[machine]):
                 done.append(function(number))
         if self.loses and phase is Phase.SHUFFLE_WRITE:
             shutil.rmtree(self._folders[0], ignore_errors=True)
