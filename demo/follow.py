@@ -22,7 +22,7 @@ from rich.console import Console
 from demo.batch_result import HEADER, BatchResult
 from demo.flights_table import CATALOG, TABLE, FlightsTable, TableChange
 from demo.progress import Progress
-from icefloe.batch.commit.report import load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.status.publish_status import load_status
@@ -71,7 +71,7 @@ def follow(
         change = change_table()
         checkpoint = _open_session(pipeline).checkpoint
         batches = range(delivered, _wait_until_delivered(checkpoint, _head(table), progress) + 1)
-        result = reduce(add, (BatchResult.of(load_report(checkpoint, number)) for number in batches))
+        result = reduce(add, (BatchResult.of(BatchReport.load(checkpoint, number)) for number in batches))
         progress.say(result.line(change.title, monotonic() - started))
         wrong += result.differences(change)
         delivered = batches.stop

@@ -26,7 +26,7 @@ from demo.process_output import output_to, own_output
 from demo.progress import Progress
 from demo.search_index import SearchIndex
 from demo.servers.server_process import ServerDiedError, ServerUnavailableError
-from icefloe.batch.commit.report import load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
@@ -100,7 +100,7 @@ def _run_batches(
         started = monotonic()
         with progress.under_way(changes[-1].title) as on_task:
             airflow.run(pipeline.stem, on_task=on_task)
-        result = BatchResult.of(load_report(open_session(pipeline).checkpoint, len(changes) - 1))
+        result = BatchResult.of(BatchReport.load(open_session(pipeline).checkpoint, len(changes) - 1))
         progress.say(result.line(changes[-1].title, monotonic() - started))
         wrong += result.differences(changes[-1])
     wrong += show_delivered(Delivered(folder / "changes"), changes, progress)

@@ -18,7 +18,7 @@ from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.recorded_pipeline import pipeline_record
-from icefloe.batch.operations.pipeline_reset import plan_reset
+from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
@@ -192,7 +192,7 @@ def test_a_run_whose_number_goes_to_a_reset_leaves_the_reset_as_it_is(
     workshop.append(range(10))
     workshop.deliver()
     workshop.append([11])
-    reset = plan_reset(workshop.session())
+    reset = PipelineReset.plan(workshop.session())
     assert reset is not None
 
     def overtaken(batch: NextBatch, **options: Any) -> OffsetRecord:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from icefloe.batch.commit.report import load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -109,7 +109,7 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
     assert commit(pipeline, prepared) == report
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
-    assert load_report(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
+    assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     prepared["plan_uri"] = prepared["plan_uri"].replace("/0/plan.json", "/7/plan.json")

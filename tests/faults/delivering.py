@@ -17,7 +17,7 @@ from faults.stores import Stores
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import plan_reset
+from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.verify.replay_batches import verify_batches
 from support.fakes.gates import gated_client
 from support.pipelines.replay import replayed, table_rows
@@ -109,7 +109,7 @@ class DeliveringPlace(Place):
         """``icefloe reset --yes``."""
         session = session_of(self.pipelines[0], self.stores.credentials)
         complete_unfinished(session)
-        found = plan_reset(session)
+        found = PipelineReset.plan(session)
         assert found is not None
         make_move(session, found.offset)
 

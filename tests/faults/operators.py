@@ -15,8 +15,8 @@ from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.overtaken import errors_count_if_unchanged
-from icefloe.batch.operations.pipeline_reset import plan_reset
-from icefloe.batch.operations.set_cursor_move import plan_cursor_change
+from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.operations.set_cursor_move import CursorChange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -64,7 +64,7 @@ class OperatedPlace:
         """``icefloe reset --yes``."""
         with self._changing() as session:
             complete_unfinished(session)
-            found = plan_reset(session)
+            found = PipelineReset.plan(session)
             if found is not None:
                 self._was_told(make_move(session, found.offset), BatchOutcome.RESET)
 
@@ -131,7 +131,7 @@ class OperatedPlace:
     def _set_cursor(self, position: int) -> None:
         with self._changing() as session:
             complete_unfinished(session)
-            found = plan_cursor_change(session, self.snapshot_id(position))
+            found = CursorChange.plan(session, self.snapshot_id(position))
             if found is not None:
                 self._was_told(make_move(session, found.offset), BatchOutcome.CURSOR_SET)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.batch.commit.report import load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.checkpoint.log import Checkpoint
 from simulation.cursor_path import MOVES, UNDELIVERED
@@ -80,7 +80,7 @@ def require_reports(checkpoint: Checkpoint, commits: Sequence[Mapping[str, Any]]
         BrokenPromiseError: a report says something else than the commit record.
     """
     for commit in commits:
-        report = load_report(checkpoint, commit["batch_number"])
+        report = BatchReport.load(checkpoint, commit["batch_number"])
         if report.counts != commit["counts"] or report.up_to_snapshot_id != _id(commit["up_to_snapshot_id"]):
             raise BrokenPromiseError(f"the report of batch {report.batch_number} is not of its commit: {report}")
 

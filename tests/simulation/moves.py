@@ -6,8 +6,8 @@ from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
-from icefloe.batch.operations.set_cursor_move import LoadPendingError, plan_cursor_change
+from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.operations.set_cursor_move import CursorChange, LoadPendingError
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
@@ -44,7 +44,7 @@ def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
 def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | None) -> None:
     complete_unfinished(session)
     try:
-        change = plan_reset(session) if snapshot_id is None else plan_cursor_change(session, snapshot_id)
+        change = PipelineReset.plan(session) if snapshot_id is None else CursorChange.plan(session, snapshot_id)
     except (BatchOpenError, LoadPendingError):
         return
     except UnknownSnapshotError:
@@ -52,6 +52,6 @@ def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | N
             raise
         return
     if isinstance(change, PipelineReset):
-        make_reset(session, change)
+        change.make(session)
     elif change is not None:
         make_move(session, change.offset)

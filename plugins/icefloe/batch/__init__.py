@@ -44,7 +44,6 @@ __all__ = [
     "batch_keys",
     "changelog_scan",
     "credentials",
-    "fast_ways",
     "lost_nodes",
     "phase_record",
     "run_settings",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__all__ = ["split_plan_url", "task_key"]
+__all__ = ["split_plan_url"]
 
 PLAN: Final = "plan.json"
 COALESCE_PLAN: Final = "ranges.json"

@@ -9,8 +9,6 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["FastWay"]
-
 FAST_WAYS_VARIABLE: Final = "ICEFLOE_FAST_WAYS"
 
 

@@ -19,7 +19,7 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASE_KEYS", "PhaseRecord", "PhaseTally", "TrackedApplication"]
+__all__ = ["PHASE_KEYS", "PhaseRecord", "TrackedApplication"]
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
@@ -43,7 +43,7 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, obje
     for number in range(latest, max(-1, latest - limit), -1):
         commit = checkpoint.committed(number)
         if commit is not None:
-            yield _committed(load_report(checkpoint, number), commit.outcome)
+            yield _committed(BatchReport.load(checkpoint, number), commit.outcome)
         else:
             opened = checkpoint.offset(number)
             steps = None if opened is None else len(opened.steps)

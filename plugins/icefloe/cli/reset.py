@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from icefloe.batch.operations.cursor_move import complete_unfinished
-from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
+from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import open_session
@@ -21,14 +21,14 @@ def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
         session = open_session(pipeline, command="reset")
         if not arguments.dry_run:
             complete_unfinished(session)
-        found = plan_reset(session)
+        found = PipelineReset.plan(session)
     outcome = None
     if found is None:
         screen.say(f"{pipeline.name}: the next batch begins from scratch already")
     else:
         screen.facts(_facts(pipeline.name, pipeline.initial_load, found))
         if not arguments.dry_run and is_agreed(f"Reset {pipeline.name}?", yes=arguments.yes):
-            outcome = make_reset(session, found).outcome
+            outcome = found.make(session).outcome
         screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
     if arguments.json:
         cursor = None if found is None or found.cursor is None else found.cursor.snapshot_id

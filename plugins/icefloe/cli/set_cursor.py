@@ -4,7 +4,7 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.set_cursor_move import CursorChange, plan_cursor_change
+from icefloe.batch.operations.set_cursor_move import CursorChange
 from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import open_session
@@ -22,7 +22,7 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
         session = open_session(pipeline, command="set-cursor")
         if not arguments.dry_run:
             complete_unfinished(session)
-        change = plan_cursor_change(session, arguments.snapshot_id)
+        change = CursorChange.plan(session, arguments.snapshot_id)
     name, outcome = pipeline.name, None
     if change is None:
         screen.say(f"{name}: the cursor is at snapshot {arguments.snapshot_id} already")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from icefloe.batch.commit.distribution import Distribution
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.checkpoint.log import Checkpoint
@@ -32,7 +32,7 @@ def show(arguments: Namespace, screen: Screen) -> int:
     with screen.under_way("looking"):
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
         number = _number(checkpoint, arguments.batch)
-        report = None if checkpoint.committed(number) is None else load_report(checkpoint, number)
+        report = None if checkpoint.committed(number) is None else BatchReport.load(checkpoint, number)
         opened = checkpoint.offset(number)
     if report is not None:
         _show_report(report, screen)

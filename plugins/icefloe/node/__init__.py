@@ -20,4 +20,4 @@ Read in this order:
 - `serve`: ``icefloe node`` until it is stopped
 """
 
-__all__ = ["machine", "messages", "node_client", "node_config", "node_folder", "node_key", "serve"]
+__all__ = ["machine", "messages", "node_config", "node_key", "serve"]

@@ -25,8 +25,6 @@ from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_server import DELETE
 from icefloe.patience import brief_seconds
 
-__all__ = ["NodeClients"]
-
 logger = logging.getLogger(__name__)
 
 _SLOWEST_BYTES_PER_SECOND: Final = 1 << 20

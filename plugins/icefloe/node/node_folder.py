@@ -14,8 +14,6 @@ from icefloe.errors import one_line
 from icefloe.node.messages import Piece, PieceFault, joined_piece
 from icefloe.node.node_key import BATCH, PATH
 
-__all__ = ["NodeFolder"]
-
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 4 << 20

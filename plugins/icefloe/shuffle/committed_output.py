@@ -16,7 +16,7 @@ from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionSta
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["read_committed_output", "read_committed_outputs"]
+__all__ = ["read_committed_outputs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

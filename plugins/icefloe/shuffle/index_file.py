@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from icefloe.errors import TransientError
 
-__all__ = ["encode_index"]
-
 
 class CorruptIndexError(TransientError):
     """The bytes of an index file are not what a map task wrote; its map output must be redone."""

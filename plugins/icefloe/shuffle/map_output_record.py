@@ -14,7 +14,7 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_doc
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
-__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "schema_fingerprint"]
+__all__ = ["CorruptMapOutputError", "MapOutputRecord"]
 
 
 class CorruptMapOutputError(TransientError):

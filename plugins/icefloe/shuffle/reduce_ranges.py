@@ -13,7 +13,7 @@ from icefloe.shuffle.divided_partitions import NUM_PARTS, part_ids
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.store import Store
 
-__all__ = ["CoalescePlan", "ReduceRange", "create_coalesce_plan"]
+__all__ = ["CoalescePlan", "create_coalesce_plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

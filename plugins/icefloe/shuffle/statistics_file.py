@@ -16,8 +16,6 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums, grouped_hash_sums
 
-__all__ = ["PartitionStatistics", "encode_statistics"]
-
 _MAGIC: Final = b"IFST"
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">4sIII")

@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT
 from icefloe.errors import TransientError
 
-__all__ = ["RequestKind", "RequestTotals", "Requests"]
+__all__ = ["RequestTotals", "Requests"]
 
 RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "list"]
 

@@ -1,6 +1,6 @@
 import json
 
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.documents import dump_document
 from support.pipelines.workshop import Workshop
 
@@ -64,6 +64,6 @@ def test_a_report_of_an_earlier_release_is_read(workshop: Workshop) -> None:
     old = {key: value for key, value in document.items() if key not in NEWER}
     checkpoint = workshop.session().checkpoint
     workshop.session().open_storage(checkpoint.url).put("reports/0.json", json.dumps(old).encode())
-    read = load_report(checkpoint, 0)
+    read = BatchReport.load(checkpoint, 0)
     assert read.counts == report.counts
     assert (read.seconds, read.phases, read.map_task_bytes) == (None, (), None)

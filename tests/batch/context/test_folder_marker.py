@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.folder_marker import MARKER, FolderMarker, load_marker, mark_folder
+from icefloe.batch.context.folder_marker import MARKER, FolderMarker, mark_folder
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
@@ -15,7 +15,7 @@ HERE = FolderMarker(checkpoint_id="ab", checkpoint_url="s3://lake/checkpoints/ev
 
 
 def marker_beside(folder: Path) -> FolderMarker | None:
-    return load_marker(open_store(f"file://{folder.parent}"))
+    return FolderMarker.load(open_store(f"file://{folder.parent}"))
 
 
 def test_the_folder_of_a_batch_leads_to_its_checkpoint(workshop: Workshop) -> None:
@@ -60,7 +60,7 @@ def test_a_marker_that_is_there_is_read_and_not_written() -> None:
 
 def test_no_marker_is_none_and_a_damaged_one_is_named() -> None:
     store = open_store("memory://unmarked")
-    assert load_marker(store) is None
+    assert FolderMarker.load(store) is None
     store.put(MARKER, json.dumps({"version": 7}).encode())
     with pytest.raises(TerminalError, match=r"the marker memory://unmarked/_checkpoint\.json cannot be read"):
-        load_marker(store)
+        FolderMarker.load(store)

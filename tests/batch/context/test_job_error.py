@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.context.job_error import JobError, load_job_error, save_job_error
+from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
@@ -26,8 +26,8 @@ REFERENCE = BatchReference(
     ("kind", "family"), [(TerminalError, "terminal"), (UsageError, "terminal"), (TransientError, "transient")]
 )
 def test_an_error_is_read_back_as_one_of_its_family(kind: type[IcefloeError], family: str) -> None:
-    save_job_error(REFERENCE, "shuffle_read", family, kind("it broke", snapshot_id=5))
-    document = load_job_error(REFERENCE, "shuffle_read", family)
+    JobError.save(REFERENCE, "shuffle_read", family, kind("it broke", snapshot_id=5))
+    document = JobError.load(REFERENCE, "shuffle_read", family)
     assert document is not None
     assert document.family == family
     assert document.facts == {"snapshot_id": 5}
@@ -49,15 +49,15 @@ def test_an_error_is_read_back_as_one_of_its_family(kind: type[IcefloeError], fa
     ids=lambda error: type(error).__name__,
 )
 def test_class_and_facts_come_back_as_they_were_raised(error: IcefloeError) -> None:
-    save_job_error(REFERENCE, "shuffle_write", type(error).__name__, error)
-    document = load_job_error(REFERENCE, "shuffle_write", type(error).__name__)
+    JobError.save(REFERENCE, "shuffle_write", type(error).__name__, error)
+    document = JobError.load(REFERENCE, "shuffle_write", type(error).__name__)
     assert document is not None
     back = document.as_error()
     assert (type(back), back.sentence, back.facts) == (type(error), error.sentence, error.facts)
 
 
 def test_a_fact_of_another_type_is_left_out_and_the_sentence_stays() -> None:
-    document = save_job_error(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
+    document = JobError.save(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
     assert (document.sentence, document.facts) == ("it broke", {"line": 4})
 
 
@@ -71,4 +71,4 @@ def test_an_error_of_a_class_that_this_release_does_not_know_is_one_of_its_famil
 
 
 def test_an_attempt_that_died_without_a_word_left_none() -> None:
-    assert load_job_error(REFERENCE, "shuffle_write", "another") is None
+    assert JobError.load(REFERENCE, "shuffle_write", "another") is None

@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.batch.context.batch_folder import PlanMissingError
-from icefloe.batch.context.job_error import load_job_error
+from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
@@ -25,7 +25,7 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
     assert run_job(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65
-    left = load_job_error(reference, "shuffle_write", "try-3")
+    left = JobError.load(reference, "shuffle_write", "try-3")
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence

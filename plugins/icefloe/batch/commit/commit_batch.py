@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.batch.commit.prove_batch import prove_batch
-from icefloe.batch.commit.report import BatchReport, keep_report, load_report
+from icefloe.batch.commit.report import BatchReport, keep_report
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.stage.delivery_records import BatchDelivery, load_batch_delivery
@@ -29,7 +29,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     """
     plan = running.plan
     if running.checkpoint.committed(plan.batch_number) is not None:
-        return load_report(running.checkpoint, plan.batch_number)
+        return BatchReport.load(running.checkpoint, plan.batch_number)
     running.checkpoint.refuse_other(running.settings.writer)
     tally = PhaseTally()
     running.requests.taken()
@@ -44,7 +44,8 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally.requests = running.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
-    kept = report if keep_report(running.checkpoint, report) else load_report(running.checkpoint, plan.batch_number)
+    is_first = keep_report(running.checkpoint, report)
+    kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number)
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     commit = running.checkpoint.create_commit(
         CommitRecord(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -29,7 +29,7 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
     @property
     def report(self) -> BatchReport:
         """The report of the run that committed the batch."""
-        return load_report(self._reference.checkpoint, self._reference.batch_number)
+        return BatchReport.load(self._reference.checkpoint, self._reference.batch_number)
 
     @property
     def was_abandoned(self) -> bool:

@@ -23,7 +23,7 @@ from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
 from icefloe.units import time_text
 
-__all__ = ["BatchReport", "keep_report", "load_report", "report_of_given_up"]
+__all__ = ["BatchReport", "keep_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +197,48 @@ class BatchReport:
             committed_at=commit.committed_at,
         )
 
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, batch_number: int) -> "BatchReport":
+        """The report of a committed batch.
+
+        Raises:
+            TerminalError: it is gone.
+        """
+        what = f"the report of batch {batch_number} in {checkpoint.url}"
+        data = checkpoint.report(batch_number)
+        report = None if data is None else load_document(cls, data, what=what)
+        if report is not None and report.delivery is None:
+            return report
+        # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
+        commit = checkpoint.committed(batch_number)
+        if commit is not None and commit.outcome is BatchOutcome.ABANDONED:
+            return cls.of_given_up(checkpoint, commit)
+        if report is None:
+            raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
+        return report
+
+    @classmethod
+    def of_given_up(cls, checkpoint: Checkpoint, commit: CommitRecord) -> "BatchReport":
+        """The report of a batch that a reset gave up, after a run had proven it; its records say all of it.
+
+        Raises:
+            TerminalError: the record of the pipeline or of the batch is gone.
+        """
+        number = commit.batch_number
+        offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
+        if offset is None or pipeline is None:
+            raise TerminalError(
+                f"the record of batch {number} in {checkpoint.url} is gone, although the batch is committed",
+                batch_number=number,
+            )
+        return cls.without_changes(
+            commit,
+            pipeline=pipeline.name,
+            table=pipeline.table,
+            changes=offset.spec.changes,
+            why=f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})",
+        )
+
 
 def _known_sum(numbers: Iterable[int | None]) -> int | None:
     found = list(numbers)
@@ -209,45 +251,3 @@ def keep_report(checkpoint: Checkpoint, report: BatchReport) -> bool:
     If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
     """
     return checkpoint.create_report(report.batch_number, dump_document(report))
-
-
-def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:
-    """The report of a committed batch.
-
-    Raises:
-        TerminalError: it is gone.
-    """
-    what = f"the report of batch {batch_number} in {checkpoint.url}"
-    data = checkpoint.report(batch_number)
-    report = None if data is None else load_document(BatchReport, data, what=what)
-    if report is not None and report.delivery is None:
-        return report
-    # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
-    commit = checkpoint.committed(batch_number)
-    if commit is not None and commit.outcome is BatchOutcome.ABANDONED:
-        return report_of_given_up(checkpoint, commit)
-    if report is None:
-        raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
-    return report
-
-
-def report_of_given_up(checkpoint: Checkpoint, commit: CommitRecord) -> BatchReport:
-    """The report of a batch that a reset gave up, after a run had proven it; its records say all of it.
-
-    Raises:
-        TerminalError: the record of the pipeline or of the batch is gone.
-    """
-    number = commit.batch_number
-    offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
-    if offset is None or pipeline is None:
-        raise TerminalError(
-            f"the record of batch {number} in {checkpoint.url} is gone, although the batch is committed",
-            batch_number=number,
-        )
-    return BatchReport.without_changes(
-        commit,
-        pipeline=pipeline.name,
-        table=pipeline.table,
-        changes=offset.spec.changes,
-        why=f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})",
-    )

@@ -1,7 +1,7 @@
 """The marker of a shuffle folder: it leads from the files of a checkpoint to the checkpoint."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict
 
@@ -9,7 +9,7 @@ from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_docu
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["MARKER", "FolderMarker", "load_marker", "mark_folder"]
+__all__ = ["MARKER", "FolderMarker", "mark_folder"]
 
 MARKER: Final = "_checkpoint.json"
 """Key of the marker in the folder. The batches next to it have numbers for names."""
@@ -42,6 +42,16 @@ class FolderMarker:
     changes_url: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     coordination: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
+    @classmethod
+    def load(cls, store: Store) -> Self | None:
+        """The marker of a folder; None if it has none, as folders of earlier releases.
+
+        Raises:
+            TerminalError: it is damaged, or was written by a newer release.
+        """
+        data, what = store.find(MARKER), f"the marker {join_url(store.url, MARKER)}"
+        return None if data is None else load_document(cls, data, what=what)
+
 
 def mark_folder(store: Store, marker: FolderMarker) -> None:
     """Writes the marker of a folder, unless there already is the same one.
@@ -59,13 +69,3 @@ def mark_folder(store: Store, marker: FolderMarker) -> None:
         is_marked = False
     if not is_marked:
         store.put(MARKER, data)
-
-
-def load_marker(store: Store) -> FolderMarker | None:
-    """The marker of a folder; None if it has none, as folders of earlier releases.
-
-    Raises:
-        TerminalError: it is damaged, or was written by a newer release.
-    """
-    data = store.find(MARKER)
-    return None if data is None else load_document(FolderMarker, data, what=f"the marker {join_url(store.url, MARKER)}")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import ClassVar, Final, Literal, TypeAlias, get_type_hints
+from typing import ClassVar, Final, Literal, Self, TypeAlias, get_type_hints
 
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -16,7 +16,7 @@ from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted
 
-__all__ = ["JobError", "load_job_error", "save_job_error"]
+__all__ = ["JobError"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,27 +49,27 @@ class JobError:
         kind = _class_of(self.kind) or (TerminalError if self.family == "terminal" else TransientError)
         return kind(self.sentence).restated(self.sentence, **dict(_read(kind, self.facts)))
 
+    @classmethod
+    def load(cls, reference: BatchReference, phase: str, attempt: str) -> Self | None:
+        """The error of an attempt; None if it died without writing one."""
+        store = reference.folder
+        key = error_key(phase, attempt)
+        data = store.find(key)
+        return None if data is None else load_document(cls, data, what=f"the error document {store.url}/{key}")
 
-def save_job_error(reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
-    """Writes the error next to the plan, unless the batch is over: whoever started the job finds that out by itself."""
-    document = JobError(
-        family="terminal" if isinstance(error, TerminalError) else "transient",
-        kind=f"{type(error).__module__}.{type(error).__qualname__}",
-        sentence=redacted(error.sentence),
-        facts=dict(_written(error)),
-    )
-    store = FencedStore(reference.folder)
-    with taken_back_if_over(store, reference.is_over):
-        store.put(error_key(phase, attempt), dump_document(document))
-    return document
-
-
-def load_job_error(reference: BatchReference, phase: str, attempt: str) -> JobError | None:
-    """The error of an attempt; None if it died without writing one."""
-    store = reference.folder
-    key = error_key(phase, attempt)
-    data = store.find(key)
-    return None if data is None else load_document(JobError, data, what=f"the error document {store.url}/{key}")
+    @classmethod
+    def save(cls, reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> Self:
+        """Writes an error next to the plan, unless the batch is over: whoever started the job finds that out."""
+        document = cls(
+            family="terminal" if isinstance(error, TerminalError) else "transient",
+            kind=f"{type(error).__module__}.{type(error).__qualname__}",
+            sentence=redacted(error.sentence),
+            facts=dict(_written(error)),
+        )
+        store = FencedStore(reference.folder)
+        with taken_back_if_over(store, reference.is_over):
+            store.put(error_key(phase, attempt), dump_document(document))
+        return document
 
 
 def _class_of(name: str | None) -> type[IcefloeError] | None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from icefloe.batch.context.folder_marker import MARKER, FolderMarker, load_marker
+from icefloe.batch.context.folder_marker import MARKER, FolderMarker
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.errors import TerminalError
@@ -49,7 +49,7 @@ def _markers(session: PipelineSession) -> Iterator[FolderMarker]:
     for each in shuffle.list(""):
         folder, _, name = each.key.partition("/")
         if name == MARKER:
-            marker = load_marker(shuffle.child(folder))
+            marker = FolderMarker.load(shuffle.child(folder))
             if marker is not None:
                 yield marker
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.commit.report import keep_report, report_of_given_up
+from icefloe.batch.commit.report import BatchReport, keep_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.stage.delivery_records import load_batch_delivery
@@ -80,7 +80,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
             "pause the pipeline before you reset it",
             batch_number=number,
         )
-    keep_report(checkpoint, report_of_given_up(checkpoint, commit))
+    keep_report(checkpoint, BatchReport.of_given_up(checkpoint, commit))
     try:
         clean_up_finished(session.reference(end.offset))
     except IcefloeError as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
@@ -13,7 +14,7 @@ from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, P
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.history.summaries import total_records
 
-__all__ = ["PipelineReset", "make_reset", "plan_reset"]
+__all__ = ["PipelineReset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,45 +35,44 @@ class PipelineReset:
     offset: OffsetRecord
     given_up: EmptyEnd | None = None
 
+    @classmethod
+    def plan(cls, session: PipelineSession) -> Self | None:
+        """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
 
-def plan_reset(session: PipelineSession) -> PipelineReset | None:
-    """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
+        Raises:
+            BatchOpenError: a batch is open, and can be finished or abandoned.
+            TerminalError: the identifier columns do not fit the table.
+        """
+        found = PipelineView.of(session, gives_up=True)
+        view, fresh = found.view, found.session
+        if view.pipeline is None:
+            return None
+        identity = found.chosen_identity(found.head_id())
+        differences = _differences(fresh, view.pipeline)
+        if identity != view.pipeline.identity:
+            differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
+        if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
+            return None
+        record = pipeline_record(fresh, identity, checkpoint_id=view.checkpoint_id or "") if differences else None
+        move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
+        return cls(
+            cursor=view.cursor,
+            differences=differences,
+            rows=total_records(head(fresh.table, fresh.pipeline.branch)),
+            offset=found.offset(move, None, identity),
+            given_up=found.given_up,
+        )
 
-    Raises:
-        BatchOpenError: a batch is open, and can be finished or abandoned.
-        TerminalError: the identifier columns do not fit the table.
-    """
-    found = PipelineView.of(session, gives_up=True)
-    view, fresh = found.view, found.session
-    if view.pipeline is None:
-        return None
-    identity = found.chosen_identity(found.head_id())
-    differences = _differences(fresh, view.pipeline)
-    if identity != view.pipeline.identity:
-        differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
-    if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
-        return None
-    record = pipeline_record(fresh, identity, checkpoint_id=view.checkpoint_id or "") if differences else None
-    move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
-    return PipelineReset(
-        cursor=view.cursor,
-        differences=differences,
-        rows=total_records(head(fresh.table, fresh.pipeline.branch)),
-        offset=found.offset(move, None, identity),
-        given_up=found.given_up,
-    )
+    def make(self, session: PipelineSession) -> CommitRecord:
+        """Makes this reset; returns the commit record that counts.
 
-
-def make_reset(session: PipelineSession, reset: PipelineReset) -> CommitRecord:
-    """Makes a reset that was planned; returns the commit record that counts.
-
-    Raises:
-        DeliveredMeanwhileError: a run has delivered the batch that was to be given up.
-        IcefloeError: see `make_move`.
-    """
-    if reset.given_up is not None:
-        give_up_delivery(session, reset.given_up)
-    return make_move(session, reset.offset)
+        Raises:
+            DeliveredMeanwhileError: a run has delivered the batch that was to be given up.
+            IcefloeError: see `make_move`.
+        """
+        if self.given_up is not None:
+            give_up_delivery(session, self.given_up)
+        return make_move(session, self.offset)
 
 
 def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:

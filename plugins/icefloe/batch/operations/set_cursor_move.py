@@ -1,6 +1,7 @@
 """Setting the cursor to a snapshot of the branch's history."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
@@ -12,7 +13,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.history.cursor_distance import CursorDistance, cursor_distance
 from icefloe.iceberg.history.history import History
 
-__all__ = ["CursorChange", "plan_cursor_change"]
+__all__ = ["CursorChange"]
 
 
 class LoadPendingError(TerminalError):
@@ -40,33 +41,33 @@ class CursorChange:
         """True if an initial load is not complete, so that the rest of its rows is never delivered."""
         return self.cursor is not None and self.cursor.load_part is not None
 
+    @classmethod
+    def plan(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
+        """The move of the cursor to a snapshot; None if it is there already. Changes nothing.
 
-def plan_cursor_change(session: PipelineSession, snapshot_id: int) -> CursorChange | None:
-    """The move of the cursor to a snapshot; None if it is there already. Changes nothing.
+        Args:
+            session: session of the pipeline.
+            snapshot_id: the next batch begins after it.
 
-    Args:
-        session: session of the pipeline.
-        snapshot_id: the next batch begins after it.
-
-    Raises:
-        BatchOpenError: a batch is open.
-        ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
-        LoadPendingError: the sink holds a part of a load, or the rows of before a reset.
-        UnknownSnapshotError: the snapshot is not in the history of the branch.
-    """
-    found = PipelineView.of(session)
-    view, pipeline = found.view, found.session.pipeline
-    if pipeline.delivers and view.cursor is not None:
-        _refuse_pending_load(found.session, view.cursor)
-    if view.pipeline is not None:
-        refuse_other_meaning(found.session, view.pipeline)
-    cursor_id = None if view.cursor is None else view.cursor.snapshot_id
-    distance = cursor_distance(History.of(found.session.table), cursor_id, snapshot_id, branch=pipeline.branch)
-    if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
-        return None
-    identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
-    move = CursorMove(outcome=BatchOutcome.CURSOR_SET)
-    return CursorChange(cursor=view.cursor, distance=distance, offset=found.offset(move, snapshot_id, identity))
+        Raises:
+            BatchOpenError: a batch is open.
+            ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
+            LoadPendingError: the sink holds a part of a load, or the rows of before a reset.
+            UnknownSnapshotError: the snapshot is not in the history of the branch.
+        """
+        found = PipelineView.of(session)
+        view, pipeline = found.view, found.session.pipeline
+        if pipeline.delivers and view.cursor is not None:
+            _refuse_pending_load(found.session, view.cursor)
+        if view.pipeline is not None:
+            refuse_other_meaning(found.session, view.pipeline)
+        cursor_id = None if view.cursor is None else view.cursor.snapshot_id
+        distance = cursor_distance(History.of(found.session.table), cursor_id, snapshot_id, branch=pipeline.branch)
+        if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
+            return None
+        identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
+        move = CursorMove(outcome=BatchOutcome.CURSOR_SET)
+        return cls(cursor=view.cursor, distance=distance, offset=found.offset(move, snapshot_id, identity))
 
 
 def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from icefloe.batch.commit.end_batch import complete_unfinished_end
-from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
@@ -157,5 +157,5 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
 
 def _delivered_before(batch: NextBatch) -> OpenedBatch:
     """A backfill that is done already."""
-    report = load_report(batch.session.checkpoint, batch.offset.batch_number)
+    report = BatchReport.load(batch.session.checkpoint, batch.offset.batch_number)
     return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from icefloe.batch.context.folder_marker import MARKER, load_marker
+from icefloe.batch.context.folder_marker import MARKER, FolderMarker
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
@@ -71,7 +71,7 @@ class ForgottenFiles:
             f"if pipeline {self.folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} and tags "
             f"{branch}_...: drop them"
         )
-        marker = load_marker(self.folders.shuffle.child(self.folder.key))
+        marker = FolderMarker.load(self.folders.shuffle.child(self.folder.key))
         if marker is not None and marker.changes_url is not None:
             yield (
                 f"the changelog {marker.changes_url} of pipeline {self.folder.pipeline} stays: delete it if nobody "
@@ -85,7 +85,7 @@ class ForgottenFiles:
     @property
     def _staged_key(self) -> str:
         """The folder of staged batches below ``staged/``; a backfill has its own in that of its pipeline."""
-        marker = load_marker(self.folders.shuffle.child(self.folder.key))
+        marker = FolderMarker.load(self.folders.shuffle.child(self.folder.key))
         if marker is None or marker.backfill_id is None:
             return self.folder.pipeline
         return f"{self.folder.pipeline}/_backfills/{marker.backfill_id}"

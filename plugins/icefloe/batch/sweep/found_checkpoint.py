@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from icefloe.batch.batch_keys import PLAN
-from icefloe.batch.context.folder_marker import FolderMarker, load_marker
+from icefloe.batch.context.folder_marker import FolderMarker
 from icefloe.batch.sweep.shuffle_listing import Folder
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
@@ -65,7 +65,7 @@ def find_checkpoint(
             was not given.
         IcefloeError: it cannot be read.
     """
-    marker = load_marker(shuffle.child(folder.key))
+    marker = FolderMarker.load(shuffle.child(folder.key))
     usual_url = url_below(storage_url, "checkpoints", folder.pipeline)
     if marker is not None:
         _refuse_other_table(marker, join_url(shuffle.url, folder.key), environ, coordination)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import load_plan
-from icefloe.batch.context.job_error import save_job_error
+from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.run.phases import run_phase
@@ -48,7 +48,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
                 run_phase(phase, batch, engine, environ=os.environ, application=application)
         except IcefloeError as error:
             logger.exception("%s failed", phase)
-            save_job_error(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
+            JobError.save(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
             return error.exit_code
     return 0
 

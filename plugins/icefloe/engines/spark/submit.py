@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from icefloe.batch.context.job_error import load_job_error
+from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.engines.spark.application import (
     SparkApplication,
@@ -160,7 +160,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
 def _error_of_job(
     phase: Phase, attempt: str, reference: BatchReference, exit_code: int, last_lines: Sequence[str]
 ) -> IcefloeError:
-    found = load_job_error(reference, phase, attempt)
+    found = JobError.load(reference, phase, attempt)
     if found is not None:
         return found.as_error()
     said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")

@@ -11,7 +11,7 @@ from typing import Final
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.context.job_error import JobError, load_job_error
+from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.find_work import Work, find_work
@@ -195,7 +195,7 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
 
 def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> JobError | None:
     """The error that a Spark job left; None if it died without leaving one."""
-    return load_job_error(_reference(pipeline, plan_result), phase, attempt)
+    return JobError.load(_reference(pipeline, plan_result), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
