@@ -154,6 +154,20 @@ GUARDS: Final = (
         suite=("tests/storage/test_certificates.py",),
     ),
     Mutation(
+        name="a conflict with nothing there is taken for a value",
+        path="storage/object_store.py",
+        before="                if self.size(key) is not None:\n                    return self._found_there()\n",
+        after="                return self._found_there()\n",
+        suite=("tests/storage/test_object_store.py",),
+    ),
+    Mutation(
+        name="credentials that expire in the middle of a phase are not renewed",
+        path="batch/run/renewed_files.py",
+        before="        if access == self._access or outputs == self._outputs_before:\n",
+        after="        if True:\n",
+        suite=("tests/batch/run/test_renewed_files.py",),
+    ),
+    Mutation(
         name="bytes of an ORC file that its codec refuses are an internal error",
         path="iceberg/files/orc_file.py",
         before="        if type(cause) is not pa.ArrowException:\n",

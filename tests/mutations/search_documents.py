@@ -101,6 +101,20 @@ SEARCH_DOCUMENTS: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="a request that is too large is refused as a whole",
+        path="sinks/opensearch/bulk.py",
+        before="        if answer.status == 413:\n",
+        after="        if False:\n",
+        suite=("tests/sinks/opensearch/test_bulk.py",),
+    ),
+    Mutation(
+        name="a document that no request can hold is sent again and again",
+        path="sinks/opensearch/bulk.py",
+        before="            if len(chunk) == 1:\n",
+        after="            if False:\n",
+        suite=("tests/sinks/opensearch/test_bulk.py",),
+    ),
+    Mutation(
         name="a request without rights is a poison document",
         path="sinks/opensearch/bulk.py",
         before="        if status in (401, 403):",

@@ -111,6 +111,16 @@ def test_a_request_that_is_too_large_is_divided() -> None:
     assert delivery.refused == 0
 
 
+@pytest.mark.timeout(60)
+def test_a_document_that_is_larger_than_any_request_is_refused_by_its_id() -> None:
+    sink = claimed(cluster := FakeCluster())
+    cluster.most_bytes = 2_000
+    rows = [("+", 1, "a"), ("+", 2, "b" * 3_000), ("+", 3, "c")]
+    with pytest.raises(RefusedDocumentError, match=r"document 1:2 for good \(the document is larger than http\.max"):
+        run(sink, proven(0), part(changes(*rows)))
+    assert set(cluster.documents("people-0")) == {"1:1", "1:3"}
+
+
 def test_a_lost_answer_is_harmless() -> None:
     cluster = FakeCluster()
     real, lost = cluster.perform_request, count()
