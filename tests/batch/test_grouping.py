@@ -68,3 +68,14 @@ def test_any_sizes_give_the_same_changes(
 ) -> None:
     _, changes = delivered(history, tmp_path_factory.mktemp("any"), shuffle=sizes)
     assert typed_changes_of(changes) == wanted
+
+
+def test_copied_rows_of_a_divided_file_still_cancel_before_the_shuffle(tmp_path: Path) -> None:
+    workshop = Workshop.create(tmp_path, properties={"write.parquet.row-group-limit": "1000"})
+    workshop.append(range(8000))
+    workshop.replace(pa.concat_tables([rows(range(7777)), rows(range(7777, 7779), value=2.0), rows(range(7779, 8000))]))
+    batch = workshop.set(shuffle={"map_task_bytes": 1}).open(RangeRequest(after_snapshot_id=workshop.snapshot_ids()[0]))
+    report = batch.deliver()
+    assert batch.plan.num_map_tasks == 8
+    assert report.shuffled_rows == 4
+    workshop.require_exact(batch.plan, workshop.changes(backfill_id=batch.plan.backfill_id))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.files.reader import plain_batch, read_data_file, read_matching_rows
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -44,6 +45,14 @@ def test_row_groups_without_a_row_that_passes_are_announced_not_read(
     assert decoded < 1000 or text == "name is null"
     whole = pa.Table.from_batches([batch for _, batch in read_data_file(file, **options)]).to_batches()
     assert passing == [row for batch in whole for row in batch.filter(pa.array(row_filter.mask(batch))).to_pylist()]
+
+
+def test_only_the_row_groups_to_read_are_announced(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "f.parquet", ROWS, row_group_size=100)
+    part = replace(file, record_count=200, row_groups=RowGroups(first=4, stop=6, size_bytes=1))
+    row_filter = RowFilter.parse("id in (420, 650)", SCHEMA.columns, table="db.t")
+    found = list(read_matching_rows(part, row_filter=row_filter, schema=SCHEMA, io=local_io(), table="db.t"))
+    assert [(first, rows, batch is None) for first, rows, batch in found] == [(0, 100, False), (100, 100, True)]
 
 
 @pytest.mark.parametrize("file_format", ["ORC", "AVRO"])

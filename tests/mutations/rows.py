@@ -15,6 +15,27 @@ ROWS: Final = (
         suite=("tests/iceberg/files/test_dictionary_pages.py",),
     ),
     Mutation(
+        name="row ids of a part of a file begin with those of the file",
+        path="batch/plan/divided_tasks.py",
+        before="data_file.first_row_id + rows_before",
+        after="data_file.first_row_id",
+        suite=("tests/batch/plan/test_divided_tasks.py",),
+    ),
+    Mutation(
+        name="files are divided whose row groups have other rows",
+        path="batch/plan/divided_tasks.py",
+        before="any([group.rows for group in found] != rows for found in groups) or ",
+        after="",
+        suite=("tests/batch/plan/test_divided_tasks.py",),
+    ),
+    Mutation(
+        name="a file is divided whose deleted positions count from its beginning",
+        path="batch/plan/divided_tasks.py",
+        before="        and not any(term.delete_files for file in files for term in file.terms)\n",
+        after="",
+        suite=("tests/batch/plan/test_divided_tasks.py",),
+    ),
+    Mutation(
         name="rows are looked for one position too far",
         path="batch/rows/row_reader.py",
         before="needed = touched.among(positions)",

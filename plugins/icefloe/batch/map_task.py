@@ -81,14 +81,15 @@ class MapTask:
     """The input of one task of phase one: files that probably hold the same rows, bounded by bytes.
 
     Attributes:
-        version: 2 if some files share terms, which a release before version 2 cannot read.
+        version: 3 if some files are row groups of larger ones; otherwise 2 if some files share terms. Releases before
+            a version cannot read it.
         delete_files: delete files; the delete states name each by its place here.
         shared_terms: terms that several files have.
     """
 
     __pydantic_config__ = STRICT
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     map_id: int
     files: tuple[FileWork, ...]
     delete_files: tuple[DeleteFile, ...] = ()
@@ -119,4 +120,4 @@ class MapTask:
     def size_bytes(self) -> int:
         """File bytes to read."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files)
-        return sum(work.data_file.file_size_bytes for work in self.files) + deletes
+        return sum(work.data_file.read_bytes for work in self.files) + deletes

@@ -3,35 +3,55 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import ConfigDict
 from pyiceberg.conversions import from_json, to_json
 from pyiceberg.types import DoubleType, FloatType, PrimitiveType, TimestampNanoType, TimestamptzNanoType
 
-from icefloe.documents import STRICT
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
 
-__all__ = ["DataFile"]
+__all__ = ["DataFile", "RowGroups"]
 
 Constant = bool | int | float | str | None
 """A partition value in JSON: the single-value serialization of the Iceberg spec; "NaN", "Infinity", "-Infinity"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroups:
+    """Some row groups of a Parquet file, one after the other.
+
+    Attributes:
+        first: number of the first one, from 0.
+        stop: number behind the last one.
+        size_bytes: bytes of their column chunks in the file.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    first: int
+    stop: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One data file of the table; part of the plan's document, a few hundred bytes of JSON.
+    """One data file of the table, or row groups of one that a task reads as if they were a file of their own.
+
+    It is part of the plan's document, a few hundred bytes of JSON. Positions count from the first row that is read.
 
     Attributes:
         path: its location, as the manifest names it.
         file_format: PARQUET, ORC or AVRO.
         spec_id: the partition spec it was written with.
-        record_count: its rows, before any delete.
-        file_size_bytes: its size.
+        record_count: its rows, or those of its row groups, before any delete.
+        file_size_bytes: size of the whole file.
         constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
         sequence_number: its data sequence number; 0 in V1 tables.
         first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None: this file
             has none, or another file of these steps has none.
+        row_groups: the row groups to read; None: all.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -44,6 +64,12 @@ class DataFile:
     constants: Mapping[str, Constant] = field(default_factory=dict)
     sequence_number: int = 0
     first_row_id: int | None = None
+    row_groups: Annotated[RowGroups | None, LEFT_OUT_IF_NONE] = None
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of all rows to read, in the file."""
+        return self.file_size_bytes if self.row_groups is None else self.row_groups.size_bytes
 
     @property
     def noun(self) -> str:

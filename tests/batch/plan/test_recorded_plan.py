@@ -21,7 +21,8 @@ def planned(workshop: Workshop) -> tuple[PlannedBatch, OffsetRecord]:
     offset = workshop.session().checkpoint.offset(0)
     assert offset is not None
     task = map_task_document(0, golden_tasks(), {number: equality_deletes(number) for number in (3, 5, 7)})
-    return PlannedBatch(plan=replace(plan, map_task_digests=(digest_of(dump_document(task)),)), tasks=(task,)), offset
+    plan = replace(plan, map_task_bytes=(task.size_bytes,), map_task_digests=(digest_of(dump_document(task)),))
+    return PlannedBatch(plan=plan, tasks=(task,), whole_files=(task,)), offset
 
 
 def test_a_plan_of_this_release_is_made_again_as_it_is(planned: tuple[PlannedBatch, OffsetRecord]) -> None:

@@ -1,6 +1,7 @@
 """Documents give back exactly the terms that they were made of."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,12 @@ from icefloe.batch.map_task import DeleteState, MapTask
 from icefloe.batch.plan.task_document import map_task_document
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 GOLDEN: Final = Path(__file__).parent / "golden"
-"""Version 1 was written by commit 27d0182, version 2 by the code that brought it, both from `golden_tasks`."""
+"""Version 1 was written by commit 27d0182, the later ones by the code that brought them, from `golden_tasks`."""
 DELETE_FILES = {
     number: DeleteFile(
         path=f"d{number}",
@@ -137,6 +138,19 @@ def test_documents_are_as_they_were_written_in_either_version() -> None:
     document = map_task_document(4, golden_tasks(), {number: equality_deletes(number) for number in (3, 5, 7)})
     assert dump_document(document) == golden(2)
     assert dump_document(document.with_own_terms()) == golden(1)
+
+
+def part_of_a_file() -> ScanTask:
+    [*_, last] = golden_tasks()
+    part = replace(last.data_file, record_count=4, row_groups=RowGroups(first=1, stop=3, size_bytes=60))
+    return replace(last, data_file=part, terms=(Term(change_ordinal=0, weight=1),))
+
+
+def test_a_part_of_a_file_is_written_and_read_in_version_3() -> None:
+    document = map_task_document(4, [part_of_a_file()], {})
+    assert dump_document(document) == golden(3)
+    assert load_document(MapTask, golden(3), what="the document") == document
+    assert document.size_bytes == 60
 
 
 def test_either_version_is_read() -> None:

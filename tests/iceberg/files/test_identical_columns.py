@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.files import identical_columns as module
 from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -252,3 +253,17 @@ def test_a_file_is_identical_to_itself_as_the_reader_reads_it(tmp_path: Path) ->
     one, other = pair(tmp_path, *[table_of(random_rows(Random(1), 100))] * 2)
     assert identical(one, other, *FIELDS) == {field.name for field in FIELDS}
     assert read_one(one, *FIELDS).equals(read_one(other, *FIELDS))
+
+
+@pytest.mark.parametrize(("first", "stop", "expected"), [(0, 1, {"number", "word"}), (1, 2, {"number"})])
+def test_only_the_row_groups_to_read_are_compared(tmp_path: Path, first: int, stop: int, expected: set[str]) -> None:
+    fields = pa.schema([with_id(1, pa.field("number", pa.int64())), with_id(2, pa.field("word", pa.string()))])
+    words = [f"word {number}" for number in range(40)]
+    tables = [
+        pa.table({"number": range(40), "word": found}).cast(fields) for found in (words, [*words[:-1], "other 9"])
+    ]
+    files = [
+        replace(file, record_count=20 * (stop - first), row_groups=RowGroups(first=first, stop=stop, size_bytes=1))
+        for file in pair(tmp_path, *tables, row_group_size=20)
+    ]
+    assert identical(*files, NUMBER, WORD) == expected

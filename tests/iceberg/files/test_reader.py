@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -27,9 +28,9 @@ from pyiceberg.types import (
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.files.projected_file import RecordCountError
-from icefloe.iceberg.files.reader import plain_batch, read_data_file, read_rows
+from icefloe.iceberg.files.reader import ReadOptions, plain_batch, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import (
     column,
@@ -247,3 +248,29 @@ def test_every_live_file_of_the_table_is_described(tmp_path: Path) -> None:
     table.append(ROWS.cast(table.schema().as_arrow()))
     table.append(ROWS.cast(table.schema().as_arrow()))
     assert [file.record_count for file in data_files(table)] == [1000, 1000]
+
+
+def row_groups(file: DataFile, first: int, stop: int) -> DataFile:
+    """Row groups of 300 rows of a file."""
+    rows = min(300 * stop, file.record_count) - 300 * first
+    return replace(file, record_count=rows, row_groups=RowGroups(first=first, stop=stop, size_bytes=1))
+
+
+@pytest.mark.parametrize(("first", "stop"), [(0, 1), (1, 3), (3, 4), (0, 4)])
+def test_row_groups_are_read_as_a_file_of_their_own(tmp_path: Path, first: int, stop: int) -> None:
+    part = row_groups(flights(tmp_path, row_group_size=300), first, stop)
+    expected = ROWS.slice(300 * first, part.record_count)
+    options = ReadOptions(schema=schema(), io=local_io(), table="db.t", batch_rows=128)
+    read = list(read_data_file(part, **options))
+    assert [batch["id"][0].as_py() - position for position, batch in read] == [300 * first] * len(read)
+    assert pa.Table.from_batches([batch for _, batch in read]).to_pylist() == expected.to_pylist()
+    [second] = read_rows(part, np.array([1]), **options)
+    assert second.to_pylist() == expected.slice(1, 1).to_pylist()
+
+
+def test_row_groups_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    part = row_groups(flights(tmp_path, row_group_size=300), 2, 4)
+    rewritten = flights(tmp_path, row_group_size=500)
+    assert rewritten.path == part.path
+    with pytest.raises(RecordCountError):
+        list(read_data_file(part, schema=schema(), io=local_io(), table="db.t"))

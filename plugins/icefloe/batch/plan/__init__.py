@@ -11,6 +11,7 @@ Read in this order:
 - `table_check`: a pipeline checked against its table, without a batch
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads
+- `divided_tasks`: large map tasks divided by row groups
 - `task_document`: the document of a map task
 - `partition_count`: how many reduce partitions a shuffle gets
 - `recorded_plan`: the plan that a batch was opened with

@@ -54,7 +54,7 @@ class BatchPreview:
     @property
     def files(self) -> int:
         """Number of data files that the map tasks read."""
-        return sum(len(task.files) for task in self.planned.tasks)
+        return sum(len(task.files) for task in self.planned.whole_files)
 
     @property
     def delete_files(self) -> int:

@@ -1,10 +1,11 @@
 """The draft of a batch's plan, before anything is written: the input of its tasks and the cut of its shuffle."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from icefloe.batch.map_task import MapTask
+from icefloe.batch.plan.divided_tasks import divided_tasks
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
 from icefloe.batch.plan.task_document import map_task_document
@@ -20,7 +21,7 @@ from icefloe.iceberg.history.summaries import summary_row_delta
 from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
@@ -52,15 +53,25 @@ class PlanLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one."""
+    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one.
+
+    Attributes:
+        whole_files: the map tasks if none of them was divided by row groups.
+    """
 
     plan: Plan
     tasks: tuple[MapTask, ...]
+    whole_files: tuple[MapTask, ...]
 
-    def with_own_terms(self) -> Self:
-        """The same plan with map tasks of version 1, as releases before version 2 made it."""
-        tasks = tuple(task.with_own_terms() for task in self.tasks)
-        return replace(self, plan=replace(self.plan, map_task_digests=_digests(tasks)), tasks=tasks)
+    def earlier(self) -> Iterator[Self]:
+        """The same plan as earlier releases made it, the last one first: without versions 3 and 2 of map tasks."""
+        yield self._of(self.whole_files)
+        yield self._of(tuple(task.with_own_terms() for task in self.whole_files))
+
+    def _of(self, tasks: tuple[MapTask, ...]) -> Self:
+        sizes = tuple(task.size_bytes for task in tasks)
+        plan = replace(self.plan, map_task_bytes=sizes, map_task_digests=_digests(tasks))
+        return replace(self, plan=plan, tasks=tasks)
 
 
 def make_plan(
@@ -70,7 +81,7 @@ def make_plan(
     *,
     cores: int,
 ) -> PlannedBatch:
-    """The plan of a batch; reads metadata and manifests only.
+    """The plan of a batch; reads metadata and manifests, and footers of large data files.
 
     Args:
         table: as loaded.
@@ -95,7 +106,9 @@ def make_plan(
     may_match = _may_match(shape, table)
     scan = plan_scan_tasks(table, spec.steps, may_match=may_match, by_row_id=shape.has_row_id)
     groups = map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes)
-    tasks = tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(groups))
+    divided = divided_tasks(groups, io=table.io, table=labels.table, map_task_bytes=spec.map_task_bytes)
+    whole_files = _documents(groups, scan)
+    tasks = whole_files if divided == groups else _documents(divided, scan)
     chosen = partition_count(
         None if spec.partitions == "auto" else spec.partitions,
         cores=spec.cores or cores,
@@ -138,7 +151,11 @@ def make_plan(
         allowed_locations=labels.allowed_locations,
         planned_at="",
     )
-    return PlannedBatch(plan=plan, tasks=tasks)
+    return PlannedBatch(plan=plan, tasks=tasks, whole_files=whole_files)
+
+
+def _documents(groups: Iterable[Sequence[ScanTask]], scan: ScanPlan) -> tuple[MapTask, ...]:
+    return tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(groups))
 
 
 def _digests(tasks: Iterable[MapTask]) -> tuple[str, ...]:

@@ -80,14 +80,14 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
     """
     if offset.plan_digest is None or planned_batch.plan.digest == offset.plan_digest:
         return planned_batch
-    # The plan names its tasks by their digests, and an earlier release wrote their terms in another way.
-    earlier = planned_batch.with_own_terms()
-    if earlier.plan.digest == offset.plan_digest:
-        return earlier
+    # The plan names its tasks by their digests, and earlier releases wrote them in another way.
+    for earlier in planned_batch.earlier():
+        if earlier.plan.digest == offset.plan_digest:
+            return earlier
     raise OtherPlanError(
-        f"batch {offset.batch_number} of {earlier.plan.pipeline} cannot be planned again as it was opened with icefloe "
-        f"{offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; finish "
-        "the batch with that release, and restore the table's properties (schema.name-mapping.default) and metadata "
-        "if they were edited since",
+        f"batch {offset.batch_number} of {planned_batch.plan.pipeline} cannot be planned again as it was opened with "
+        f"icefloe {offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; "
+        "finish the batch with that release, and restore the table's properties (schema.name-mapping.default) and "
+        "metadata if they were edited since",
         batch_number=offset.batch_number,
     )

@@ -31,7 +31,10 @@ class FileRows:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Key of the file in its map task. A file may be there twice, for steps with other row ids."""
+        """Key of the file in its map task. A file may be there twice, for steps with other row ids.
+
+        Row groups of one file are never in one task.
+        """
         return self.data_file.path, self.data_file.first_row_id
 
     @property

@@ -11,6 +11,7 @@ Read in this order:
 - `kept_projections`: projections of files whose columns are alike
 - `dictionary_pages`: dictionaries of a Parquet file, measured before they are decoded
 - `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
+- `row_group_sizes`: rows and bytes of each row group, by the footer
 - `row_group_pruning`: row groups that a filter rules out
 - `column_layout`: how the bytes of columns are decoded, by a footer
 - `identical_columns`: columns whose bytes are equal in two files
@@ -24,4 +25,12 @@ Read in this order:
 - `avro_decoder`: primitive values
 """
 
-__all__ = ["avro_codecs", "avro_container", "identical_columns", "kept_footers", "kept_projections", "reader"]
+__all__ = [
+    "avro_codecs",
+    "avro_container",
+    "identical_columns",
+    "kept_footers",
+    "kept_projections",
+    "reader",
+    "row_group_sizes",
+]

@@ -56,7 +56,7 @@ class FileLayout:
         if not isinstance(opened.rows, ParquetRows):
             return None
         metadata = opened.rows.file.metadata
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        groups = [metadata.row_group(number) for number in opened.rows.groups]
         chunks = [[group.column(number) for number in range(metadata.num_columns)] for group in groups]
         numbers = _leaf_numbers(opened.file_columns)
         if _UNSIZED_CHUNKS.match(metadata.created_by or "") or sum(map(len, numbers)) != metadata.num_columns:

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.kept_footers import CheckedFooter, KeptFooters
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
@@ -30,6 +31,7 @@ def open_rows(
     dictionary_columns: bool,
     path: str = "",
     footers: KeptFooters | None = None,
+    row_groups: RowGroups | None = None,
 ) -> Iterator[OpenedFile]:
     """The rows of an open file.
 
@@ -41,6 +43,7 @@ def open_rows(
         dictionary_columns: keep text columns encoded that are encoded in the file, if the format shows it.
         path: path of the file, under which its footer is kept.
         footers: footers of Parquet files that were opened before; None: the footer is read.
+        row_groups: the row groups of a Parquet file to read; None: all.
     """
     if file_format == "PARQUET":
         rows = _parquet(
@@ -49,6 +52,7 @@ def open_rows(
             pre_buffer=not is_near,
             dictionary_columns=dictionary_columns,
             footer=None if footers is None else footers.get(path),
+            row_groups=row_groups,
         )
         if footers is not None:
             footers.add(path, rows.footer)
@@ -72,7 +76,13 @@ def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
 
 
 def _parquet(
-    source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool, footer: CheckedFooter | None
+    source: InputStream,
+    *,
+    batch_rows: int,
+    pre_buffer: bool,
+    dictionary_columns: bool,
+    footer: CheckedFooter | None,
+    row_groups: RowGroups | None,
 ) -> ParquetRows:
     try:
         return ParquetRows.open(
@@ -81,6 +91,7 @@ def _parquet(
             pre_buffer=pre_buffer,
             dictionary_columns=dictionary_columns,
             footer=footer,
+            row_groups=row_groups,
         )
     except (pa.ArrowInvalid, OSError) as error:
         source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.dictionary_pages import dictionary_bytes, group_dictionary_bytes
 from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
@@ -32,17 +33,19 @@ _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
-    """The rows of one file.
+    """The rows of one file, or of some of its row groups.
 
     Attributes:
         source: the file.
         file: pyarrow's reader.
+        groups: numbers of the row groups.
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
         footer: footer of the file, with which it can be opened again.
     """
 
     source: InputStream
     file: pq.ParquetFile
+    groups: range
     batch_rows: int
     footer: CheckedFooter
 
@@ -55,6 +58,7 @@ class ParquetRows:
         pre_buffer: bool,
         dictionary_columns: bool,
         footer: CheckedFooter | None = None,
+        row_groups: RowGroups | None = None,
     ) -> Self:
         """Read and check the footer, unless it is known.
 
@@ -65,6 +69,7 @@ class ParquetRows:
                 row group is too large for that, its columns are fetched in pieces.
             dictionary_columns: keep text columns encoded that are encoded in the file.
             footer: footer of the file, if it was opened before.
+            row_groups: the row groups to read; None: all.
         """
         if footer is None:
             footer = _checked_footer(source)
@@ -81,7 +86,11 @@ class ParquetRows:
             list_type=pa.LargeListType,
             **types,
         )
-        return cls(source=source, file=file, batch_rows=batch_rows, footer=footer)
+        groups = range(footer.metadata.num_row_groups)
+        if row_groups is not None:
+            # A footer with fewer row groups has fewer rows, which is refused.
+            groups = groups[row_groups.first : row_groups.stop]
+        return cls(source=source, file=file, groups=groups, batch_rows=batch_rows, footer=footer)
 
     @property
     def schema(self) -> pa.Schema:
@@ -90,15 +99,18 @@ class ParquetRows:
 
     @property
     def num_rows(self) -> int:
-        """The rows of the file, by its footer."""
-        return int(self.file.metadata.num_rows)
+        """The rows of the row groups, by the footer."""
+        metadata = self.file.metadata
+        if len(self.groups) == metadata.num_row_groups:
+            return int(metadata.num_rows)
+        return sum(int(metadata.row_group(group).num_rows) for group in self.groups)
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """Row groups without a row that passes, by their statistics."""
         from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # tasks without a filter need it not
 
         metadata = self.file.metadata
-        return frozenset(range(metadata.num_row_groups)).difference(matching_row_groups(metadata, columns, row_filter))
+        return frozenset(self.groups).difference(matching_row_groups(metadata, columns, row_filter))
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
         """Row groups that are read together, as (first row, rows, row groups): one, or several small ones.
@@ -106,8 +118,7 @@ class ParquetRows:
         Row groups that are left out make runs of their own, without row groups.
         """
         first = 0
-        groups = range(self.file.metadata.num_row_groups)
-        for is_left_out, neighbours in groupby(groups, key=lambda group: group in left_out):
+        for is_left_out, neighbours in groupby(self.groups, key=lambda group: group in left_out):
             for rows, run in self._runs(neighbours):
                 yield first, rows, [] if is_left_out else run
                 first += rows

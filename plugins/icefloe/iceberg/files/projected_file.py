@@ -134,6 +134,7 @@ def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
                 dictionary_columns=keeps_dictionaries,
                 path=file.path,
                 footers=options.get("footers"),
+                row_groups=file.row_groups if isinstance(file, DataFile) else None,
             ) as rows,
         ):
             if rows.num_rows is not None:
