@@ -41,6 +41,7 @@ COLUMNS: Final = (*dict.fromkeys(STORE.values()), "table files", "catalog")
 SCHEMA: Final = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
 FILES: Final = 4
 FILE_ROWS: Final = 200
+MANY_TASKS: Final = {"map_task_bytes": 1}
 MANY_RANGES: Final = {"target_size_bytes": 1}
 KEPT: Final = ("offsets", "commits", "reports", "status.json")
 
@@ -110,12 +111,10 @@ def _further_tasks(catalog: SqlCatalog) -> dict[str, dict[str, float]]:
     table = catalog.create_table("db.files", SCHEMA)
     for start in range(0, FILES * FILE_ROWS, FILE_ROWS):
         table.append(_rows(*range(start, start + FILE_ROWS)))
-    # Two files do not fit into a task, and none is so much larger than a task that the planner reads its footer.
-    many_tasks = {"map_task_bytes": max(file.file.file_size_in_bytes for file in table.scan().plan_files()) * 3 // 2}
-    one, many = (_batch(f"load_{number}", "full", shuffle) for number, shuffle in enumerate(({}, many_tasks)))
+    one, many = (_batch(f"load_{number}", "full", shuffle) for number, shuffle in enumerate(({}, MANY_TASKS)))
     further = {"a further map task, insert_only": many.less(one, many.map_tasks - one.map_tasks)}
 
-    pipelines = [("update", {}), ("tasks", many_tasks), ("ranges", MANY_RANGES), ("both", many_tasks | MANY_RANGES)]
+    pipelines = [("update", {}), ("tasks", MANY_TASKS), ("ranges", MANY_RANGES), ("both", MANY_TASKS | MANY_RANGES)]
     for name, shuffle in pipelines:
         _batch(name, "from_now", shuffle)
     ids = range(0, FILES * FILE_ROWS, 2)

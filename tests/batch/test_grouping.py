@@ -1,6 +1,7 @@
 """Any grouping of files into tasks, partitions and ranges gives the same changes."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row, typed_changes_of
 from support.tables.events import rows
+from support.tables.small_rewrites import fast_ways_of_small_files
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_files() -> Iterator[None]:
+    """Files are divided by row groups, however small they are."""
+    with fast_ways_of_small_files():
+        yield
 
 
 @pytest.fixture(scope="module")

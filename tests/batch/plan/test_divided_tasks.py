@@ -11,11 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
+from icefloe.batch.plan import divided_tasks as module
 from icefloe.batch.plan.divided_tasks import _cuts, divided_tasks
 from icefloe.batch.plan.task_document import map_task_document
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from support.tables.written_tables import local_io, with_id, write_file
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAST_BYTES", 0)
+
 
 ROWS = pa.table({"id": pa.array(np.random.default_rng(1).integers(2**62, size=10_000))})
 
@@ -74,6 +81,16 @@ def test_small_tasks_and_those_of_large_batches_stay_whole(tmp_path: Path) -> No
     many = [(whole,)] * 65
     assert divided(*many, parts=4) == many
     assert len(divided(*many[:64], parts=4)) == 4 * 64
+
+
+def test_a_file_of_less_than_a_mebibyte_is_not_asked_for_its_footer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = scanned(tmp_path / "a.parquet")
+    monkeypatch.setattr(module, "_LEAST_BYTES", whole.data_file.file_size_bytes)
+    assert len(divided((whole,), parts=4)) == 4
+    monkeypatch.setattr(module, "_LEAST_BYTES", whole.data_file.file_size_bytes + 1)
+    assert divided((whole,), parts=4) == [(whole,)]
 
 
 def test_a_file_that_is_gone_or_replaced_is_left_to_the_task_that_reads_it(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""Fast ways of map tasks, taken also for tables as small as those of tests."""
+"""Ways of planner and map tasks for large files, taken also for tables as small as those of tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 from icefloe.batch.map import ordered_rows, updated_columns
+from icefloe.batch.plan import divided_tasks
 from icefloe.iceberg.files import identical_columns
 
 __all__ = ["fast_ways_of_small_files"]
@@ -12,10 +13,14 @@ __all__ = ["fast_ways_of_small_files"]
 
 @contextmanager
 def fast_ways_of_small_files() -> Iterator[None]:
-    """Every fast way is taken in this block, however few rows there are, and however few bytes are equal."""
+    """Every fast way is taken in this block, however few rows there are, and however few bytes are equal.
+
+    Small files are divided by row groups, too.
+    """
     with (
         patch.object(ordered_rows, "LEAST_MATCHED_ROWS", 0),
         patch.object(updated_columns, "LEAST_UPDATED_ROWS", 0),
         patch.object(identical_columns, "_LEAST_SHARE", 0.0),
+        patch.object(divided_tasks, "_LEAST_BYTES", 0),
     ):
         yield

@@ -16,6 +16,8 @@ _MOST_TASKS: Final = 64
 """A batch of more map tasks keeps enough cores busy as it is. Their footers are not read."""
 _LEAST_SHARE: Final = 1.5
 """Tasks of fewer times the bytes of a map task stay whole: one of their parts would be small."""
+_LEAST_BYTES: Final = 1 << 20
+"""Smaller tasks stay whole, too: to read them takes no longer than to ask for their footers."""
 _FOOTERS_AT_ONCE: Final = 16
 
 
@@ -39,7 +41,8 @@ def divided_tasks(
     """
     if len(tasks) > _MOST_TASKS:
         return list(tasks)
-    large = [place for place, files in enumerate(tasks) if _may_be_divided(files, _LEAST_SHARE * map_task_bytes)]
+    least_bytes = max(_LEAST_BYTES, _LEAST_SHARE * map_task_bytes)
+    large = [place for place, files in enumerate(tasks) if _may_be_divided(files, least_bytes)]
 
     def parts_of(place: int) -> list[tuple[ScanTask, ...]]:
         return list(_parts(tasks[place], io=io, table=table, map_task_bytes=map_task_bytes))
