@@ -103,6 +103,13 @@ STEPS: Final = (
         suite=("tests/iceberg/schemas/test_table_schema.py",),
     ),
     Mutation(
+        name="a required column that is there again after a rollback refuses the rows without it",
+        path="iceberg/schemas/covering_schema.py",
+        before="for field_id in index_by_id(schema).keys() - each.keys()}",
+        after="for field_id in ()}",
+        suite=("tests/iceberg/schemas/test_table_schema.py",),
+    ),
+    Mutation(
         name="columns are matched by name",
         path="iceberg/projection/projection.py",
         before="""\

@@ -134,6 +134,21 @@ def test_columns_are_as_wide_as_at_the_start_of_the_range(tmp_path: Path) -> Non
     assert TableSchema.from_json(schema.schema_json, name_mapping=None).arrow == schema.arrow
 
 
+def test_a_required_column_that_was_dropped_is_optional_after_a_rollback(tmp_path: Path) -> None:
+    columns = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "k", LongType(), required=True))
+    table = create_table(tmp_path, columns)
+    table.append(table.scan().to_arrow())
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("k").add_column("n", LongType(), required=True)
+    table.append(table.scan().to_arrow())
+    first, last = table.metadata.snapshots
+    back = TableSchema.at(table.metadata, first.snapshot_id, after_snapshot_id=last.snapshot_id)
+    assert [(field.name, field.nullable) for field in back.arrow] == [("id", False), ("k", True)]
+    # The rows from before have the default of a column that was added, or the table is refused.
+    onward = TableSchema.at(table.metadata, last.snapshot_id, after_snapshot_id=first.snapshot_id)
+    assert [(field.name, field.nullable) for field in onward.arrow] == [("id", False), ("n", False)]
+
+
 def test_identifier_fields_stay_required(tmp_path: Path) -> None:
     place = StructType(NestedField(4, "city", StringType(), required=False), NestedField(5, "x", StringType()))
     table = create_table(tmp_path, Schema(NestedField(3, "place", place, required=False)))

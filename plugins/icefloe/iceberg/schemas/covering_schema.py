@@ -29,12 +29,12 @@ _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
 """Iceberg spec, "Schema Evolution"."""
 
 
-def covering_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
+def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
     """The same columns; a column is optional, or of a promoted type, if it is so in another schema.
 
     A batch delivers rows of several states, and values that one of them allowed must pass. These are nulls of a column
-    that became required later, or that is required again after a rollback. They are also values that do not fit the
-    type from before the column was promoted. Identifier fields stay required.
+    that became required later, or that is required or there again after a rollback. They are also values that do not
+    fit the type from before the column was promoted. Identifier fields stay required.
 
     >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", IntegerType(), required=True)
     >>> later = Schema(id, NestedField(2, "y", LongType(), required=False))
@@ -45,7 +45,11 @@ def covering_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
     }
     """
     fields = [index_by_id(other) for other in others]
-    relaxed = _Relaxed({field_id for each in fields for field_id, field in each.items() if field.optional}, fields)
+    optional = {field_id for each in fields for field_id, field in each.items() if field.optional}
+    # Rows of a later schema lack the columns that it dropped; those of an earlier one have them, or a default.
+    later = [index_by_id(other) for other in others if other.schema_id > schema.schema_id]
+    optional |= {field_id for each in later for field_id in index_by_id(schema).keys() - each.keys()}
+    relaxed = _Relaxed(optional, fields)
     relaxed.optional -= _held(schema)
     found = relaxed.fields(schema.fields)
     if tuple(found) == schema.fields:
