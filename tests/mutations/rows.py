@@ -168,13 +168,6 @@ ROWS: Final = (
         suite=("tests/iceberg/files/test_identical_columns.py",),
     ),
     Mutation(
-        name="the row groups of identical columns may have any number of rows",
-        path="iceberg/files/column_layout.py",
-        before="tuple(_chunk_decoding(chunk) for chunk in chunks),",
-        after="(),",
-        suite=("tests/iceberg/files/test_identical_columns.py",),
-    ),
-    Mutation(
         name="equal columns of a changed row are those of another row",
         path="batch/map/updated_columns.py",
         before="found.append(start + rows)",
