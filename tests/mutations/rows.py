@@ -24,8 +24,8 @@ ROWS: Final = (
     Mutation(
         name="files are divided whose row groups have other rows",
         path="batch/plan/divided_tasks.py",
-        before="any([group.rows for group in found] != rows for found in groups) or ",
-        after="",
+        before="all([group.rows for group in found] == rows for found in groups)",
+        after="True",
         suite=("tests/batch/plan/test_divided_tasks.py",),
     ),
     Mutation(

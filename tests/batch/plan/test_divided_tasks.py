@@ -14,6 +14,7 @@ from pyroaring import FrozenBitMap
 from icefloe.batch.plan import divided_tasks as module
 from icefloe.batch.plan.divided_tasks import _cuts, divided_tasks
 from icefloe.batch.plan.task_document import map_task_document
+from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from support.tables.written_tables import local_io, with_id, write_file
@@ -93,12 +94,15 @@ def test_a_file_of_less_than_a_mebibyte_is_not_asked_for_its_footer(
     assert divided((whole,), parts=4) == [(whole,)]
 
 
-def test_a_file_that_is_gone_or_replaced_is_left_to_the_task_that_reads_it(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_is_left_to_the_task_that_reads_it_and_one_that_is_gone_is_not_planned(
+    tmp_path: Path,
+) -> None:
     whole = scanned(tmp_path / "a.parquet")
     replaced = replace(whole, data_file=replace(whole.data_file, record_count=9999))
     assert divided((replaced,), parts=4) == [(replaced,)]
     (tmp_path / "a.parquet").unlink()
-    assert divided((whole,), parts=4) == [(whole,)]
+    with pytest.raises(FileGoneError, match=r"a[.]parquet"):
+        divided((whole,), parts=4)
 
 
 def test_only_a_task_of_row_groups_has_the_version_that_earlier_releases_refuse(tmp_path: Path) -> None:

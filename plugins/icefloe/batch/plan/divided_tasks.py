@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.row_group_sizes import RowGroupSize, row_group_sizes
 from icefloe.iceberg.scan.scan_tasks import ScanTask
@@ -37,6 +36,8 @@ def divided_tasks(
         map_task_bytes: bytes that a task should read.
 
     Raises:
+        FileGoneError: a file does not exist.
+        TerminalError: a file is damaged or may not be read.
         TransientError: the storage did not answer.
     """
     if len(tasks) > _MOST_TASKS:
@@ -62,18 +63,12 @@ def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
 def _parts(
     files: tuple[ScanTask, ...], *, io: FileIO, table: str, map_task_bytes: int
 ) -> Iterator[tuple[ScanTask, ...]]:
-    try:
-        groups = [row_group_sizes(file.data_file, io=io, table=table) for file in files]
-    except TerminalError:
-        # The task that reads the file says so, with all that it knows.
-        yield files
-        return
+    # An error is raised, also of a file that is gone: left to its task, a plan that is made again would be another one.
+    groups = [row_group_sizes(file.data_file, io=io, table=table) for file in files]
     rows = [group.rows for group in groups[0]]
     counts = [file.data_file.record_count for file in files]
-    if any([group.rows for group in found] != rows for found in groups) or any(count != sum(rows) for count in counts):
-        yield files
-        return
-    if len(rows) < 2:
+    are_alike = all([group.rows for group in found] == rows for found in groups)
+    if len(rows) < 2 or not are_alike or any(count != sum(rows) for count in counts):
         yield files
         return
     sizes = [sum(of_files[number].size_bytes for of_files in groups) for number in range(len(rows))]
