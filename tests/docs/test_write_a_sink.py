@@ -12,6 +12,7 @@ from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
 from icefloe.sinks.open_delivery_sink import open_delivery_sink
 from support.pages.blocks import ROOT
 from support.pages.claims import Kind, claimed
+from support.sinks.installed import install_sinks
 from support.tiers import extended
 
 SINK, REGISTRATION, TESTS = claimed(Kind.SINK)
@@ -26,11 +27,7 @@ def package(tmp_path: Path) -> Path:
         name, _, _ = block.text.removeprefix('"""').partition(":")
         (tmp_path / name).write_text(block.text)
     points = tomllib.loads(REGISTRATION.text)["project"]["entry-points"][SINKS_GROUP]
-    information = tmp_path / "icefloe_sqlite-1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: icefloe-sqlite\nVersion: 1\n")
-    lines = [f"[{SINKS_GROUP}]", *(f"{name} = {place}" for name, place in points.items())]
-    (information / "entry_points.txt").write_text("\n".join(lines))
+    install_sinks(tmp_path, points, name="icefloe_sqlite")
     return tmp_path
 
 

@@ -13,6 +13,7 @@ from support.pipelines.leftovers import left_in_shuffle
 from support.servers.daemons import Daemons, wait_until
 from support.servers.dag_runs import DagRuns
 from support.sinks.document_folder import DocumentFolder
+from support.sinks.installed import install_sinks
 
 pytestmark = [pytest.mark.daemons, pytest.mark.extended, pytest.mark.timeout(1800)]
 
@@ -23,11 +24,8 @@ from datetime import timedelta
 from pathlib import Path
 from icefloe.orchestration.dags.dag_factory import make_dags
 from support.pipelines.halts import halt_tasks
-from support.sinks.document_folder import registered
 
 halt_tasks(Path(__file__).parents[1])
-SINKS = registered()
-SINKS.__enter__()
 made = make_dags(Path(__file__).parent / "pipelines")
 made["flights"].dagrun_timeout = timedelta(hours=12)  # as a cluster policy may do
 globals().update(made)
@@ -56,7 +54,9 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def daemons(lake: Lake) -> Iterator[Daemons]:
-    path = os.pathsep.join([str(REPOSITORY / "tests"), str(REPOSITORY)])
+    packages = lake.folder / "packages"
+    install_sinks(packages, {"documents": "support.sinks.document_folder:open_document_folder"})
+    path = os.pathsep.join([str(REPOSITORY / "tests"), str(REPOSITORY), str(packages)])
     variables = {"AIRFLOW_CONN_LAKEHOUSE": lake.connection, "PYTHONPATH": path}
     with Daemons(lake.folder / "airflow", plugins=REPOSITORY / "plugins", variables=variables, is_warm=True) as started:
         yield started
@@ -89,8 +89,7 @@ def test_a_batch_goes_on_after_a_pause_and_after_timeouts_of_its_run(lake: Lake,
     hit(flights, 0, halts)
     assert flights.task(run, "deliver")["state"] == "skipped"
     assert flights.task(run, "shuffle_write")["try_number"] == 1
-    # The table moves before a run waits for it: only processes that read the DAG file know its sink, no triggerer does.
-    lake.replace_carrier(2, "WN")
+    lake.replace_carrier(2, "WN")  # which the next run sees at once, or in the triggerer
     halts.at("*/flights/*/1/[0-9].0")
     flights.wait_for_end(1)
     assert documents(lake) == {"1": "B6", "2": "UA", "3": "DL"}

@@ -83,10 +83,15 @@ class DocumentFolder(PartSink):
         file.write_text(json.dumps({"batch": batch.batch_number, "row": shown}, default=str))
 
 
+def open_document_folder(options: Mapping[str, Any], **_: Any) -> DocumentFolder:
+    """The sink whose ``options`` name a ``folder``."""
+    return DocumentFolder(Path(options["folder"]))
+
+
 @contextmanager
 def registered() -> Iterator[None]:
     """Registers the sink as ``documents``; takes back what tests let happen."""
-    with registered_sinks(documents=lambda options: DocumentFolder(Path(options["folder"]))):
+    with registered_sinks(documents=open_document_folder):
         yield
     BROKEN.clear()
 

@@ -1,0 +1,23 @@
+"""Packages of sinks, installed as pip installs them: every process that has their folder on its path knows them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
+
+__all__ = ["install_sinks"]
+
+
+def install_sinks(folder: Path, sinks: Mapping[str, str], *, name: str = "further_sinks") -> None:
+    """Writes what tells Python of the entry points of a package.
+
+    Args:
+        folder: that is on the path.
+        sinks: where the factory is, as ``module:name``, by ``sink.type``.
+        name: of the package.
+    """
+    information = folder / f"{name}-1.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1\n")
+    lines = [f"[{SINKS_GROUP}]", *(f"{sink_type} = {place}" for sink_type, place in sinks.items())]
+    (information / "entry_points.txt").write_text("\n".join(lines))
