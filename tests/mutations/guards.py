@@ -10,6 +10,7 @@ _DISKS: Final = ("tests/faults/test_disk_faults.py",)
 _THREADS: Final = ("tests/test_threads.py",)
 _LANES: Final = ("tests/orchestration/tasks/test_lanes.py",)
 _STORE: Final = ("tests/storage/test_store_errors.py",)
+_LARGE_ROW: Final = ("tests/faults/test_large_row.py",)
 _CHECKPOINT: Final = ("tests/checkpoint/test_log.py",)
 
 GUARDS: Final = (
@@ -243,5 +244,19 @@ GUARDS: Final = (
         before="            with on_local_disk(_CANNOT_COPY):\n                copy.write(chunk)\n",
         after="            copy.write(chunk)\n",
         suite=("tests/iceberg/files/test_orc_file.py",),
+    ),
+    Mutation(
+        name="rows of any size are taken",
+        path="batch/rows/row_bound.py",
+        before="        if batch.nbytes <= most:",
+        after="        if True:",
+        suite=_LARGE_ROW,
+    ),
+    Mutation(
+        name="a row is thought to be in memory a third as often as it is",
+        path="batch/rows/row_bound.py",
+        before="_COPIES: Final = 20",
+        after="_COPIES: Final = 6",
+        suite=_LARGE_ROW,
     ),
 )
