@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from mutations.mutation import HISTORIES, Mutation, StaleMutationError
+from support.missing import SKIP_NOTHING
 
 __all__ = ["Checkout", "Outcome", "Verdict"]
 
@@ -120,6 +121,8 @@ class Checkout:
         paths = os.pathsep.join(str(self.folder / each) for each in ("plugins", "tests"))
         # Bytecode of a file that was broken and mended within a second would be taken for the other's.
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+        # A test that fails because something is missing here would be taken for one that noticed.
+        environment.pop(SKIP_NOTHING, None)
         with (self.folder / ".output").open("w+") as output:
             try:
                 code = subprocess.run(

@@ -9,6 +9,7 @@ from mutations.checkout import Outcome, Verdict
 from mutations.mutation import Mutation
 from mutations.mutations import MUTATIONS
 from mutations.run import judge, main, named
+from support.missing import SKIP_NOTHING
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +61,17 @@ def test_a_mutation_that_lets_no_test_be_collected_is_not_caught(root: Path) -> 
     [verdict] = judged(root, mutation("def sign", "def signed"))
     assert verdict.outcome is Outcome.UNCLEAR
     assert "ImportError" in verdict.output
+
+
+def test_a_test_that_lacks_something_of_its_machine_does_not_catch_a_mutation(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SKIP_NOTHING, "1")
+    (root / "test_sign.py").write_text(
+        f"import os\n\n\ndef test_this_machine():\n    assert not os.environ.get('{SKIP_NOTHING}')\n"
+    )
+    [verdict] = judged(root, mutation("number < 0", "number > 0"))
+    assert verdict.outcome is Outcome.SURVIVED
 
 
 def test_a_suite_that_fails_with_nothing_broken_is_red(root: Path) -> None:
