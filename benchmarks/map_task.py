@@ -76,7 +76,7 @@ def measure(folder: BatchFolder) -> MapTaskResult:
     blocks = fetch_blocks(folder.store, extents, schema, max_fetch_bytes=1 << 30)
     return MapTaskResult(
         rows_read=record.removed_rows_read + record.added_rows_read,
-        shuffled_bytes=sum(file.size_bytes for file in (record.data, record.index, record.statistics) if file),
+        shuffled_bytes=sum(file.size_bytes for file in (record.data, record.index) if file),
         changed_rows=record.rows,
         changed_arrow_bytes=sum(batch.nbytes for block in blocks for batch in block.batches),
     )

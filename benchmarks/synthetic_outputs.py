@@ -29,7 +29,7 @@ class _Template:
     """The small files of one map output, which many map tasks share."""
 
     record: MapOutputRecord
-    files: dict[str, bytes]
+    index: bytes
 
 
 class SyntheticOutputs(Store):
@@ -66,7 +66,7 @@ class SyntheticOutputs(Store):
         started = time.thread_time()
         template = self._templates[int(name[0]) % _TEMPLATES]
         try:
-            return template.files[name[-1]] if len(name) > 2 else self._record(template, int(name[0]))
+            return template.index if len(name) > 2 else self._record(template, int(name[0]))
         except KeyError:
             raise KeyMissingError.of(self.url, key) from None
         finally:
@@ -104,7 +104,7 @@ class SyntheticOutputs(Store):
             return None if file is None else replace(file, key=f"{map_id}{file.key}")
 
         record = template.record
-        files = {name: own(getattr(record, name)) for name in ("data", "index", "statistics")}
+        files = {name: own(getattr(record, name)) for name in ("data", "index")}
         return dump_document(replace(record, map_id=map_id, **files).sealed())  # type: ignore[arg-type]
 
 
@@ -120,26 +120,19 @@ def _template(generator: np.random.Generator, schema: pa.Schema, num_partitions:
         row_hashes=hashes,
     )
     checksums = np.where(is_full, generator.integers(0, 2**32, num_partitions, np.uint32), 0).astype(np.uint32)
-    files = {
-        "index": encode_index(np.concatenate([[0], np.cumsum(lengths)])),
-        "statistics": encode_statistics(statistics, checksums),
-    }
-    stored = {
-        name: StoredFile(key=f".0.{'a' * 32}.{name}", size_bytes=len(data), crc32=zlib.crc32(data))
-        for name, data in files.items()
-    }
+    index = encode_index(np.concatenate([[0], np.cumsum(lengths)])) + encode_statistics(statistics, checksums)
     ordinals = statistics.sums(0, num_partitions)
     record = MapOutputRecord(
+        version=4,
         map_id=0,
         generation=0,
         attempt="a" * 32,
         data=StoredFile(key=f".0.{'a' * 32}.data", size_bytes=int(lengths.sum()), crc32=0),
-        index=stored["index"],
-        statistics=stored["statistics"],
+        index=StoredFile(key=f".0.{'a' * 32}.index", size_bytes=len(index), crc32=zlib.crc32(index)),
         num_partitions=num_partitions,
         schema_fingerprint=schema_fingerprint(block_schema(schema)),
         largest_block_bytes=_BLOCK_BYTES[1] * 4,
         rows=sum(each.rows for each in ordinals),
         ordinals=ordinals,
     )
-    return _Template(record=record, files=files)
+    return _Template(record=record, index=index)

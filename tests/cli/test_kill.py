@@ -130,7 +130,7 @@ def test_a_rerun_redoes_only_what_has_no_commit_record(workspace: Workspace) -> 
     require_same(workspace, "only_missing", "shuffled")
 
 
-@pytest.mark.parametrize("suffix", ["data", "index", "statistics"])
+@pytest.mark.parametrize("suffix", ["data", "index"])
 def test_a_damaged_byte_between_the_phases_costs_one_map_task(workspace: Workspace, suffix: str) -> None:
     stem = f"damaged_{suffix}"
     pipeline = workspace.pipeline(stem, **SHUFFLED)

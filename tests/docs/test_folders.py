@@ -9,12 +9,12 @@ from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 
-EXTENSIONS = r"(json|parquet|data|index|statistics|block|void)"
+EXTENSIONS = r"(json|parquet|data|index|block|void)"
 
 
 def patterns(block: Block) -> set[str]:
     """Each file of a block as a regular expression for the end of its path."""
-    text = re.sub(r"(\S+)\.data\|\.index\|\.statistics", r"\1.data \1.index \1.statistics", block.text)
+    text = re.sub(r"(\S+)\.data\|\.index", r"\1.data \1.index", block.text)
     words = re.findall(r"[^\s,]+", re.sub(r"<(sink )?path>/", "", text))
     files = [word for word in words if re.search(rf"\.{EXTENSIONS}$|\.\.\.$|<generation>$", word)]
     return {pattern(word) for word in files}

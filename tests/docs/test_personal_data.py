@@ -21,7 +21,7 @@ def test_row_values_are_in_parts_and_data_files_alone(flights: Flights, caplog: 
     found = flights.files_before_cleanup("flights", is_damaged=False)
     flights.lake.replace_carrier(1, "DL")
     files = kept_before_cleanup(flights)
-    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".index", ".statistics", ".parquet"}
+    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".index", ".parquet"}
     for name, content in files.items():
         if Path(name).suffix not in (".data", ".parquet"):
             assert PLANTED.encode() not in content, name

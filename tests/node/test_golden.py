@@ -48,9 +48,9 @@ def test_the_same_rows_give_the_same_bytes(written: dict[str, bytes], name: str)
     assert written[name] == (GOLDEN / name).read_bytes()
 
 
-def test_a_record_of_a_node_has_version_2_and_names_the_node() -> None:
+def test_a_record_names_the_node() -> None:
     record = MapOutputRecord.from_json((GOLDEN / "0.0").read_bytes(), map_id=0, generation=0)
-    assert record.version == json.loads((GOLDEN / "0.0").read_bytes())["version"] == 2
+    assert record.version == json.loads((GOLDEN / "0.0").read_bytes())["version"] == 4
     assert record.data is not None
     assert record.data.key == f"//{ADDRESS}/5f0c/7/0.0.a.data"
     assert dump_document(record) == (GOLDEN / "0.0").read_bytes()

@@ -96,7 +96,7 @@ def test_the_record_is_written_after_all_files():
     store = MemoryStore()
     commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
     written = [key for verb, key in store.requests if verb in ("put", "create")]
-    assert written == ["0.0.attempt-a.data", "0.0.attempt-a.index", "0.0.attempt-a.statistics", "0.0"]
+    assert written == ["0.0.attempt-a.data", "0.0.attempt-a.index", "0.0"]
 
 
 def test_a_later_attempt_adopts_the_first_and_removes_its_own_files():

@@ -202,7 +202,7 @@ class World:
         self.write(key, damaged, by="damage")
 
     def _may_be_damaged(self, key: str) -> bool:
-        if key.endswith((".data", ".index", ".statistics")):
+        if key.endswith((".data", ".index")):
             return True
         # Whoever has listed a folder may be about to write the manifest. Nobody can notice a loss after that look.
         return key.endswith(".parquet") and f"{key.rpartition('/')[0]}/" not in self.listed

@@ -96,6 +96,8 @@ class PhaseTally:
     """Running counts of the driver of a phase; see `PhaseRecord`.
 
     Attributes:
+        is_first: True if no attempt of the phase before this one is recorded, so that its tasks have left nothing. A
+            wrong True, of a record that could not be written, costs tasks that run twice and adopt.
         keep: stores the counts so far; a loss of a node is known before the phase ends.
     """
 
@@ -109,6 +111,7 @@ class PhaseTally:
     nodes_lost: tuple[LostNode, ...] = ()
     requests: RequestTotals = field(default_factory=RequestTotals)
     started: float = field(default_factory=time.monotonic)
+    is_first: bool = False
     keep: Callable[["PhaseTally"], None] | None = None
 
     @contextmanager
@@ -177,7 +180,7 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     def keep(tally: PhaseTally) -> None:
         _put(store, replace(begun, nodes_lost=merged_nodes((*begun.nodes_lost, *tally.nodes_lost))))
 
-    tally = PhaseTally(keep=keep)
+    tally = PhaseTally(is_first=before.attempts == 0, keep=keep)
     _put(store, begun)
     try:
         yield tally

@@ -1,4 +1,4 @@
-"""Committed map outputs as readers find them: a commit record with its index and statistics, checked against it."""
+"""Committed map outputs as readers find them: a commit record with its index file, checked against it."""
 
 import zlib
 from collections.abc import Sequence
@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.divided_partitions import NUM_PARTS, BlockNumbers
-from icefloe.shuffle.index_file import CorruptIndexError, decode_index
+from icefloe.shuffle.index_file import CorruptIndexError, decode_index, index_bytes
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
 from icefloe.storage.parallel import map_parallel
@@ -21,10 +20,10 @@ __all__ = ["read_committed_outputs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOutput:
-    """One map task's output, whole as far as its small files and sizes show.
+    """One map task's output, whole as far as its small files show.
 
     Attributes:
-        record: names the data file. The size of that file was compared, and its content was not read.
+        record: names the data file, which was not looked at.
         numbers: numbers of the blocks, to which everything below refers.
         offsets: offsets of the blocks, int64, one more than blocks.
         statistics: statistics of the blocks.
@@ -51,7 +50,7 @@ class CommittedOutput:
 def read_committed_output(
     store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int
 ) -> CommittedOutput:
-    """Reads and checks the files that a commit record names, except the content of the data file.
+    """Reads and checks the files that a commit record names, except the data file.
 
     Args:
         store: the place of the shuffle's map outputs.
@@ -62,29 +61,25 @@ def read_committed_output(
     Raises:
         CorruptMapOutputError: a file is gone, damaged, or of another plan, or two of them contradict each other.
     """
-    if record.data is None or record.index is None or record.statistics is None:
+    if record.data is None or record.index is None:
         raise _corrupt(record, "its commit record names no shuffle files")
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
         raise _corrupt(record, "it was written for another number of partitions or another schema")
-    # Only the size of the data file: each block has a checksum, which is compared when the block is fetched. Reading it
-    # here would read everything twice. A node is not asked at all: whoever fetches from it asks it for sizes too, and
-    # then all engines make again what it lost, not this process alone.
-    found_bytes = record.data.size_bytes if is_node_key(record.data.key) else store.size(record.data.key)
-    if found_bytes is None:
-        raise _corrupt(record, f"{record.data.key} is gone")
-    if found_bytes != record.data.size_bytes:
-        raise _corrupt(record, f"{record.data.key} has {found_bytes} bytes, expected {record.data.size_bytes}")
+    # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
+    # by its checksum, and then all engines make again what is lost, not this process alone.
     numbers = BlockNumbers(num_partitions=num_partitions, divided=record.divided)
+    index = _read(store, record, record.index)
+    if record.statistics is None:
+        index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
+    else:
+        # Releases before version 4 wrote two files.
+        entries = _read(store, record, record.statistics)
     try:
-        offsets = decode_index(
-            _read(store, record, record.index), num_partitions=len(numbers), data_size_bytes=found_bytes
-        )
-        statistics, block_crc32 = decode_statistics(
-            _read(store, record, record.statistics), num_partitions=len(numbers)
-        )
+        offsets = decode_index(index, num_partitions=len(numbers), data_size_bytes=record.data.size_bytes)
+        statistics, block_crc32 = decode_statistics(entries, num_partitions=len(numbers))
     except (CorruptIndexError, CorruptStatisticsError) as cause:
         raise _corrupt(record, cause.reason) from cause
-    # Each file is whole by its own checksum, but the two may still be of different attempts.
+    # Two files of an older release may be whole by their own checksums, but of different attempts.
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     if statistics.sums(0, len(numbers)) != record.ordinals:

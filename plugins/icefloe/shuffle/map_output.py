@@ -1,7 +1,7 @@
 """Map outputs: one map task's changed rows, partitioned by reduce id, written as files that a commit record names.
 
 Rows wait in memory up to a limit, then go to local disk as runs of blocks. At the end the runs are merged partition by
-partition (the sort-based shuffle of Spark). Data, index and statistics file are written first, the commit record last.
+partition (the sort-based shuffle of Spark). Data and index file are written first, the commit record last.
 """
 
 import io
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
-from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
@@ -176,16 +175,15 @@ class MapOutputWriter:
         statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         block_file, data = self._put_data(f"{stem}.data")
-        index = self._put(f"{stem}.index", encode_index(block_file.offsets))
+        index = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
         ordinals = statistics.sums(0, len(numbers))
         record = MapOutputRecord(
-            version=3 if numbers.divided else 2 if is_node_key(data.key) else 1,
+            version=4,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,
             data=data,
-            index=index,
-            statistics=self._put(f"{stem}.statistics", encode_statistics(statistics, block_file.block_crc32)),
+            index=self._put(f"{stem}.index", index),
             num_partitions=self._num_partitions,
             divided=numbers.divided,
             schema_fingerprint=schema_fingerprint(self._schema),
@@ -202,7 +200,7 @@ class MapOutputWriter:
         winner = MapOutputLog(self._store).commit(record)
         # Another attempt was faster. The names of our files hold our attempt, so nothing refers to them.
         if winner.attempt != self._attempt:
-            self._store.delete(f"{stem}.{name}" for name in ("data", "index", "statistics"))
+            self._store.delete(f"{stem}.{name}" for name in ("data", "index"))
             if self._place is not None:
                 self._place.delete(f"{stem}.data")
         return winner

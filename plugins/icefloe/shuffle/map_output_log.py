@@ -17,7 +17,7 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRe
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["MapOutputLog", "MissingMapOutputError"]
+__all__ = ["MapOutputLog", "MapOutputState", "MissingMapOutputError"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,13 +55,18 @@ class MapOutputLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @property
+    def has_voids(self) -> bool:
+        """True if a generation of any map task may be void. Each use looks at the store."""
+        return self._store.size(_VOIDS) is not None
+
     def current(self, map_id: int) -> MapOutputState:
         """The generation that counts and its record, by two look-ups if nothing was voided.
 
         Raises:
             TerminalError: the record was written by a release that this release does not know.
         """
-        return self._current(map_id, has_voids=self._has_voids())
+        return self._current(map_id, has_voids=self.has_voids)
 
     def _current(self, map_id: int, *, has_voids: bool) -> MapOutputState:
         generation = 0
@@ -80,7 +85,7 @@ class MapOutputLog:
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
         """`current` of each map task, several at once, in the order given; one look-up each if nothing was voided."""
-        current = partial(self._current, has_voids=self._has_voids())
+        current = partial(self._current, has_voids=self.has_voids)
         return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
 
     def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
@@ -140,10 +145,6 @@ class MapOutputLog:
         void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
         if self._store.create(_void_key(map_id, generation), dump_document(void)):
             logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)
-
-    def _has_voids(self) -> bool:
-        """True if a generation of any map task may be void."""
-        return self._store.size(_VOIDS) is not None
 
 
 def _record_key(map_id: int, generation: int) -> str:

@@ -58,12 +58,13 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        version: 3 if reduce partitions are divided, otherwise 2 if the data file is at a node, which releases before
-            that cannot read; otherwise 1.
+        version: 4 if the statistics are in the index file, as this release writes them; 1 for an insert-only task,
+            which has neither. Older releases wrote 3 if reduce partitions are divided, otherwise 2 if the data file is
+            at a node, otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
-        index: offsets of the blocks.
-        statistics: rows, signed counts and hash sums of the blocks.
+        index: offsets of the blocks and, from version 4 on, their rows, signed counts and hash sums.
+        statistics: the latter in a file of their own; None from version 4 on.
         num_partitions: reduce partitions.
         divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). Index and
             statistics then count blocks where they otherwise count reduce partitions.
@@ -83,7 +84,7 @@ class MapOutputRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1, 2, 3, 4] = 1
     map_id: int
     generation: int
     attempt: str

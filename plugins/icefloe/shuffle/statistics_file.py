@@ -1,6 +1,7 @@
-"""Statistics files: the contents of each reduce partition's block of a map task, per change ordinal.
+"""Statistics: the contents of each reduce partition's block of a map task, per change ordinal.
 
-A header, fixed-width entries, the CRC-32 of each block and one of the file (docs/formats.md, "Statistics file").
+A header, fixed-width entries, the CRC-32 of each block and one of all that (docs/formats.md, "Statistics"). They are the
+rest of an index file; older releases wrote them as a file of their own.
 """
 
 import struct
@@ -28,7 +29,7 @@ _ORDINAL_BITS: Final = 32
 
 
 class CorruptStatisticsError(TransientError):
-    """The bytes of a statistics file are not what a map task wrote; its map output must be redone."""
+    """The bytes of statistics are not what a map task wrote; its map output must be redone."""
 
     reason: str
 
@@ -162,7 +163,7 @@ class PartitionStatistics:
 
 
 def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:
-    """The statistics file of a map output.
+    """The statistics of a map output as bytes.
 
     Args:
         statistics: statistics of its rows.
@@ -177,7 +178,7 @@ def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.u
 
 
 def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionStatistics, NDArray[np.uint32]]:
-    """The statistics and the block checksums in a statistics file.
+    """The statistics and the block checksums.
 
     Raises:
         CorruptStatisticsError: damaged, of another shuffle, or of a version this release does not know.
@@ -205,4 +206,4 @@ def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionSta
 
 
 def _corrupt(reason: str) -> CorruptStatisticsError:
-    return CorruptStatisticsError(f"a statistics file is damaged: {reason}; its map task must run again", reason=reason)
+    return CorruptStatisticsError(f"statistics are damaged: {reason}; their map task must run again", reason=reason)

@@ -96,7 +96,7 @@ def test_keys_that_help_a_batch_through_count_at_its_next_task(workshop: Worksho
 
 def test_a_catalog_that_moved_is_asked_at_its_new_place(workshop: Workshop, batch: OpenBatch) -> None:
     for each in batch.folder.iterdir():
-        if each.suffix in (".data", ".index", ".statistics") or each.name == "0.0":
+        if each.suffix in (".data", ".index") or each.name == "0.0":
             each.unlink()
     moved = workshop.folder / "moved.db"
     (workshop.folder / "catalog.db").rename(moved)

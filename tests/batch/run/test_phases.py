@@ -111,7 +111,7 @@ def test_threads_give_the_same_changes(workshop: Workshop, batch: OpenBatch) -> 
 
 
 @data_in_the_storage
-@pytest.mark.parametrize("name", ["data", "index", "statistics", "record"])
+@pytest.mark.parametrize("name", ["data", "index", "record"])
 @pytest.mark.parametrize(
     "change", [flip, lambda data: data[: len(data) // 2], lambda _: b""], ids=["flip", "cut", "empty"]
 )
@@ -125,7 +125,7 @@ def test_outputs_damaged_before_coalesce_or_reading_are_made_again(
     batch.coalesce()
     damage(batch, name, change, map_id=1)
     batch.run(Phase.SHUFFLE_READ)
-    # After coalesce nobody needs index and statistics: the extents say what they said.
+    # After coalesce nobody needs the index file: the extents say what they said.
     is_needed = name in ("data", "record")
     assert generations(batch)[:2] == [1, int(is_needed)]
     assert set(generations(batch)[2:]) == {0}

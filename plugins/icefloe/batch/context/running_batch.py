@@ -1,7 +1,7 @@
 """A batch that a run works on: its folder, its checkpoint and its sink."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from icefloe.batch.context.batch_folder import BatchFolder
@@ -51,6 +51,10 @@ class RunningBatch:
         """True if the batch is committed. Nothing more is to be done, and its folder is to be empty."""
         return self.checkpoint.committed(self.plan.batch_number) is not None
 
+    def taken_back(self) -> AbstractContextManager[None]:
+        """Takes back the block's writes below the batch's folder if the batch is over when the block ends."""
+        return taken_back_if_over(self.written, self.is_over, self.folder.machine)
+
     @contextmanager
     def fenced(self) -> Iterator[None]:
         """Refuses to begin if the batch is over, and takes back the block's writes if it is over when the block ends.
@@ -58,7 +62,7 @@ class RunningBatch:
         Raises:
             BatchCommittedError: the batch is committed.
         """
-        with taken_back_if_over(self.written, self.is_over, self.folder.machine):
+        with self.taken_back():
             self.refuse_committed()
             yield
 

@@ -15,6 +15,7 @@ from icefloe.batch.run.task_run import TaskRun
 from icefloe.batch.stage.range_results import load_range_results
 from icefloe.batch.task_outcome import require_success
 from icefloe.flow import Phase
+from icefloe.shuffle.map_output_log import MapOutputState
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 
@@ -78,7 +79,10 @@ class _Tasks:
     def missing_map_tasks(self) -> dict[int, int]:
         """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
         sizes = self.folder.plan.map_task_bytes
-        states = self.folder.map_outputs.states(range(len(sizes)))
+        if self._is_new():
+            states = [MapOutputState(generation=0, record=None)] * len(sizes)
+        else:
+            states = self.folder.map_outputs.states(range(len(sizes)))
         missing = [map_id for map_id, state in enumerate(states) if state.record is None]
         # The largest first: one that begins last would run alone at the end.
         missing.sort(key=lambda map_id: (-sizes[map_id], map_id))
@@ -89,7 +93,19 @@ class _Tasks:
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
         plan = load_coalesce_plan(self.folder)
-        until_readable(self.folder, plan, self._write_again, lambda epoch: self._read_missing(plan, epoch))
+        until_readable(
+            self.folder,
+            plan,
+            self._write_again,
+            lambda epoch: self._read_missing(plan, epoch),
+            epoch=0 if self._is_new() else None,
+        )
+
+    def _is_new(self) -> bool:
+        """True if nobody has left anything yet: no attempt before this one, and no void map output."""
+        # Each look at a record is a request for each map task. A record that was lost since coalesce saw it is found
+        # by commit, and made again by the next attempt.
+        return self.tally.is_first and not self.folder.map_outputs.has_voids
 
     def _write_again(self, voided_map_ids: Sequence[int]) -> None:
         """Runs every map task whose output was voided or is gone, as a part of another phase."""
