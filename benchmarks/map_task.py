@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
-from icefloe.batch.batch_keys import task_key
+from icefloe.batch.batch_keys import tasks_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.plan.make_plan import PlanLabels, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import dump_document
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import plan_range
 from icefloe.iceberg.table import table_name
@@ -51,7 +51,7 @@ def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] =
     planned_batch = make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
     store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned_batch.tasks
-    store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))
+    put_map_tasks(store, [task], key=tasks_key(planned_batch.plan.map_task_digests))
     folder = BatchFolder(
         plan=planned_batch.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=fast_ways
     )

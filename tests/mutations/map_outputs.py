@@ -99,11 +99,18 @@ MAP_OUTPUTS: Final = (
         suite=_OUTPUTS,
     ),
     Mutation(
-        name="a data file that was cut is read",
-        path="shuffle/committed_output.py",
-        before="    if found_bytes != record.data.size_bytes:",
-        after="    if False:",
-        suite=_OUTPUTS,
+        name="a data file that was cut is the fault of a store that answers again later",
+        path="shuffle/fetch.py",
+        before="        if found_bytes == file.data_size_bytes:",
+        after="        if found_bytes is not None:",
+        suite=("tests/shuffle/test_fetch.py", "tests/batch/run/test_phases.py"),
+    ),
+    Mutation(
+        name="each attempt of a phase is the first",
+        path="batch/phase_record.py",
+        before="is_first=before.attempts == 0",
+        after="is_first=True",
+        suite=("tests/batch/run/test_phases.py",),
     ),
     Mutation(
         name="a commit record counts whatever its checksum",

@@ -68,7 +68,7 @@ PROTOCOL: Final = (
     Mutation(
         name="a task takes any document that has its name",
         path="batch/context/batch_folder.py",
-        before="if digest is not None and digest_of(data) != digest:",
+        before="if digests and digest_of(data) != digests[map_id]:",
         after="if False:",
         suite=("tests/batch/plan/test_open_and_plan.py",),
     ),

@@ -44,7 +44,7 @@ def test_an_index_file_that_is_gone_is_never_an_empty_one(store, record):
     assert (caught.value.map_id, caught.value.generation) == (0, 0)
 
 
-def test_the_data_file_is_left_to_whoever_fetches_it(store, record):
+def test_the_data_file_is_not_looked_at(store, record):
     del store.objects[record.data.key]
     assert read(store, record).record == record
 

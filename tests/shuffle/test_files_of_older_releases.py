@@ -1,4 +1,4 @@
-"""Map outputs whose statistics are in a file of their own, as releases before version 4 of the commit record wrote them."""
+"""Map outputs whose statistics are in a file of their own: commit records before version 4."""
 
 import zlib
 from pathlib import Path

@@ -9,13 +9,14 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from icefloe.batch.batch_keys import task_key
+from icefloe.batch.batch_keys import tasks_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
+from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
@@ -27,7 +28,6 @@ from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.stage.stage_changes import Delivery
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.documents import dump_document
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -125,8 +125,7 @@ class ChangelogScan:
                 fast_ways=self.ways,
             )
             inputs = MapInputs(folder=folder, io=self.table.io)
-            for task, digest in zip(self.planned.tasks, plan.map_task_digests, strict=True):
-                folder.store.put(task_key(task.map_id, digest), dump_document(task))
+            put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))
             if plan.route is Route.INSERT_ONLY:
                 for map_id in range(plan.num_map_tasks):
                     yield from inserted_rows(inputs, map_id, Delivery(folder, with_batch=False))

@@ -1,13 +1,15 @@
 """The document of a map task: the files to read, and the weights of their rows in each step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +123,9 @@ class MapTask:
         """File bytes to read."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files)
         return sum(work.data_file.read_bytes for work in self.files) + deletes
+
+
+def put_map_tasks(store: Store, tasks: Sequence[MapTask], *, key: str) -> None:
+    """Stores the documents of all map tasks of a plan in one file, one after another, in the order of their ids."""
+    if tasks:
+        store.put(key, b"".join(map(dump_document, tasks)))

@@ -8,18 +8,21 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from icefloe.batch.batch_keys import task_key, tasks_key
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import STRICT, SnapshotId, document_digest
+from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, SnapshotId, document_digest
 from icefloe.flow import Route
 from icefloe.iceberg.step import Step
+from icefloe.storage.ranges import ByteRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The header of a plan, format 2: everything that tasks share. It holds no secret and never changes.
+    """The header of a plan, format 3: everything that tasks share. It holds no secret and never changes.
 
     Attributes:
-        version: 1 if a release before format 2 made it; such a plan pins neither offset, settings nor tasks.
+        version: 2 if a release before format 3 made it, with a file for each map task; 1 if one before format 2 did:
+            such a plan pins neither offset, settings nor tasks.
         checkpoint_id: checkpoint that the batch belongs to; None in format 1, which has no digests either.
         offset_digest: digest of the offset record that the plan was made for.
         settings_digest: digest of ``filter`` and ``sink`` with ``${ENV}`` expanded; see `RunSettings`.
@@ -33,15 +36,16 @@ class Plan:
         equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
             commas.
         map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
-        map_task_digests: digests of the map task documents, by map_id. They are part of the documents' names, so that
-            no other plan can replace the documents.
+        map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
+            that no other plan can replace it.
+        map_task_ends: ends of the documents in their file, by map_id; the first begins at 0. None before format 3.
         partitions_reason: reason for ``num_partitions``, for people.
         allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__ = STRICT
 
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 3
     icefloe_version: str
     checkpoint_id: str | None = None
     offset_digest: str | None = None
@@ -67,6 +71,7 @@ class Plan:
     identity: Identity
     map_task_bytes: tuple[int, ...]
     map_task_digests: tuple[str, ...] = ()
+    map_task_ends: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
     input_rows: int
     num_partitions: int
     partitions_reason: str
@@ -87,6 +92,13 @@ class Plan:
         """Number of map tasks; their ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
+    def map_task_place(self, map_id: int) -> tuple[str, ByteRange | None]:
+        """Key of the file with the document of a map task, and the bytes of the document there; None: all of them."""
+        if self.map_task_ends:
+            start = self.map_task_ends[map_id - 1] if map_id else 0
+            return tasks_key(self.map_task_digests), (start, self.map_task_ends[map_id])
+        return task_key(map_id, self.map_task_digests[map_id] if self.map_task_digests else None), None
+
     @property
     def digest(self) -> str:
         """Digest of everything that decides rows, parts and their order; the same for a plan that is made again."""
@@ -94,6 +106,8 @@ class Plan:
 
 
 _INCIDENTAL: Final[Mapping[str, Any]] = {
+    "version": 2,
+    "map_task_ends": (),
     "icefloe_version": "",
     "checkpoint_id": None,
     "offset_digest": None,

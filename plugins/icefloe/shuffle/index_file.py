@@ -30,7 +30,9 @@ def index_bytes(num_partitions: int) -> int:
 
 
 def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> NDArray[np.int64]:
-    """The offsets that an index file begins with; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
+    """The offsets that an index file begins with.
+
+    Partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
 
     Raises:
         CorruptIndexError: the length does not fit the number of partitions, or the offsets do not rise from 0 to the

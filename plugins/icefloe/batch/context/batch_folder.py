@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from icefloe.batch.batch_keys import PLAN, task_key
+from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan_document import Plan, upgraded_plan
@@ -15,7 +15,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
 __all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan", "remedy"]
 
@@ -96,22 +96,23 @@ class BatchFolder:
             TerminalError: it is not the document that the plan was made with.
         """
         digests = self.plan.map_task_digests
-        digest = digests[map_id] if digests else None
-        key = task_key(map_id, digest)
+        key, place = self.plan.map_task_place(map_id)
+        what = f"the map task {map_id} in {self.store.url}/{key}"
         try:
-            data = self.store.get(key)
+            data = self.store.get(key) if place is None else self.store.get_ranges(key, [place])[0]
+        except RangeMissingError:
+            data = b""
         except KeyMissingError as cause:
             raise PlanMissingError(
-                f"the map task {self.store.url}/{key} is gone, but the plan of batch {self.plan.batch_number} of "
-                f"{self.plan.pipeline} names it: {remedy(self.store)}", url=self.store.url,
+                f"{what} is gone, but the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names it: "
+                f"{remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
-        if digest is not None and digest_of(data) != digest:
+        if digests and digest_of(data) != digests[map_id]:
             raise TerminalError(
-                f"the map task {self.store.url}/{key} differs from the plan of its batch: it was damaged or replaced; "
-                f"{remedy(self.store)}",
+                f"{what} differs from the plan of its batch: it was damaged or replaced; {remedy(self.store)}",
                 url=self.store.url,
             )
-        return load_document(MapTask, data, what=f"the map task {self.store.url}/{key}")
+        return load_document(MapTask, data, what=what)
 
 
 def load_plan(store: Store) -> Plan:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from itertools import accumulate
+from typing import Self, TypedDict
 
 from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan.divided_tasks import divided_tasks
@@ -51,6 +52,12 @@ class PlanLabels:
     warnings: tuple[str, ...] = ()
 
 
+class _Listed(TypedDict):
+    map_task_bytes: tuple[int, ...]
+    map_task_digests: tuple[str, ...]
+    map_task_ends: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
     """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one.
@@ -69,9 +76,7 @@ class PlannedBatch:
         yield self._of(tuple(task.with_own_terms() for task in self.whole_files))
 
     def _of(self, tasks: tuple[MapTask, ...]) -> Self:
-        sizes = tuple(task.size_bytes for task in tasks)
-        plan = replace(self.plan, map_task_bytes=sizes, map_task_digests=_digests(tasks))
-        return replace(self, plan=plan, tasks=tasks)
+        return replace(self, plan=replace(self.plan, **_listed(tasks)), tasks=tasks)
 
 
 def make_plan(
@@ -139,8 +144,7 @@ def make_plan(
             for ids, keys in equality_schemas(table.metadata, scan.delete_files.values()).items()
         },
         identity=spec.identity,
-        map_task_bytes=tuple(task.size_bytes for task in tasks),
-        map_task_digests=_digests(tasks),
+        **_listed(tasks),
         input_rows=scan.record_count,
         num_partitions=chosen.num_partitions,
         partitions_reason=chosen.reason,
@@ -158,8 +162,18 @@ def _documents(groups: Iterable[Sequence[ScanTask]], scan: ScanPlan) -> tuple[Ma
     return tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(groups))
 
 
-def _digests(tasks: Iterable[MapTask]) -> tuple[str, ...]:
-    return tuple(digest_of(dump_document(task)) for task in tasks)
+def _listed(tasks: Sequence[MapTask]) -> _Listed:
+    """All that a plan says of its map tasks."""
+    digests, sizes = [], []
+    for task in tasks:
+        document = dump_document(task)
+        digests.append(digest_of(document))
+        sizes.append(len(document))
+    return _Listed(
+        map_task_bytes=tuple(task.size_bytes for task in tasks),
+        map_task_digests=tuple(digests),
+        map_task_ends=tuple(accumulate(sizes)),
+    )
 
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:

@@ -3,10 +3,10 @@
 import logging
 from dataclasses import replace
 
-from icefloe.batch.batch_keys import PLAN, task_key
+from icefloe.batch.batch_keys import PLAN, tasks_key
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.map_task import MapTask
+from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.open.open_batch import NextBatch
 from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
@@ -18,7 +18,6 @@ from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
-from icefloe.storage.parallel import map_parallel
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 from icefloe.units import now_text
@@ -75,7 +74,7 @@ def _planned_for(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch)
 
 
 def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
-    """Writes the documents of the tasks first, each named by its content, then the plan, which names them."""
+    """Writes the documents of the tasks first, in a file named by its content, then the plan, which names them."""
     plan = replace(
         planned_batch.plan,
         checkpoint_id=offset.checkpoint_id,
@@ -84,10 +83,7 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
         planned_at=now_text(),
     )
 
-    def write(task: MapTask) -> None:
-        store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
-
-    # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of another
-    # plan are never read for them.
-    map_parallel(write, planned_batch.tasks, at_once=store.requests_at_once)
+    # The plan is created last: whoever finds it finds all its tasks. The name of their file holds a digest, so the
+    # tasks of another plan are never read for them.
+    put_map_tasks(store, planned_batch.tasks, key=tasks_key(plan.map_task_digests))
     store.create(PLAN, dump_document(plan))
