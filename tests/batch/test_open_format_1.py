@@ -30,14 +30,14 @@ def test_an_open_batch_of_format_1_is_finished_in_its_old_folder(
         (folder / "plan.json").unlink()
     resumed = workshop.open()
     assert resumed.plan_url == plan_url(f"file://{folder}")
-    assert resumed.plan.version == (1 if keeps_plan else 2)
+    assert resumed.plan.version == (1 if keeps_plan else 3)
     report = resumed.deliver()
     assert report.counts["update_after"] == 2
     workshop.require_exact(resumed.plan, workshop.changes(1))
     assert left_in_shuffle(workshop.storage) == []
     workshop.append([99])
     following = workshop.open()
-    assert following.plan.version == 2
+    assert following.plan.version == 3
     assert following.folder.parent.name == following.plan.checkpoint_id
     following.deliver()
 

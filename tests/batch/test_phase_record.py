@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
@@ -101,11 +102,11 @@ def test_phases_are_in_the_order_of_the_dag(batch: OpenBatch) -> None:
 
 def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
     tasks = batch.plan.num_map_tasks
-    write_map_output(batch.inputs, 0)
     batch.run(Phase.SHUFFLE_WRITE)
+    batch.store.delete(["0.0"])
     batch.run(Phase.SHUFFLE_WRITE)
     written = phase(batch, "shuffle_write")
-    assert (written.attempts, written.tasks_found, written.tasks_run) == (2, 1 + tasks, tasks - 1)
+    assert (written.attempts, written.tasks_found, written.tasks_run) == (2, tasks - 1, tasks + 1)
     assert (written.tasks_failed, written.tasks_adopted) == (0, 0)
 
 
@@ -169,7 +170,12 @@ def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
     batch.store.delete(["1.0"])
+    # The first attempt reads what coalesce found, so commit is the next to look.
     batch.run(Phase.SHUFFLE_READ)
+    with pytest.raises(UndeliveredError, match="clear shuffle_read and its downstream tasks"):
+        batch.commit()
+    batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
     read = phase(batch, "shuffle_read")
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)
 
@@ -184,7 +190,7 @@ def test_requests_of_the_tasks_and_of_their_driver_are_reported_by_phase(batch: 
     assert written is not None
     assert read is not None
     assert written.create == batch.plan.num_map_tasks
-    assert written.put >= 3 * batch.plan.num_map_tasks
+    assert written.put >= 2 * batch.plan.num_map_tasks
     assert read.get_ranges >= report.ranges
     assert read.races_lost == 0
     assert report.decoded_bytes is not None

@@ -21,7 +21,7 @@ _NUMBERED: Final = re.compile(r"(owners|offsets|commits)/(\d+)\.json")
 SHUFFLE: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/(\d+)/(.+)")
 _CHANGES: Final = re.compile(r"(.*?)(_backfills/[^/]+/)?batch=(\d+)/(.+)")
 TRIAL: Final = re.compile(r"/(_probe-|_clock\.probes/)")
-_ATTEMPT: Final = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]{32})\.(?:data|index|statistics)")
+_ATTEMPT: Final = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]{32})\.(?:data|index)")
 _OF_A_RUN: Final = re.compile(r"(phases|errors)/.+")
 
 

@@ -173,7 +173,7 @@ def test_a_batch_without_changes_delivers_nothing(objects: Objects, route: str) 
 
 
 @pytest.mark.parametrize(
-    "name", ["plan.json", "tasks/00000-ab.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
+    "name", ["plan.json", "tasks/0123456789abcdef.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
 )
 def test_a_file_that_an_open_batch_needs_may_neither_change_nor_go(objects: Objects, name: str) -> None:
     objects[f"{FOLDER}/{name}"] = RECORD

@@ -62,7 +62,8 @@ class PhaseRecord:
         tasks_adopted: tasks run that found the valid output of another attempt and kept it.
         map_tasks_run_again: map tasks that coalesce or shuffle_read ran again, because an output was damaged or gone.
         map_outputs_void: map outputs that coalesce or shuffle_read proved damaged.
-        map_outputs_missing: planned map outputs without a record when coalesce or shuffle_read looked.
+        map_outputs_missing: planned map outputs without a record when coalesce, or a further attempt of shuffle_read,
+            looked.
         requests: requests to the stores of checkpoint, shuffle and sink. They include the requests of tasks, as far as
             the tasks came back. None in records of releases that did not count them.
         spark_application_id: application that ran the last attempt; None if Spark did not run it.

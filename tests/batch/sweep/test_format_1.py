@@ -92,7 +92,7 @@ def test_files_under_the_number_of_a_batch_of_format_2_go_when_they_are_old(work
     workshop.open().deliver()
     workshop.append([99])
     batch = workshop.open()
-    assert batch.plan.version == 2
+    assert batch.plan.version == 3
     stray = folder.parent / "2/tasks/00000.json"
     stray.parent.mkdir(parents=True)
     stray.write_text("{}")
