@@ -1,7 +1,7 @@
 """Scenarios: what a seed makes of the table, the pipeline and the actors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 from typing import Any, Final, Self
@@ -25,6 +25,8 @@ _ACTORS: Final = {
     "rival": 0.12, "namesake": 0.12, "restorer": 0.2,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
+_LARGE: Final = 0.35
+"""Share of the schedules with what only batches of large tables have."""
 _DELIVERING: Final = 0.4
 """Share of the pipelines that deliver to an index."""
 _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
@@ -51,6 +53,7 @@ class Scenario:
         switches: share of the operations at which an actor is stopped.
         faults: share of the operations that a fault strikes.
         clocks: hours by which the clock of each actor is ahead of the store's, in the order of the actors.
+        divides: share of its reduce partitions that an attempt of a map task divides.
     """
 
     delivered_commits: int
@@ -61,6 +64,7 @@ class Scenario:
     switches: float
     faults: float
     clocks: tuple[int, ...]
+    divides: float = 0.0
 
     @classmethod
     def drawn(cls, random: Random) -> Self:
@@ -106,12 +110,19 @@ class Scenario:
             clocks=tuple(random.choice(HOURS) for _ in actors),
         )
 
+    def enlarged(self, random: Random) -> Self:
+        """This scenario or, in every third, the same with map tasks of one row group and divided reduce partitions."""
+        if random.random() > _LARGE:
+            return self
+        return replace(self, keys=(*self.keys, ("map_task_bytes", 1)), divides=random.choice((0.0, 0.5, 1.0)))
+
 
 @lru_cache(maxsize=256)
 def pipeline_of(keys: Keys) -> Pipeline:
     """The pipeline of a scenario. It names no variables, so that it need not be expanded, which takes milliseconds."""
     drawn = dict(keys)
     sink = _SINKS[drawn.pop("delivers", None)]
+    map_task_bytes = drawn.pop("map_task_bytes", 5000)
     text = yaml.safe_dump(
         {
             "version": 1,
@@ -121,7 +132,7 @@ def pipeline_of(keys: Keys) -> Pipeline:
             "identifier_columns": ["id"],
             "storage": f"{ROOT}/storage",
             "engine": "local",
-            "shuffle": {"partitions": 3, "map_task_bytes": 5000, "target_size_bytes": 1},
+            "shuffle": {"partitions": 3, "map_task_bytes": map_task_bytes, "target_size_bytes": 1},
             **sink,
             **drawn,
         }

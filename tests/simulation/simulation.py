@@ -19,6 +19,7 @@ from simulation.delivered import (
     require_nothing_left,
     require_reports,
 )
+from simulation.divisions import with_divisions
 from simulation.expiry import with_files_of
 from simulation.held import IndexPromises
 from simulation.homes import Homes
@@ -80,7 +81,9 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
         decisions: taken in place of those that the seed gives; the scenario stays.
     """
     random = Random(seed)
-    scenario = Scenario.drawn(random)
+    # What a batch of a large table has is drawn aside, so that seeds from before keep their schedules.
+    aside = Random(f"large {seed}")
+    scenario = Scenario.drawn(random).enlarged(aside)
     drawn = Drawn(
         random=Random(random.getrandbits(64)),
         switches=scenario.switches,
@@ -98,7 +101,10 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     error: Exception | None = None
     try:
         clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
-        with with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks):
+        with (
+            with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks),
+            with_divisions(aside, share=scenario.divides),
+        ):  # fmt: skip
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
         error = cause
@@ -181,7 +187,8 @@ def delivered_before(keys: Keys, commits: int) -> World:
     world = World(scheduler=Scheduler(Decisions()), random=Random(0), heads=heads)
     deployment = deployment_of(keys, ())
     stage = Stage(world=world, states=table_states(), deployment=deployment, later_commits=0)
-    with with_index():
+    # The same for each schedule that begins with it.
+    with with_index(), with_divisions(Random(0), share=0):
         world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
 

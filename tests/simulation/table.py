@@ -33,7 +33,8 @@ _COMMITS: Final[tuple[Callable[[Workshop], object], ...]] = (
     lambda workshop: workshop.update([1, 3], value=2.0),
     lambda workshop: workshop.append([5]),
     lambda workshop: workshop.delete([2]),
-    lambda workshop: workshop.update([4, 5], value=3.0),
+    # In the place of a whole file, with as many row groups.
+    lambda workshop: workshop.update([1, 3], value=3.0),
     lambda workshop: workshop.append([6, 7]),
 )
 _SECOND_MS: Final = 1_000
@@ -99,7 +100,7 @@ def table_states() -> TableStates:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     names = Random("names")
     with patch("uuid.uuid4", lambda: uuid.UUID(int=names.getrandbits(128), version=4)):
-        return _states(Workshop.create(folder))
+        return _states(Workshop.create(folder, properties={"write.parquet.row-group-limit": "1"}))
 
 
 def _states(workshop: Workshop) -> TableStates:

@@ -18,10 +18,12 @@ from icefloe.storage.store import Store
 from simulation.promises import BrokenPromiseError
 from simulation.simulation import Trial, simulate
 from simulation.soak import failures, story
+from simulation.world import World
 from support.tiers import extended
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
+LARGE = {"/0.0": b'"divided"', "/tasks/": b'"row_groups"', "/ranges.json": b'"parts"'}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,21 @@ def test_work_that_is_kept_gives_the_same_schedules_and_the_same_files(monkeypat
 
 def delivered_files(trial: Trial) -> dict[str, bytes]:
     return {key: data for key, data in trial.world.objects.items() if key.endswith((".parquet", ".data", ".index"))}
+
+
+def test_schedules_have_what_only_batches_of_large_tables_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    write = World.write
+
+    def look(world: World, key: str, data: bytes | None, *, by: str) -> None:
+        for place, content in LARGE.items():
+            if place in key and content in (data or b""):
+                found.add(place)
+        write(world, key, data, by=by)
+
+    monkeypatch.setattr(World, "write", look)
+    assert list(failures(range(20))) == []
+    assert found == LARGE.keys()
 
 
 def test_the_decisions_of_a_seed_give_its_schedule_again_and_none_of_them_another() -> None:

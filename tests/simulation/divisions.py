@@ -1,0 +1,30 @@
+"""Hot reduce partitions, and map tasks of a few row groups, which otherwise only batches of large tables have."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.batch.plan import divided_tasks
+from icefloe.shuffle import map_output
+
+__all__ = ["with_divisions"]
+
+
+@contextmanager
+def with_divisions(random: Random, *, share: float) -> Iterator[None]:
+    """Divides small reduce partitions and small files, too, as long as the context lasts.
+
+    Args:
+        random: each attempt of a map task divides other partitions.
+        share: of the partitions with rows that an attempt divides.
+    """
+
+    def some(_sizes: object, rows: NDArray[np.int64], _size_bytes: int) -> tuple[int, ...]:
+        return tuple(number for number in np.flatnonzero(rows).tolist() if random.random() < share)
+
+    with patch.object(map_output, "hot_partitions", some), patch.object(divided_tasks, "_LEAST_BYTES", 0):
+        yield
