@@ -1,7 +1,9 @@
 """The JSON documents that pass between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
 
 import hashlib
-from collections.abc import Callable
+import json
+import zlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar
 
@@ -20,6 +22,7 @@ __all__ = [
     "digest_of",
     "document_digest",
     "dump_document",
+    "fields_crc32",
     "load_document",
 ]
 
@@ -75,6 +78,16 @@ def digest_of(data: bytes) -> str:
     'e3b0c44298fc1c149afbf4c8996fb924'
     """
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+def fields_crc32(fields: Mapping[str, object]) -> int:
+    """CRC-32 of a document without its key ``crc32``, however it is laid out.
+
+    >>> fields_crc32({"b": 1, "a": "é"}) == fields_crc32({"a": "é", "b": 1, "crc32": 7})
+    True
+    """
+    sealed = {name: value for name, value in fields.items() if name != "crc32"}
+    return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())
 
 
 def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:

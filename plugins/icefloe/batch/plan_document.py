@@ -10,7 +10,15 @@ from pydantic import Field
 
 from icefloe.batch.batch_keys import task_key, tasks_key
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, SnapshotId, document_digest
+from icefloe.documents import (
+    LEFT_OUT_IF_EMPTY,
+    LEFT_OUT_IF_NONE,
+    STRICT,
+    SnapshotId,
+    document_digest,
+    dump_document,
+    fields_crc32,
+)
 from icefloe.flow import Route
 from icefloe.iceberg.step import Step
 from icefloe.storage.ranges import ByteRange
@@ -41,6 +49,7 @@ class Plan:
         map_task_ends: ends of the documents in their file, by map_id; the first begins at 0. None before format 3.
         partitions_reason: reason for ``num_partitions``, for people.
         allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
+        crc32: CRC-32 of this document without this key; None before format 3.
     """
 
     __pydantic_config__ = STRICT
@@ -81,6 +90,11 @@ class Plan:
     warnings: tuple[str, ...]
     planned_at: str
     allowed_locations: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
+    crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+
+    def sealed(self) -> "Plan":
+        """This plan with its checksum."""
+        return replace(self, crc32=fields_crc32(json.loads(dump_document(self))))
 
     @property
     def is_net(self) -> bool:
@@ -118,6 +132,7 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "partitions_reason": "",
     "warnings": (),
     "planned_at": "",
+    "crc32": None,
 }
 """Fields that may differ when the same plan is made again, with the values that the digest uses for them."""
 

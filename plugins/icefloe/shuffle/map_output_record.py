@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, fields_crc32, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
@@ -108,7 +107,7 @@ class MapOutputRecord:
 
     def sealed(self) -> "MapOutputRecord":
         """This record with its checksum."""
-        return replace(self, crc32=_crc32(json.loads(dump_document(self))))
+        return replace(self, crc32=fields_crc32(json.loads(dump_document(self))))
 
     @classmethod
     def from_json(cls, data: bytes, *, map_id: int, generation: int) -> "MapOutputRecord":
@@ -122,7 +121,7 @@ class MapOutputRecord:
         # unknown keys is of a newer release, and voiding it would throw away that release's work.
         try:
             fields = json.loads(data)
-            is_whole = isinstance(fields, dict) and fields.get("crc32") == _crc32(fields)
+            is_whole = isinstance(fields, dict) and fields.get("crc32") == fields_crc32(fields)
         except (RecursionError, ValueError) as cause:
             raise CorruptMapOutputError.of(map_id, generation, "its commit record is not JSON") from cause
         if not is_whole:
@@ -153,11 +152,6 @@ class VoidsRecord:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-
-
-def _crc32(fields: Mapping[str, object]) -> int:
-    sealed = {name: value for name, value in fields.items() if name != "crc32"}
-    return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())
 
 
 def schema_fingerprint(schema: pa.Schema) -> str:

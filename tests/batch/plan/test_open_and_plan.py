@@ -224,6 +224,35 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     assert workshop.changes(0).num_rows == 10
 
 
+@pytest.mark.parametrize(
+    ("found", "changed"),
+    [
+        (b'"id": 3', b'"id": 7'),  # the column would come without its values
+        (b'"type": "string"', b'"type": "binary"'),
+        (b'"route": "insert_only"', b'"route": "shuffle"'),
+        (b'"crc32": ', b'"crc32": 1'),
+        (b'"version": 3', b'"version": 2'),
+        (b'"version": 3', b'"version": 1'),
+    ],
+)
+def test_a_plan_that_still_has_a_meaning_but_another_one_is_never_run(
+    workshop: Workshop, found: bytes, changed: bytes
+) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    document = batch.store.get("plan.json")
+    assert document.count(found) == 1
+    batch.store.put("plan.json", document.replace(found, changed))
+    sentence = r"plan\.json does not match its checksum: it was damaged; delete everything below \S+ and run again: "
+    with pytest.raises(TerminalError, match=sentence):
+        workshop.open()
+    with pytest.raises(TerminalError, match=sentence):
+        batch.run_route()
+    shutil.rmtree(batch.folder)
+    workshop.deliver()
+    assert workshop.changes(0).num_rows == 10
+
+
 def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_again(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = workshop.open()

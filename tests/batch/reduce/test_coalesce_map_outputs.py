@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.documents import dump_document
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -44,7 +48,15 @@ def test_ranges_cover_every_partition_that_holds_rows_once(batch: OpenBatch) -> 
 def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     before = batch.coalesce().plan
-    document = batch.store.get("plan.json").replace(b'"target_size_bytes": 1,', b'"target_size_bytes": 1000000,')
-    batch.store.put("plan.json", document)
+    other = replace(batch.batch_folder.plan, target_size_bytes=1_000_000)
+    batch.store.put("plan.json", dump_document(other.sealed()))
     assert batch.batch_folder.plan.target_size_bytes == 1_000_000
     assert batch.coalesce().plan == before == load_coalesce_plan(batch.batch_folder)
+
+
+def test_ranges_that_are_damaged_say_the_way_out_in_coalesce_too(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    batch.store.put("ranges.json", batch.store.get("ranges.json").replace(b"num_partitions", b"num_partitiols"))
+    with pytest.raises(TerminalError, match=r"ranges\.json cannot be read .*, or delete everything below .* run again"):
+        batch.coalesce()

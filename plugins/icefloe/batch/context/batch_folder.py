@@ -1,5 +1,8 @@
 """The folder of a batch: its plan, and the files that its tasks pass to one another."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -10,14 +13,14 @@ from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan_document import Plan, upgraded_plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
-from icefloe.documents import TornDocumentError, digest_of, load_document
+from icefloe.documents import TornDocumentError, digest_of, fields_crc32, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-__all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan", "remedy"]
+__all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan", "says_remedy"]
 
 Document = TypeVar("Document")
 
@@ -130,12 +133,13 @@ def load_plan(store: Store) -> Plan:
             "plan of this DAG run with its downstream tasks, or run icefloe run, and the same range is planned again",
             url=store.url,
         ) from cause
-    try:
-        return load_document(Plan, upgraded_plan(data), what=f"the plan {store.url}/{PLAN}")
-    except TornDocumentError:
-        raise
-    except TerminalError as cause:
-        raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
+    what = f"the plan {store.url}/{PLAN}"
+    with says_remedy(store):
+        plan = load_document(Plan, upgraded_plan(data), what=what)
+    # One bit of a field id makes another plan of it, by which a column would come without its values.
+    if plan.crc32 is not None and plan.crc32 != fields_crc32(json.loads(data)):
+        raise TerminalError(f"{what} does not match its checksum: it was damaged; {remedy(store)}", url=store.url)
+    return plan
 
 
 def load_batch_document(kind: type[Document], store: Store, key: str, *, what: str) -> Document:
@@ -145,8 +149,15 @@ def load_batch_document(kind: type[Document], store: Store, key: str, *, what: s
         KeyMissingError: there is none.
         TerminalError: it was written by another release, or is damaged.
     """
-    try:
+    with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
+
+
+@contextmanager
+def says_remedy(store: Store) -> Iterator[None]:
+    """Adds the way out to the error of a document in a batch's folder that is damaged or of another release."""
+    try:
+        yield
     except (KeyMissingError, TornDocumentError):
         raise
     except TerminalError as cause:

@@ -86,4 +86,4 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
     # The plan is created last: whoever finds it finds all its tasks. The name of their file holds a digest, so the
     # tasks of another plan are never read for them.
     put_map_tasks(store, planned_batch.tasks, key=tasks_key(plan.map_task_digests))
-    store.create(PLAN, dump_document(plan))
+    store.create(PLAN, dump_document(plan.sealed()))

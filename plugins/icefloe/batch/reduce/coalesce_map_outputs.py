@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
-from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder, load_batch_document
+from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder, load_batch_document, says_remedy
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
@@ -68,11 +68,12 @@ def coalesce_map_outputs(
             min_ranges=plan.cores,
             part_bytes=blocks.part_bytes,
         )
-        created = create_coalesce_plan(
-            folder.store,
-            COALESCE_PLAN,
-            CoalescePlan.of(ranges, num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes),
-        )
+        with says_remedy(folder.store):
+            created = create_coalesce_plan(
+                folder.store,
+                COALESCE_PLAN,
+                CoalescePlan.of(ranges, num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes),
+            )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
 

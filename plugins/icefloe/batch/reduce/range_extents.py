@@ -3,8 +3,8 @@
 import os
 
 from icefloe.batch.batch_keys import extents_key
-from icefloe.batch.context.batch_folder import BatchFolder, remedy
-from icefloe.errors import TerminalError, TransientError
+from icefloe.batch.context.batch_folder import BatchFolder, says_remedy
+from icefloe.errors import TransientError
 from icefloe.shuffle.collected_blocks import CollectedBlocks
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.extents_file import CorruptExtentsError
@@ -80,11 +80,10 @@ class BatchExtents:
     def _open(self) -> StoredExtents:
         if self._opened is None:
             try:
-                self._opened = StoredExtents.open(self._folder.store, self._key)
+                with says_remedy(self._folder.store):
+                    self._opened = StoredExtents.open(self._folder.store, self._key)
             except (KeyMissingError, CorruptExtentsError) as cause:
                 raise self._gone() from cause
-            except TerminalError as cause:
-                raise cause.restated(f"{cause.sentence}; use that release, or {remedy(self._folder.store)}") from cause
         return self._opened
 
     def _gone(self) -> ExtentsGoneError:
