@@ -63,10 +63,11 @@ def test_a_sync_that_fails_is_a_failure_to_try_again(name: str, nth: int, tmp_pa
     assert struck is not None, "the run syncs less often"
     assert done.code in (0, 75), (struck, done)
     if done.code == 0:
-        # The record of a phase decides nothing, and a plan that could not be written is made again. Both share folders
-        # with documents without which a run cannot go on, and how often a phase is recorded depends on how long it is.
-        may_lack = re.search(r"/\.plan\.json\.|/shuffle/events/\w+(/\d+)?>", struck)
-        assert may_lack or "/phases/" in done.err, (struck, done)
+        # The record of a phase decides nothing, and a plan whose header or tasks could not be written is made again.
+        # They share folders with documents without which a run cannot go on, and how often a phase is recorded depends
+        # on how long it is.
+        may_lack = re.search(r"/\.plan\.json\.|/tasks[/>]|/shuffle/events/\w+(/\d+)?>", struck)
+        assert may_lack or "/phases/" in done.err, struck
     else:
         assert "Input/output error; try again, and check this machine's disk" in done.err.splitlines()[-1]
     place.require_exact()
