@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from demo.flights_table import TableChange
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.units import format_bytes
 
 __all__ = ["HEADER", "BatchResult"]

@@ -22,9 +22,9 @@ from rich.console import Console
 from demo.batch_result import HEADER, BatchResult
 from demo.flights_table import CATALOG, TABLE, FlightsTable, TableChange
 from demo.progress import Progress
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint

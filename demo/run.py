@@ -26,8 +26,8 @@ from demo.process_output import output_to, own_output
 from demo.progress import Progress
 from demo.search_index import SearchIndex
 from demo.servers.server_process import ServerDiedError, ServerUnavailableError
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.errors import IcefloeError

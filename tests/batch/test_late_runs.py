@@ -10,9 +10,9 @@ import pytest
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
+from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.open.range_request import RangeRequest

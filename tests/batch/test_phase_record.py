@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
@@ -172,7 +172,7 @@ def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None
     batch.store.delete(["1.0"])
     # The first attempt reads what coalesce found, so commit is the next to look.
     batch.run(Phase.SHUFFLE_READ)
-    with pytest.raises(UndeliveredError, match="clear shuffle_read and its downstream tasks"):
+    with pytest.raises(UnfinishedTasksError, match="clear shuffle_read and its downstream tasks"):
         batch.commit()
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

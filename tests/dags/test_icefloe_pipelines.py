@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from faults.scenarios import SCENARIOS, Place, session_of
-from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move

@@ -12,7 +12,7 @@ import pyarrow as pa
 from histories.bench import Bench
 from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.replay_batches import verify_batches
 from support.nodes.machines_in_turn import MachinesInTurn
 from support.pipelines.workshop import Workshop

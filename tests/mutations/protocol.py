@@ -46,7 +46,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a late run ends with the error that it stumbled over",
-        path="batch/commit/finished.py",
+        path="batch/ends/ended_elsewhere.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=("tests/batch/test_late_runs.py",),
@@ -103,7 +103,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a stopped run ends with the error that it stumbled over",
-        path="batch/commit/finished.py",
+        path="batch/ends/ended_elsewhere.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=_STOPPED,

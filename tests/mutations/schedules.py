@@ -34,7 +34,7 @@ SCHEDULES: Final = (
     ),
     _seen(
         "a late run ends with the error that it stumbled over",
-        "batch/commit/finished.py",
+        "batch/ends/ended_elsewhere.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
     ),
@@ -112,7 +112,7 @@ SCHEDULES: Final = (
     ),
     _seen(
         "a reset only sets the cursor",
-        "batch/commit/empty_end.py",
+        "batch/ends/empty_end.py",
         before="if offset.move.outcome is BatchOutcome.RESET:",
         after="if False:",
     ),

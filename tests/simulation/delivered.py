@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.checkpoint.log import Checkpoint
 from simulation.cursor_path import MOVES, UNDELIVERED

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase

@@ -5,8 +5,8 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.commit.end_batch import DeliveredError
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.ends.end_batch import DeliveredError
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
 from icefloe.batch.operations.half_delivered import HalfDeliveredError
 from icefloe.batch.sweep.survey import survey_storage

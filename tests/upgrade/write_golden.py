@@ -40,7 +40,7 @@ FOLDER = Path("/tmp/icefloe-70b12fe")
 HERE = Path(__file__).parent
 RELEASE = "release-70b12fe"
 KINDS = (
-    "icefloe.batch.commit.report:BatchReport",
+    "icefloe.batch.report:BatchReport",
     "icefloe.shuffle.reduce_ranges:CoalescePlan",
     "icefloe.checkpoint.records:CommitRecord",
     "icefloe.sinks.manifest:Manifest",

@@ -1,12 +1,14 @@
 """The work on one batch, in rooms that follow the data.
 
-A room passes files to the next one, and no room calls an earlier one to learn what it needs:
+A room passes files to the next one:
 
     open -> plan -> plan.json, tasks/ -> map -> map outputs -> reduce -> ranges.json, extents/   coalesce
                                           |                     reduce -> parts, results/        shuffle_read
                                           +-> parts, if all rows are inserts                     insert_only
-    parts and their records -> deliver (if another sink is wanted) -> commit
+    parts and their records -> prove -> deliver (if another sink is wanted) -> commit
 
+No room calls an earlier one to learn what it needs. Two begin with the work of an earlier one: coalesce makes damaged
+map outputs again, and `deliver` and `commit` prove the batch first.
 `run` starts the tasks of `map` and `reduce` by their numbers. The modules here are the documents that pass between the
 rooms.
 
@@ -20,8 +22,10 @@ Read in this order:
 - `map`: a map task, from files to changed rows
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
 - `stage`: changes become parts of the sink
+- `prove`: the results of all tasks add up
 - `deliver`: a proven batch goes to the sink for which it was staged
-- `commit`: audit, commit, report, cleanup
+- `commit`: report, commit, cleanup
+- `ends`: a batch ends without changes, or was ended by another run
 - `sweep`: deletes what dead runs left, and nothing that a living one needs
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
@@ -29,6 +33,9 @@ Read in this order:
 - `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
 - `plan_document`: the header of a plan; plans of format 1 too
 - `map_task`: the document of one map task
+- `report`: the figures of a batch
+- `distribution`: how sizes and times are spread over tasks
+- `batch_delivery`: the figures of a delivery
 - `batch_keys`: the keys of a batch's documents below its folder
 - `lost_nodes`: nodes that lost map outputs
 - `task_outcome`: the outcome of a task, as an engine brings it back
@@ -41,10 +48,13 @@ Read in this order:
 """
 
 __all__ = [
+    "batch_delivery",
     "batch_keys",
     "changelog_scan",
     "credentials",
+    "distribution",
     "lost_nodes",
     "phase_record",
+    "report",
     "run_settings",
 ]

@@ -25,7 +25,7 @@ from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.read_range import range_changes
-from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
@@ -128,10 +128,10 @@ class ChangelogScan:
             put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))
             if plan.route is Route.INSERT_ONLY:
                 for map_id in range(plan.num_map_tasks):
-                    yield from inserted_rows(inputs, map_id, Delivery(folder, with_batch=False))
+                    yield from inserted_rows(inputs, map_id, StagedChanges(folder, with_batch=False))
             elif plan.route is Route.SHUFFLE:
                 engine.map(partial(write_map_output, inputs), range(plan.num_map_tasks))
                 coalesced = coalesce_map_outputs(inputs, PhaseTally())
                 extents = BatchExtents(folder, coalesced.epoch)
                 for each in coalesced.plan.ranges:
-                    yield from range_changes(folder, extents.of(each.range_id), Delivery(folder, with_batch=False))
+                    yield from range_changes(folder, extents.of(each.range_id), StagedChanges(folder, with_batch=False))

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from icefloe.batch.commit.empty_end import EmptyEnd
+from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.cli.changing_command import changing_command

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint

@@ -4,9 +4,9 @@ import os
 from argparse import Namespace
 from typing import Final
 
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.activity import Activity
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request

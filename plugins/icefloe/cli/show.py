@@ -5,10 +5,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from icefloe.batch.commit.distribution import Distribution
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.distribution import Distribution
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.stage.delivery_records import BatchDelivery
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint

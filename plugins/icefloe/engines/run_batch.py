@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from icefloe.batch.commit.cleanup import try_to_clean_up
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.report import BatchReport
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.observe_trouble import Observer, recording_trouble
 from icefloe.batch.status.publish_status import publish_status

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.audit.sums import AuditError
-from icefloe.batch.commit.delivered_batch import UndeliveredError
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
@@ -86,14 +86,14 @@ def test_the_rows_of_the_sink_must_be_the_summed_rows(workshop: Workshop, batch:
 
 def test_a_map_record_that_was_tampered_with_does_not_count(workshop: Workshop, batch: OpenBatch) -> None:
     edit(batch, "0.0", lambda document: document["ordinals"][0].update(signed_count=5))
-    with pytest.raises(UndeliveredError, match=r"\(the first: 0\); run again, or in Airflow clear shuffle_read"):
+    with pytest.raises(UnfinishedTasksError, match=r"\(the first: 0\); run again, or in Airflow clear shuffle_read"):
         batch.commit()
     require_nothing_committed(workshop, batch)
 
 
 def test_a_range_that_has_not_delivered_is_waited_for(workshop: Workshop, batch: OpenBatch) -> None:
     batch.store.delete(["results/00001.json"])
-    with pytest.raises(UndeliveredError, match=r"^1 of \d+ ranges of batch 1 have not delivered \(the first: 1\)"):
+    with pytest.raises(UnfinishedTasksError, match=r"^1 of \d+ ranges of batch 1 have not delivered \(the first: 1\)"):
         batch.commit()
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()
@@ -216,7 +216,9 @@ def test_a_part_that_is_gone_or_cut_is_not_committed_and_the_next_run_writes_it_
         part.write_bytes(b"" if damage == "emptied" else part.read_bytes()[:-3])
     phase = Phase.INSERT_ONLY if route is Route.INSERT_ONLY else Phase.SHUFFLE_READ
     for _ in range(2):  # Airflow's retry of commit alone says the same
-        with pytest.raises(UndeliveredError, match=f"run again, or in Airflow clear {phase} and its downstream tasks"):
+        with pytest.raises(
+            UnfinishedTasksError, match=f"run again, or in Airflow clear {phase} and its downstream tasks"
+        ):
             batch.commit()
     require_nothing_committed(workshop, batch)
     again = workshop.open()

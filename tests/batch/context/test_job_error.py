@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.worker_libraries import SilentWorkerError
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
@@ -41,7 +41,7 @@ def test_an_error_is_read_back_as_one_of_its_family(kind: type[IcefloeError], fa
     [
         CorruptMapOutputError.of(7, 2, "its index file is gone"),
         MissingMapOutputError("2 of 9 map tasks have no valid output", map_ids=(3, 4)),
-        UndeliveredError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
+        UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
         PipelineFileError.of("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
         ConfigurationChangedError("the pipeline was edited", differences=(("changes", "each", None),)),
         SilentWorkerError("no worker ran the task", driver={"pyarrow": "26", "lz4": None}),

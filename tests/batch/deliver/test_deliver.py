@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from batch.deliver.delivered import Delivered
-from icefloe.batch.stage.stage_changes import CHANGE_WEIGHTS
+from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.errors import TransientError
 from icefloe.sinks.files import FilesSink
@@ -118,7 +118,7 @@ def test_nothing_is_delivered_before_the_whole_batch_is_proven(lab: Delivered, m
     BROKEN["begin"] = lambda: pytest.fail("the batch is not proven")
     # The changes at hand no longer add up to the rows that were read.
     weights = {**CHANGE_WEIGHTS, ChangeType.UPDATE_BEFORE: 1}
-    monkeypatch.setattr("icefloe.batch.commit.delivered_batch.CHANGE_WEIGHTS", weights)
+    monkeypatch.setattr("icefloe.batch.prove.finished_tasks.CHANGE_WEIGHTS", weights)
     refused = lab.deliver()
     assert refused.code == 65
     assert "does not add up at the sink" in refused.err

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.open.find_work import find_work
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status.publish_status import load_status, publish_status
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError

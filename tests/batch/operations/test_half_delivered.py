@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_a_batch_whose_tasks_are_not_done_is_abandoned_as_ever(stuck: Stuck, mon
         raise TerminalError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.commit.prove_batch.DeliveredBatch.audited", full)
+        patched.setattr("icefloe.batch.prove.prove_batch.FinishedTasks.audited", full)
         assert stuck.command("run").code == 65
     assert stuck.command("abandon", "--yes").code == 0
     assert stuck.command("run", "--json").document["batch"] == 3
@@ -168,9 +169,9 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
         monkeypatch.setattr(Checkpoint, "create_commit", create_commit)
         with monkeypatch.context() as patched:
             # Its delivery is not recorded yet as the reset looks.
-            patched.setattr("icefloe.batch.operations.half_delivered.load_batch_delivery", lambda _: None)
+            patched.setattr("icefloe.batch.operations.half_delivered.DeliveryRecords.batch", lambda _: None)
             if not writes_report:
-                patched.setattr("icefloe.batch.operations.half_delivered.keep_report", lambda *_: None)
+                patched.setattr("icefloe.batch.operations.half_delivered.BatchReport.of_given_up", Mock())
             assert stuck.command("reset", "--yes").code == 0
         return create_commit(checkpoint, record)
 

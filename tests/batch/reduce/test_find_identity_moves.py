@@ -10,12 +10,12 @@ import pytest
 from pyiceberg.expressions import In
 
 from icefloe.batch.batch_keys import identity_moves_key
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.repair import UnreliableStoreError
+from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase

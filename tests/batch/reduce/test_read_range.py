@@ -11,10 +11,10 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce import range_rows, repair
-from icefloe.batch.reduce import read_range as read_range_module
 from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.stage.range_results import RangeResult
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.stored_extents import store_extents
@@ -75,15 +75,15 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
 ) -> None:
     batch = up_to_shuffle_read(updated(Workshop.create(tmp_path)))
     slow, fast = Requests(), Requests()
-    real, firsts = read_range_module.stage_changes, []
+    real, firsts = StagedChanges.write, []
 
-    def stage_late(*arguments: Any) -> Any:
+    def write_late(*arguments: Any) -> Any:
         if not firsts:
             firsts.append(None)
             firsts[0] = read(batch, fast)
         return real(*arguments)
 
-    monkeypatch.setattr(read_range_module, "stage_changes", stage_late)
+    monkeypatch.setattr(StagedChanges, "write", write_late)
     assert read(batch, slow) == firsts[0]
     assert (slow.taken().races_lost, fast.taken().races_lost) == (1, 0)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icefloe.batch.reduce import torn_identity
 from icefloe.batch.reduce.torn_identity import TornIdentity
-from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import pair_updates
 
@@ -21,7 +21,7 @@ STEPS = 3
 
 
 class ToldChanges:
-    """Stands in for a delivery."""
+    """Stands in for a staged."""
 
     def batches(
         self, rows: pa.RecordBatch, hashes: RowHashes, picks: NDArray[Any], kinds: NDArray[Any], ordinals: NDArray[Any]
@@ -48,7 +48,7 @@ def test_its_changes_are_those_of_all_rows_at_once(
     picks, kinds = pair_updates(
         row_hashes=hashes, identity_hashes=one, change_ordinals=ordinals, weights=values
     )  # fmt: skip
-    delivery = cast("Delivery", ToldChanges())
+    staged = cast("StagedChanges", ToldChanges())
     expected = [change for part in ToldChanges().batches(rows, hashes, picks, kinds, ordinals) for change in part]
     by_hash = np.lexsort((hashes.low, hashes.high))
     # Rows of one hash come in one piece, and in any order.
@@ -61,7 +61,7 @@ def test_its_changes_are_those_of_all_rows_at_once(
             some = by_hash[groups * pieces // 31 == piece] if len(groups) else by_hash
             some = some[::-1]
             torn.add(rows.take(pa.array(some)), hashes.take(some), values[some], ordinals[some])
-        found = [change for part in torn.changes(delivery, all_ordinals=None) for change in cast("Any", part)]
+        found = [change for part in torn.changes(staged, all_ordinals=None) for change in cast("Any", part)]
     assert found == expected
 
 
@@ -69,6 +69,6 @@ def test_net_changes_get_the_ordinal_of_all(monkeypatch: pytest.MonkeyPatch) -> 
     rows = pa.record_batch([pa.array([1, 2], pa.int64())], schema=SCHEMA)
     with TornIdentity(SCHEMA, num_ordinals=STEPS, memory_bytes=1) as torn:
         torn.add(rows, row_hashes_of_batch(rows), np.array([-1, 1]), np.zeros(2, np.int32))
-        delivery = cast("Delivery", ToldChanges())
-        [found] = cast("Any", torn.changes(delivery, all_ordinals=2))
+        staged = cast("StagedChanges", ToldChanges())
+        [found] = cast("Any", torn.changes(staged, all_ordinals=2))
     assert {(number, ordinal) for number, _, ordinal in found} == {(1, 2), (2, 2)}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.commit.finished import BatchFinished
+from icefloe.batch.ends.ended_elsewhere import BatchFinished
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -34,7 +34,7 @@ def test_commit_writes_a_missing_part_again_and_no_other(workshop: Workshop, bat
 
 def test_a_phase_that_may_not_run_here_is_left_to_its_operator(batch: OpenBatch) -> None:
     tasks, engine = tasks_of(batch, here=False)
-    with pytest.raises(UndeliveredError, match="clear insert_only") as caught:
+    with pytest.raises(UnfinishedTasksError, match="clear insert_only") as caught:
         tasks.commit()
     assert (caught.value.phase, engine.given) == (Phase.INSERT_ONLY, [])
 

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.references import BatchReference, TaskReference
@@ -34,6 +33,7 @@ from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
+from icefloe.batch.report import BatchReport
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings

@@ -3,12 +3,14 @@
 import logging
 from dataclasses import replace
 
-from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.commit.prove_batch import prove_batch
-from icefloe.batch.commit.report import BatchReport, keep_report
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.commit.batch_figures import report_of
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
-from icefloe.batch.stage.delivery_records import BatchDelivery, load_batch_delivery
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
+from icefloe.batch.prove.prove_batch import prove_batch
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.flow import Phase
@@ -22,8 +24,8 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     """Commits a batch whose tasks are done. For a batch that is already committed it only returns the report.
 
     Raises:
-        UndeliveredError: a task has not delivered yet, or its part is gone or cut; or the batch was not yet delivered
-            to the sink for which it was staged.
+        UnfinishedTasksError: a task has not written its part yet, or the part is gone or cut; or the batch was not yet
+            delivered to the sink for which it was staged.
         AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
         BatchCommittedError: a reset gave the batch up meanwhile.
     """
@@ -34,7 +36,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally = PhaseTally()
     running.requests.taken()
     proven = prove_batch(running)
-    report = BatchReport.of(
+    report = report_of(
         proven.batch,
         proven.sums,
         checks=proven.checks,
@@ -44,7 +46,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally.requests = running.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
-    is_first = keep_report(running.checkpoint, report)
+    is_first = report.keep(running.checkpoint)
     kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number)
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     commit = running.checkpoint.create_commit(
@@ -72,11 +74,11 @@ def _delivery(running: RunningBatch) -> BatchDelivery:
     """The record that the batch is visible at the sink for which it was staged.
 
     Raises:
-        UndeliveredError: there is none yet.
+        UnfinishedTasksError: there is none yet.
     """
-    found = load_batch_delivery(running.folder.store)
+    found = DeliveryRecords(running.folder.store).batch()
     if found is None:
-        raise UndeliveredError(
+        raise UnfinishedTasksError(
             f"batch {running.plan.batch_number} of {running.plan.pipeline} is proven, but not yet delivered to "
             f"{running.settings.delivery['type']}; run again, or in Airflow clear {Phase.DELIVER} and its downstream "
             "tasks: parts that were delivered are kept",

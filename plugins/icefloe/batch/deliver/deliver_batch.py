@@ -7,20 +7,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-from icefloe.batch.commit.prove_batch import prove_batch
+from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_part import DeliverPart
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
-from icefloe.batch.stage.delivery_records import (
-    BatchDelivery,
-    create_batch_delivery,
-    keep_begun,
-    load_batch_delivery,
-    load_part_deliveries,
-)
+from icefloe.batch.prove.prove_batch import prove_batch
 from icefloe.batch.task_outcome import require_success
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -66,7 +61,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
 
     Raises:
         BatchCommittedError: the batch is done.
-        UndeliveredError: a task has not written its part yet, or its part is gone or cut.
+        UnfinishedTasksError: a task has not written its part yet, or its part is gone or cut.
         SupersededError: the sink holds a later batch.
         TakenBackError: the sink went to another pipeline and back since the first try.
         IcefloeError: error of a part that failed. The other parts stay delivered, and the rerun finds them.
@@ -78,16 +73,16 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         recorded_phase(running.written, Phase.DELIVER, application=application) as tally,
         tally.counting(running.requests),
     ):
-        store = running.folder.store
+        records = DeliveryRecords(running.folder.store)
         manifest = _proven_manifest(running)
-        if load_batch_delivery(store) is not None:
+        if records.batch() is not None:
             return
         parts = staged_parts(running.sink, manifest, memory_bytes=running.settings.memory_bytes)
         output = Output.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             now = sink.begin(batch)
-            begun = keep_begun(store, now)
+            begun = records.begin(now)
             numbers = _part_numbers(sink, manifest)
             with _taken_back(batch, sink, begun, now):
                 _deliver_missing(
@@ -99,8 +94,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 )
                 deliveries = _deliveries(running, numbers)
                 sink.finish(batch, begun, deliveries)
-            create_batch_delivery(
-                store,
+            records.create_batch(
                 BatchDelivery.of(
                     deliveries,
                     sink=reference.settings.delivery["type"],
@@ -153,7 +147,7 @@ def _deliver_missing(
     task: DeliverPart, numbers: Sequence[int], engine: Engine, running: RunningBatch, tally: PhaseTally
 ) -> None:
     """Delivers the parts without a recorded delivery; an error that retrying cannot fix comes first."""
-    found = load_part_deliveries(running.folder.store, numbers)
+    found = DeliveryRecords(running.folder.store).parts(numbers)
     missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]
     logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
     tally.begin(len(missing), of=len(numbers))
@@ -166,7 +160,7 @@ def _deliveries(running: RunningBatch, numbers: Sequence[int]) -> list[PartDeliv
     Raises:
         TransientError: a record is gone, because somebody deletes files of the batch.
     """
-    found = [each for each in load_part_deliveries(running.folder.store, numbers) if each is not None]
+    found = [each for each in DeliveryRecords(running.folder.store).parts(numbers) if each is not None]
     if len(found) < len(numbers):
         raise TransientError(
             f"records of delivered parts are gone from {running.folder.store.url}: somebody deletes files there; run "

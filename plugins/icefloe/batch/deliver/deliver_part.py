@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import staged_parts
 from icefloe.batch.rows.row_bound import out_of_memory
-from icefloe.batch.stage.delivery_records import create_part_delivery, load_part_delivery
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -47,14 +47,15 @@ class DeliverPart:
             running = self.reference.open()
             try:
                 with running.fenced():
-                    is_adopted = load_part_delivery(running.folder.store, number) is not None
+                    records = DeliveryRecords(running.folder.store)
+                    is_adopted = records.part(number) is not None
                     if not is_adopted:
                         memory_bytes = running.settings.memory_bytes
                         staged = staged_parts(running.sink, self.manifest, memory_bytes=memory_bytes)
                         parts = [self.output.reduced(part) for part in staged]
                         with self.reference.delivery_sink() as sink:
                             delivery = delivered_part(sink, self.batch, self.begun, parts, number)
-                        create_part_delivery(running.folder.store, delivery)
+                        records.create_part(delivery)
             finally:
                 requests = running.requests.taken()
         except IcefloeError as error:

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow as pa
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.stage.stage_changes import Delivery, stage_changes
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.map_output import new_attempt
@@ -44,14 +43,15 @@ def write_part(
         generation = state.generation
     started = time.monotonic()
     reader = inputs.row_reader()
-    message, sums = stage_changes(folder, sink, map_id, partial(inserted_rows, inputs, map_id, reader=reader))
+    staged = StagedChanges(folder)
+    message = staged.write(sink, map_id, inserted_rows(inputs, map_id, staged, reader=reader))
     return folder.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
             generation=generation,
             attempt=attempt or new_attempt(),
             rows=message.rows,
-            ordinals=sums.to_documents(),
+            ordinals=staged.sums.to_documents(),
             added_rows_read=message.rows,
             bytes_read=folder.plan.map_task_bytes[map_id],
             bytes_decoded=reader.decoded.total,
@@ -62,7 +62,7 @@ def write_part(
 
 
 def inserted_rows(
-    inputs: MapInputs, map_id: int, delivery: Delivery, *, reader: TableRowReader | None = None
+    inputs: MapInputs, map_id: int, staged: StagedChanges, *, reader: TableRowReader | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a map task as INSERT, file by file.
 
@@ -78,7 +78,7 @@ def inserted_rows(
     form = inputs.folder.shuffled_form
     for rows in carryover.changed_rows():
         delivered, hashes = form.to_deliver(rows)
-        yield from delivery.batches(
+        yield from staged.batches(
             delivered,
             hashes,
             np.arange(rows.batch.num_rows),
@@ -86,5 +86,5 @@ def inserted_rows(
             rows.change_ordinals,
         )
     carryover.tally.require(
-        delivery.sums.signed_counts(), what=f"task {map_id} of batch {inputs.folder.plan.batch_number}"
+        staged.sums.signed_counts(), what=f"task {map_id} of batch {inputs.folder.plan.batch_number}"
     )

@@ -7,13 +7,13 @@ from typing import Final
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.commit.end_batch import end_without_changes
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.end_batch import end_without_changes
 from icefloe.batch.operations.half_delivered import refuse_half_delivered
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end

@@ -5,9 +5,9 @@ The batch is recorded first. Any run that finds it open completes it, so the mov
 
 from dataclasses import dataclass, replace
 
-from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.commit.end_batch import complete_unfinished_end, end_without_changes
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.end_batch import complete_unfinished_end, end_without_changes
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.record_batch import claim_places
 from icefloe.batch.open.recorded_pipeline import record_pipeline

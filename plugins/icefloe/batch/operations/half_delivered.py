@@ -4,11 +4,11 @@ import logging
 from dataclasses import replace
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.commit.report import BatchReport, keep_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.stage.delivery_records import load_batch_delivery
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.checkpoint.view import CheckpointView
@@ -80,7 +80,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
             "pause the pipeline before you reset it",
             batch_number=number,
         )
-    keep_report(checkpoint, BatchReport.of_given_up(checkpoint, commit))
+    BatchReport.of_given_up(checkpoint, commit).keep(checkpoint)
     try:
         clean_up_finished(session.reference(end.offset))
     except IcefloeError as error:
@@ -95,4 +95,4 @@ def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
 
 def _is_half_delivered(reference: BatchReference) -> bool:
     """True if a proven batch is for a sink that has not taken the whole of it."""
-    return bool(reference.settings.delivery) and load_batch_delivery(reference.folder) is None
+    return bool(reference.settings.delivery) and DeliveryRecords(reference.folder).batch() is None

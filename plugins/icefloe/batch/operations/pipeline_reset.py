@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError, pipeline_record, refuse_other_meaning
 from icefloe.batch.operations.cursor_move import PipelineView, make_move
 from icefloe.batch.operations.half_delivered import give_up_delivery

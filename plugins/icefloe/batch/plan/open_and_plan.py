@@ -4,10 +4,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from icefloe.batch.commit.end_batch import complete_unfinished_end
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.end_batch import complete_unfinished_end
 from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.open.range_request import RangeRequest
@@ -15,6 +14,7 @@ from icefloe.batch.open.record_batch import claim_batch
 from icefloe.batch.plan.recorded_plan import found_plan
 from icefloe.batch.plan.write_plan import write_plan
 from icefloe.batch.plan_document import Plan
+from icefloe.batch.report import BatchReport
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 

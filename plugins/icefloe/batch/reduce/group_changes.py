@@ -11,7 +11,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.identity_move_files import IdentityMoves
 from icefloe.batch.reduce.range_rows import RowGroup
 from icefloe.batch.reduce.torn_identity import TornIdentity
-from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.net import net_changes
@@ -70,15 +70,17 @@ class GroupChanges:
 
     Args:
         folder: folder of the batch.
-        delivery: builds the batches.
+        staged: builds the batches.
         cancelled: by reduce partition, rows that equal rows of other identities cancel; None: there are none.
     """
 
-    def __init__(self, folder: BatchFolder, delivery: Delivery, cancelled: Mapping[int, IdentityMoves] | None) -> None:
+    def __init__(
+        self, folder: BatchFolder, staged: StagedChanges, cancelled: Mapping[int, IdentityMoves] | None
+    ) -> None:
         self._plan = folder.plan
         self._shuffled = folder.shuffled_form
         self._memory_bytes = folder.memory_bytes
-        self._delivery = delivery
+        self._staged = staged
         self._cancelled = cancelled
 
     def of(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
@@ -124,7 +126,7 @@ class GroupChanges:
                     ordinals = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
                     torn.add(each.batch, each.hashes, each.weights, ordinals)
                 del each
-            yield from torn.changes(self._delivery, all_ordinals=last_ordinal if self._plan.is_net else None)
+            yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
 
     def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
         picks, change_types = pair_updates(
@@ -133,7 +135,7 @@ class GroupChanges:
             change_ordinals=survivors.ordinals,
             weights=survivors.weights,
         )
-        return self._delivery.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
+        return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
 
     def _survivors(self, piece: pa.Table) -> _Survivors:
         block_rows = BlockRows.of(piece)

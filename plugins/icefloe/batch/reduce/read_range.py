@@ -13,7 +13,7 @@ from icefloe.batch.reduce.group_changes import GroupChanges
 from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
-from icefloe.batch.stage.stage_changes import Delivery, stage_changes
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests, RequestTotals
@@ -42,12 +42,13 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
         return result
     started = time.monotonic()
     extents = BatchExtents(folder, epoch).of(range_id)
-    message, sums = stage_changes(folder, sink, range_id, lambda delivery: range_changes(folder, extents, delivery))
+    staged = StagedChanges(folder)
+    message = staged.write(sink, range_id, range_changes(folder, extents, staged))
     logger.info("range %d: delivered %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
         message=message,
-        sums=sums.to_documents(),
+        sums=staged.sums.to_documents(),
         fetched_bytes=extents.size_bytes,
         fetched_blocks=len(extents.blocks),
         seconds=time.monotonic() - started,
@@ -59,13 +60,13 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     return recorded
 
 
-def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+def range_changes(folder: BatchFolder, extents: RangeExtents, staged: StagedChanges) -> Iterator[pa.RecordBatch]:
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
         folder: folder of the batch.
         extents: extents to fetch, and the sums that their rows must add up to.
-        delivery: builds the batches and keeps their sums.
+        staged: builds the batches and keeps their sums.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
@@ -78,11 +79,11 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
     by_partition = None if cancelled is None else cancelled.by_partition(folder.plan.num_partitions)
-    changes = GroupChanges(folder, delivery, by_partition)
+    changes = GroupChanges(folder, staged, by_partition)
     for group in rows.groups():
         yield from changes.of(group)
     expected.add(rows.shared_sums)
-    delivery.sums.require(
+    staged.sums.require(
         expected,
         what=f"range {extents.range_id} of batch {folder.plan.batch_number}",
         per_ordinal=not folder.plan.is_net,

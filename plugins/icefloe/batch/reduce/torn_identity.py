@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.reduce.divided_rows import RowDivision
-from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
@@ -67,17 +67,17 @@ class TornIdentity:
             parts = 2 * change_ordinals[some] + is_insert[some]
             self._spilled.add(pa.RecordBatch.from_arrays(columns, schema=self._schema), parts)
 
-    def changes(self, delivery: Delivery, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
+    def changes(self, staged: StagedChanges, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
         """The changes by ordinal, pairs first.
 
         Args:
-            delivery: builds the batches.
+            staged: builds the batches.
             all_ordinals: the ordinal of all changes, if they are net changes and all rows were added with 0.
         """
         for ordinal in np.flatnonzero(self._copies.any(axis=1)).tolist():
-            yield from self._changes_of(ordinal, delivery, ordinal if all_ordinals is None else all_ordinals)
+            yield from self._changes_of(ordinal, staged, ordinal if all_ordinals is None else all_ordinals)
 
-    def _changes_of(self, ordinal: int, delivery: Delivery, delivered_ordinal: int) -> Iterator[pa.RecordBatch]:
+    def _changes_of(self, ordinal: int, staged: StagedChanges, delivered_ordinal: int) -> Iterator[pa.RecordBatch]:
         sides = [_Copies(self._spilled.batches(2 * ordinal + is_insert)) for is_insert in (0, 1)]
         pairs = int(self._copies[ordinal].min())
         for before, after in aligned_batches(*(side.first(pairs) for side in sides)):
@@ -85,18 +85,18 @@ class TornIdentity:
             rows = pa.concat_batches([before, after])
             picks = np.arange(2 * num_pairs).reshape(2, num_pairs).T.ravel()
             kinds = np.tile(np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER], np.uint8), num_pairs)
-            yield from _delivered(rows, picks, kinds, delivered_ordinal, delivery)
+            yield from _delivered(rows, picks, kinds, delivered_ordinal, staged)
         for kind, side in zip(_SIGNS, sides, strict=True):
             for rows in side.rest():
                 kinds = np.full(rows.num_rows, kind, np.uint8)
-                yield from _delivered(rows, np.arange(rows.num_rows), kinds, delivered_ordinal, delivery)
+                yield from _delivered(rows, np.arange(rows.num_rows), kinds, delivered_ordinal, staged)
 
 
 def _delivered(
-    rows: pa.RecordBatch, picks: NDArray[np.int64], kinds: NDArray[np.uint8], ordinal: int, delivery: Delivery
+    rows: pa.RecordBatch, picks: NDArray[np.int64], kinds: NDArray[np.uint8], ordinal: int, staged: StagedChanges
 ) -> Iterator[pa.RecordBatch]:
     ordinals = np.full(rows.num_rows, ordinal, np.int32)
-    return delivery.batches(rows, row_hashes_of_batch(rows), picks, kinds, ordinals)
+    return staged.batches(rows, row_hashes_of_batch(rows), picks, kinds, ordinals)
 
 
 class _Copies:

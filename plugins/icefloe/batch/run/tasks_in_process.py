@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.deliver.deliver_batch import Engine
+from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
+from icefloe.batch.report import BatchReport
 from icefloe.batch.run.phases import run_phase
 from icefloe.flow import Phase
 
@@ -57,7 +57,7 @@ class TasksInProcess:
     def _with_all_parts(self, task: Callable[[], Result], phase: Phase | None = None) -> Result:
         try:
             return task()
-        except UndeliveredError as error:
+        except UnfinishedTasksError as error:
             if error.phase is phase or not self.may_run(error.phase):
                 raise
             logger.warning("writing the missing parts again: %s", error.sentence)

@@ -1,10 +1,9 @@
-"""Changes on their way to the sink, counted and summed as they leave; `commit` reads their records.
+"""Changes on their way to the sink, counted and summed as they leave; `prove` reads their records.
 
 Read in this order:
 
-- `stage_changes`: rows become changes and parts
+- `staged_changes`: rows become changes and parts
 - `range_results`: one record per reduce range, created once
-- `delivery_records`: one record per part that a sink took, created once
 """
 
-__all__ = ["delivery_records", "range_results", "stage_changes"]
+__all__ = ["range_results", "staged_changes"]

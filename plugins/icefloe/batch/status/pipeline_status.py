@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.stage.delivery_records import BatchDelivery
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.report import BatchReport
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart

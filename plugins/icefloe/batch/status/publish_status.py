@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts

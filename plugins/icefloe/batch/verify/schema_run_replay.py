@@ -11,7 +11,7 @@ import pyarrow as pa
 from icefloe.audit.change_promises import ChangePromises, change_types
 from icefloe.audit.replay import Replay
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.stage.stage_changes import CHANGE_WEIGHTS
+from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
 from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
 from icefloe.batch.verify.schema_runs import SchemaRun
 from icefloe.batch.verify.table_state import TableState

@@ -9,18 +9,18 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
+from icefloe.batch.report import BatchReport
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.stage.delivery_records import load_batch_delivery
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
 from icefloe.checkpoint.log import Checkpoint
@@ -186,7 +186,7 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
     running = reference.open()
     sink_url = None
     if Phase(phase) is Phase.DELIVER:
-        delivery = load_batch_delivery(running.folder.store)
+        delivery = DeliveryRecords(running.folder.store).batch()
         sink_url = None if delivery is None else delivery.url
     elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivery:
         sink_url = str(reference.settings.sink["path"])

@@ -11,9 +11,8 @@ A run that delivers the batch makes it whole in step 1 too. Whoever is first the
 
 import logging
 
-from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.commit.report import keep_report
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
@@ -68,7 +67,7 @@ def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, wr
     checkpoint.refuse_other(writer)
     _make_whole(end, sink)
     commit = end.commit(writer)
-    keep_report(checkpoint, end.report(commit))
+    end.report(commit).keep(checkpoint)
     found = checkpoint.create_empty_commit(commit)
     logger.info("batch %d of %s: %s", number, end.pipeline, found.outcome)
     try:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from icefloe.batch.stage.delivery_records import keep_begun
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.storage.location import open_store
 
 
 def test_all_tries_of_a_delivery_have_the_facts_of_the_first(tmp_path: Path) -> None:
     store = open_store(tmp_path.as_uri())
-    assert keep_begun(store, {"index": "people-1"}) == {"index": "people-1"}
-    assert keep_begun(store, {"index": "people-2"}) == {"index": "people-1"}
+    assert DeliveryRecords(store).begin({"index": "people-1"}) == {"index": "people-1"}
+    assert DeliveryRecords(store).begin({"index": "people-2"}) == {"index": "people-1"}

@@ -1,6 +1,6 @@
 import json
 
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.documents import dump_document
 from support.pipelines.workshop import Workshop
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer, format_of

@@ -1,6 +1,6 @@
-"""Delivering: rows become changes, are counted and summed as they leave, and reach the sink."""
+"""Staging: rows become changes, are counted and summed as they leave, and are written as a part."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from icefloe.changes.columns import ChangeType, change_batch, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.sinks.sink import CommitMessage, Sink
 
-__all__ = ["CHANGE_WEIGHTS", "Delivery", "stage_changes"]
+__all__ = ["CHANGE_WEIGHTS", "StagedChanges"]
 
 CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
     ChangeType.INSERT: 1,
@@ -27,17 +27,18 @@ _BATCH_ROWS: Final = 1 << 16
 _BATCH_BYTES: Final = 64 << 20
 
 
-class Delivery:
-    """Builds the record batches that leave and keeps their sums.
+class StagedChanges:
+    """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part.
 
     Args:
         folder: folder of the batch.
         with_batch: True if changes carry the number of the batch, as at a sink.
     """
 
-    def __init__(self, folder: BatchFolder, *, with_batch: bool) -> None:
+    def __init__(self, folder: BatchFolder, *, with_batch: bool = True) -> None:
         steps = folder.plan.steps
-        self._batch_number = folder.plan.batch_number if with_batch else None
+        self._batch_number = folder.plan.batch_number
+        self._with_batch = with_batch
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
         self._by_type = np.zeros(len(ChangeType), np.int64)
@@ -78,35 +79,27 @@ class Delivery:
                 change_ordinals=ordinals,
                 snapshot_ids=self._snapshot_ids,
                 timestamps_us=self._timestamps_us,
-                batch_number=self._batch_number,
+                batch_number=self._batch_number if self._with_batch else None,
             )
 
+    def write(self, sink: Sink, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
+        """Writes the changes to the sink.
 
-def stage_changes(
-    folder: BatchFolder, sink: Sink, number: int, changes: Callable[[Delivery], Iterator[pa.RecordBatch]]
-) -> tuple[CommitMessage, Sums]:
-    """Writes the changes of one task to the sink.
+        Args:
+            sink: sink of the batch.
+            number: number of the task.
+            changes: all batches that `batches` builds for the task.
 
-    Args:
-        folder: folder of the batch.
-        sink: sink of the batch.
-        number: number of the task.
-        changes: builds the batches with the delivery that it is given.
-
-    Returns:
-        The message for the sink's commit, and the sums of the delivered changes.
-    """
-    delivery = Delivery(folder, with_batch=True)
-    written = sink.write(
-        batch_number=folder.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
-    )
-    # Only now are counts and sums complete: they grow while the sink takes the changes.
-    message = CommitMessage(
-        number=number,
-        rows=sum(delivery.counts.values()),
-        counts=delivery.counts,
-        hash_sum=delivery.sums.hash_sum(),
-        size_bytes=written.size_bytes,
-        details=written.details,
-    )
-    return message, delivery.sums
+        Returns:
+            The message for the sink's commit.
+        """
+        written = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
+        # Only now are counts and sums complete: they grow while the sink takes the changes.
+        return CommitMessage(
+            number=number,
+            rows=sum(self.counts.values()),
+            counts=self.counts,
+            hash_sum=self.sums.hash_sum(),
+            size_bytes=written.size_bytes,
+            details=written.details,
+        )

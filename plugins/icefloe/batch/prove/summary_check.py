@@ -1,30 +1,11 @@
 """The second witness of a batch: the numbers of rows in the table's own snapshot summaries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-from pydantic import ConfigDict
 
 from icefloe.audit.sums import AuditError, Sums
 from icefloe.batch.plan_document import Plan
-from icefloe.documents import STRICT
+from icefloe.batch.report import SummaryCheck
 from icefloe.pipeline.option_values import SummaryMismatchOption
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryCheck:
-    """Comparison of inserts less deletes of one step with the snapshot summaries.
-
-    Attributes:
-        expected: None if the summaries do not say; then nothing was compared.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    change_ordinal: int
-    expected: int | None
-    found: int
 
 
 def check_summaries(

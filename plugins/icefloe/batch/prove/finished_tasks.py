@@ -10,7 +10,7 @@ from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.stage.range_results import RangeResult, load_range_results
-from icefloe.batch.stage.stage_changes import CHANGE_WEIGHTS
+from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
@@ -20,10 +20,10 @@ from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 
-__all__ = ["UndeliveredError"]
+__all__ = ["FinishedTasks", "UnfinishedTasksError"]
 
 
-class UndeliveredError(TransientError):
+class UnfinishedTasksError(TransientError):
     """Tasks of a batch have not delivered, or their parts are gone. Facts: ``phase``, which runs only these again.
 
     Repeating commit alone does not help.
@@ -33,7 +33,7 @@ class UndeliveredError(TransientError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredBatch:
+class FinishedTasks:
     """A batch whose tasks are all done.
 
     Attributes:
@@ -50,7 +50,7 @@ class DeliveredBatch:
     phases: Sequence[PhaseRecord] = ()
 
     @classmethod
-    def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "DeliveredBatch":
+    def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "FinishedTasks":
         """Reads the records of a batch's tasks.
 
         Args:
@@ -58,7 +58,7 @@ class DeliveredBatch:
             delivers: True if the batch is staged, to be delivered to another sink.
 
         Raises:
-            UndeliveredError: a task has not delivered yet.
+            UnfinishedTasksError: a task has not delivered yet.
         """
         plan = folder.plan
         records = _records(folder)
@@ -109,7 +109,7 @@ class DeliveredBatch:
         return delivered_sums
 
 
-def delivering_phase(plan: Plan) -> Phase:
+def staging_phase(plan: Plan) -> Phase:
     """The phase whose tasks write to the sink. If map outputs are gone, shuffle_read makes them again too."""
     return Phase.SHUFFLE_READ if plan.route is Route.SHUFFLE else Phase.INSERT_ONLY
 
@@ -120,8 +120,8 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
         return folder.map_outputs.records(range(plan.num_map_tasks))
     except MissingMapOutputError as error:
         missing = error.map_ids
-        phase = delivering_phase(plan)
-        raise UndeliveredError(
+        phase = staging_phase(plan)
+        raise UnfinishedTasksError(
             f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
             f"first: {missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run "
             "again",
@@ -134,8 +134,8 @@ def _results(folder: BatchFolder) -> list[RangeResult]:
     found = load_range_results(folder.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
-        phase = delivering_phase(folder.plan)
-        raise UndeliveredError(
+        phase = staging_phase(folder.plan)
+        raise UnfinishedTasksError(
             f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not delivered (the first: "
             f"{missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run again",
             phase=phase,

@@ -1,19 +1,14 @@
 """``report.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.audit.sums import Sums
-from icefloe.batch.commit.delivered_batch import DeliveredBatch
-from icefloe.batch.commit.distribution import Distribution
-from icefloe.batch.commit.summary_check import SummaryCheck
-from icefloe.batch.lost_nodes import merged_nodes, sentence_about
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.distribution import Distribution
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
@@ -21,9 +16,23 @@ from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dum
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
-from icefloe.units import time_text
 
-__all__ = ["BatchReport", "keep_report"]
+__all__ = ["BatchReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryCheck:
+    """Comparison of inserts less deletes of one step with the snapshot summaries.
+
+    Attributes:
+        expected: None if the summaries do not say; then nothing was compared.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    change_ordinal: int
+    expected: int | None
+    found: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,72 +105,6 @@ class BatchReport:
     range_bytes: Distribution | None = None
     range_seconds: Distribution | None = None
     delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
-
-    @classmethod
-    def of(
-        cls,
-        batch: DeliveredBatch,
-        delivered_sums: Sums,
-        *,
-        checks: tuple[SummaryCheck, ...],
-        warnings: tuple[str, ...],
-        delivery: BatchDelivery | None = None,
-    ) -> "BatchReport":
-        """The report of a batch that is being committed now.
-
-        Args:
-            batch: the batch with the results of its tasks.
-            delivered_sums: sums of its changes.
-            checks: checks against the snapshot summaries.
-            warnings: warnings that came up while committing; the report lists them after those of the plan and those
-                of lost nodes.
-            delivery: the delivery to the sink for which the batch was staged; None: there is no such sink.
-        """
-        plan, records = batch.plan, batch.records
-        shuffled = [record for record in records if record.data is not None]
-        lost = merged_nodes(node for phase in batch.phases for node in phase.nodes_lost)
-        now = datetime.now(UTC)
-        return cls(
-            pipeline=plan.pipeline,
-            table=plan.table,
-            batch_number=plan.batch_number,
-            backfill_id=plan.backfill_id,
-            route=plan.route,
-            after_snapshot_id=plan.after_snapshot_id,
-            up_to_snapshot_id=plan.up_to_snapshot_id,
-            steps=len(plan.steps),
-            changes=plan.changes,
-            skipped_replace_snapshots=plan.skipped_replace_snapshots,
-            counts=batch.counts,
-            rows_read=plan.input_rows,
-            bytes_read=sum(record.bytes_read for record in records),
-            carried_over_rows=sum(record.carried_over_rows for record in records),
-            shuffled_bytes=sum(record.data.size_bytes for record in shuffled if record.data is not None),
-            shuffled_rows=sum(record.rows for record in shuffled),
-            written_bytes=sum(message.size_bytes for message in batch.messages),
-            map_tasks=len(records),
-            num_partitions=plan.num_partitions,
-            ranges=len(batch.results),
-            map_seconds=sum(record.seconds for record in records),
-            reduce_seconds=sum(result.seconds for result in batch.results),
-            hash_sum=delivered_sums.hash_sum(),
-            summary_checks=checks,
-            warnings=(*plan.warnings, *map(sentence_about, lost), *warnings),
-            committed_at=time_text(now),
-            seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
-            phases=tuple(batch.phases),
-            removed_rows_read=sum(record.removed_rows_read for record in records),
-            added_rows_read=sum(record.added_rows_read for record in records),
-            map_outputs_redone=sum(record.generation for record in records),
-            fetched_bytes=sum(result.fetched_bytes for result in batch.results),
-            fetched_blocks=_known_sum(result.fetched_blocks for result in batch.results),
-            decoded_bytes=_known_sum(record.bytes_decoded for record in records),
-            map_task_bytes=Distribution.of({record.map_id: record.bytes_read for record in records}),
-            map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
-            range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
-            range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
-            delivery=delivery,
-        )
 
     @classmethod
     def without_changes(
@@ -239,15 +182,9 @@ class BatchReport:
             why=f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})",
         )
 
+    def keep(self, checkpoint: Checkpoint) -> bool:
+        """Stores the report; False if the batch has one already, which counts.
 
-def _known_sum(numbers: Iterable[int | None]) -> int | None:
-    found = list(numbers)
-    return None if None in found else sum(number for number in found if number is not None)
-
-
-def keep_report(checkpoint: Checkpoint, report: BatchReport) -> bool:
-    """Stores the report of a batch; False if there is one already, which counts.
-
-    If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
-    """
-    return checkpoint.create_report(report.batch_number, dump_document(report))
+        If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
+        """
+        return checkpoint.create_report(self.batch_number, dump_document(self))

@@ -4,10 +4,11 @@ import logging
 from dataclasses import dataclass
 
 from icefloe.audit.sums import Sums
-from icefloe.batch.commit.delivered_batch import DeliveredBatch, UndeliveredError, delivering_phase
-from icefloe.batch.commit.summary_check import SummaryCheck, check_summaries
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.prove.finished_tasks import FinishedTasks, UnfinishedTasksError, staging_phase
+from icefloe.batch.prove.summary_check import check_summaries
+from icefloe.batch.report import SummaryCheck
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.stage.range_results import delete_range_results
 from icefloe.changes.columns import removed_rows
@@ -37,7 +38,7 @@ class ProvenSums:
         warnings: warnings of these checks.
     """
 
-    batch: DeliveredBatch
+    batch: FinishedTasks
     sums: Sums
     checks: tuple[SummaryCheck, ...]
     warnings: tuple[str, ...]
@@ -47,12 +48,12 @@ def prove_batch(running: RunningBatch) -> ProvenSums:
     """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
 
     Raises:
-        UndeliveredError: a task has not delivered yet, or its part is gone or cut.
+        UnfinishedTasksError: a task has not delivered yet, or its part is gone or cut.
         RemovedRowsError: the pipeline takes inserts alone, and the batch removes rows.
         AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
     """
     plan = running.plan
-    batch = DeliveredBatch.of(running.folder, delivers=bool(running.settings.delivery))
+    batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
     sums = batch.audited()
     _refuse_removed_rows(batch, running.settings)
     checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
@@ -60,8 +61,8 @@ def prove_batch(running: RunningBatch) -> ProvenSums:
         running.sink.commit(_summary(batch, sums), batch.messages)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
-        phase = delivering_phase(plan)
-        raise UndeliveredError(
+        phase = staging_phase(plan)
+        raise UnfinishedTasksError(
             f"{damage.sentence}; run again, or in Airflow clear {phase} and its downstream tasks: those parts are "
             "written again",
             phase=phase,
@@ -69,7 +70,7 @@ def prove_batch(running: RunningBatch) -> ProvenSums:
     return ProvenSums(batch=batch, sums=sums, checks=checks, warnings=warnings)
 
 
-def _refuse_removed_rows(batch: DeliveredBatch, settings: RunSettings) -> None:
+def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
     """Stops a batch before it has a manifest, so that it can still be abandoned."""
     removed, plan = removed_rows(batch.counts), batch.plan
     if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
@@ -82,7 +83,7 @@ def _refuse_removed_rows(batch: DeliveredBatch, settings: RunSettings) -> None:
         )
 
 
-def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
+def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError) -> None:
     """Lets the tasks whose parts are damaged run again; the others are adopted."""
     numbers = set(damage.numbers)
     logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
@@ -94,7 +95,7 @@ def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsErro
             folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
 
 
-def _summary(batch: DeliveredBatch, sums: Sums) -> BatchSummary:
+def _summary(batch: FinishedTasks, sums: Sums) -> BatchSummary:
     plan = batch.plan
     return BatchSummary(
         pipeline=plan.pipeline,

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 

@@ -1,0 +1,12 @@
+"""The proof of a batch: the records that its tasks left add up, and its files become whole for readers.
+
+It reads records and no rows. `deliver` begins with it, and so does `commit`.
+
+Read in this order:
+
+- `prove_batch`: the steps in their order
+- `finished_tasks`: the results of all tasks, and the proof that they add up
+- `summary_check`: snapshot summaries as a second witness
+"""
+
+__all__ = ["finished_tasks", "prove_batch"]
