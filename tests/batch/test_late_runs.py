@@ -197,7 +197,7 @@ def test_a_run_whose_number_goes_to_a_reset_leaves_the_reset_as_it_is(
 
     def overtaken(batch: NextBatch, **options: Any) -> OffsetRecord:
         monkeypatch.undo()
-        # Killed right behind its record.
+        # Killed right after its record.
         batch.session.checkpoint.create_offset(replace(reset.offset, checkpoint_id=batch.offset.checkpoint_id))
         return record_batch(batch, **options)
 

@@ -87,7 +87,7 @@ def test_the_route_of_a_commit_says_how_the_batch_ended(route: str, outcome: str
     assert a_commit(0, route=route).outcome == outcome
 
 
-def test_every_commit_behind_a_reset_names_the_offset_that_has_the_pipeline(tmp_path: Path) -> None:
+def test_every_commit_after_a_reset_names_the_offset_that_has_the_pipeline(tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(f"file://{tmp_path}"))
     anew = the_pipeline(name="anew")
     checkpoint.create_pipeline(the_pipeline())

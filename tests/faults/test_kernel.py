@@ -33,7 +33,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
 
 
 def run(place: Place, *before: str, limits: Mapping[int, int] | None = None) -> Outcome:
-    """The late run of a place as a process, behind other words of its command."""
+    """The late run of a place as a process, after other words of its command."""
     return process([*before, sys.executable, "-B", "-m", "icefloe", "run", str(place.pipelines[0]), "--json"], limits)
 
 

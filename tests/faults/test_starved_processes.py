@@ -27,7 +27,7 @@ def test_a_run_that_gets_no_more_memory_goes_on_when_there_is_some(
 ) -> None:
     place = SCENARIOS["changes"].place(tmp_path / "place", states)
     is_starved = ends_by_a_sentence(place, where)
-    # Threads start right behind the plan. Later, what was freed before may be enough for the rest of the run.
+    # Threads start right after the plan. Later, what was freed before may be enough for the rest of the run.
     assert is_starved or where != "/plan"
     place.require_exact()
 

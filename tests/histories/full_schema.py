@@ -12,7 +12,7 @@ __all__ = ["full_schema"]
 
 
 def full_schema(metadata: TableMetadata, schema: Schema) -> Schema:
-    """One schema of a table with what it dropped, optional and named after its field id, behind what it has."""
+    """One schema of a table with what it dropped, optional and named after its field id, after what it has."""
     others = [each.as_struct() for each in metadata.schemas]
     return Schema(*_completed(schema.as_struct(), others).fields, schema_id=schema.schema_id)
 

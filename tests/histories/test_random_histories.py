@@ -24,7 +24,7 @@ OF_EVERY_CHANGE = {"pyiceberg": 20, "java": 15, "sql": 6}
 OF_A_RELEASE = {"pyiceberg": 60, "java": 45, "sql": 18}
 """Before which seed `make extended` goes on."""
 OF_RARE_CHANGES = {"pyiceberg": [93], "java": [48, 88], "sql": []}
-"""Seeds behind it that `make extended` tries all the same: operations succeed there that succeed in few histories."""
+"""Seeds after it that `make extended` tries all the same: operations succeed there that succeed in few histories."""
 OF_A_SOAK = {"pyiceberg": 150, "java": 100, "sql": 40}
 """The same for `make soak`, which tries thousands of other seeds too."""
 SHRINKING_ATTEMPTS = 60

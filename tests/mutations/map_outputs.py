@@ -43,14 +43,14 @@ MAP_OUTPUTS: Final = (
         suite=_BLOCKS,
     ),
     Mutation(
-        name="bytes behind a block are ignored",
+        name="bytes after a block are ignored",
         path="shuffle/blocks.py",
         before=" or not decompressor.eof or decompressor.unused_data:",
         after=":",
         suite=_BLOCKS,
     ),
     Mutation(
-        name="bytes behind a block that is read piece by piece are ignored",
+        name="bytes after a block that is read piece by piece are ignored",
         path="shuffle/block_frame.py",
         before=" or self._decompressor.unused_data or self._source.read(1):",
         after=":",

@@ -129,7 +129,7 @@ ROWS: Final = (
         after="values = np.array(_values(array, dtype), np.float64)",
     ),
     Mutation(
-        name="null is the value that lies behind it",
+        name="null is the value that lies under it",
         path="changes/row_hash/canonical.py",
         before="if array.null_count == 0:",
         after="if True:",

@@ -37,7 +37,7 @@ SEARCH_INDEX: Final = (
         suite=_LATE,
     ),
     Mutation(
-        name="a batch begins behind a later one",
+        name="a batch begins after a later one",
         path="sinks/opensearch/claims.py",
         before="return noted.status != 409",
         after="return True",

@@ -147,7 +147,7 @@ STEPS: Final = (
         suite=("tests/iceberg/projection/test_projection.py",),
     ),
     Mutation(
-        name="a load goes on behind the file that comes next",
+        name="a load goes on after the file that comes next",
         path="iceberg/steps/load_parts.py",
         before="rest = replace(delivered, first_file=delivered.stop_file,",
         after="rest = replace(delivered, first_file=min(delivered.stop_file + 1, delivered.num_files - 1),",

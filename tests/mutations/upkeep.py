@@ -120,14 +120,14 @@ UPKEEP: Final = (
         suite=GAPS,
     ),
     Mutation(
-        name="pins behind the cursor lead back to the past",
+        name="pins before the cursor lead back to the past",
         path="iceberg/history/pins.py",
         before="return end_id if is_ahead else None",
         after="return end_id",
         suite=("tests/iceberg/history/test_pins.py",),
     ),
     Mutation(
-        name="pins move on behind a gap",
+        name="pins move on after a gap",
         path="iceberg/history/held_snapshots.py",
         before="if pinned_end_id is not None:",
         after="if False:",

@@ -75,7 +75,7 @@ def test_a_part_that_is_delivered_again_is_found_there(place: KafkaPlace) -> Non
     assert place.ids() == [1, 2, 3]
 
 
-def test_a_batch_behind_a_later_one_changes_nothing(place: KafkaPlace) -> None:
+def test_a_batch_after_a_later_one_changes_nothing(place: KafkaPlace) -> None:
     sink = place.sink()
     sink.claim(FLIGHTS)
     begun = sink.begin(LOAD.batch)
@@ -92,7 +92,7 @@ def test_a_batch_behind_a_later_one_changes_nothing(place: KafkaPlace) -> None:
     assert place.events() == events
 
 
-def test_a_part_goes_on_behind_the_last_transaction_with_other_bounds(place: KafkaPlace) -> None:
+def test_a_part_goes_on_after_the_last_transaction_with_other_bounds(place: KafkaPlace) -> None:
     sink = place.sink(transaction_rows=2)
     staged = inserts(0, range(7))
     sink.claim(FLIGHTS)

@@ -87,7 +87,7 @@ class Scenario:
             keys.append(("delivers", random.choice(("staged", "staged", "kept"))))
             keys += [("changes", "upsert")] if random.random() < 0.15 and dict(keys).get("changes") is None else []
             if random.random() < 0.6:
-                # A delivery that comes too late needs a batch behind its own.
+                # A delivery that comes too late needs a batch after its own.
                 first = delivered + 2
                 keys = [each if each[0] != "max_steps_per_batch" else (each[0], 1) for each in keys]
         if "backfill" in others and random.random() < 0.5:

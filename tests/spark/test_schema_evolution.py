@@ -133,7 +133,7 @@ def test_a_column_that_becomes_optional(create: CreateTable) -> None:
     check_evolving_ranges(table, identifier_columns=["id"])
 
 
-def test_rows_with_nulls_are_delivered_behind_a_rollback_to_a_required_column(create: CreateTable) -> None:
+def test_rows_with_nulls_are_delivered_after_a_rollback_to_a_required_column(create: CreateTable) -> None:
     table = create("id int NOT NULL, x string NOT NULL, s struct<a: int NOT NULL>")
     table.sql("INSERT INTO {table} VALUES (1, 'a', named_struct('a', 1))")
     alter(table, "ALTER COLUMN x DROP NOT NULL", "ALTER COLUMN s.a DROP NOT NULL")
@@ -147,7 +147,7 @@ def test_rows_with_nulls_are_delivered_behind_a_rollback_to_a_required_column(cr
     assert weights_of(found) == {(2, None, (("a", None),)): -1, (3, "c", None): -1}
 
 
-def test_values_of_a_wider_type_are_delivered_behind_a_rollback_to_the_narrower_one(create: CreateTable) -> None:
+def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_one(create: CreateTable) -> None:
     table = create("id int, f float, d decimal(9,2), s struct<a: int>")
     table.sql("INSERT INTO {table} VALUES (1, 0.5f, 1.25, named_struct('a', 1))")
     alter(table, "ALTER COLUMN id TYPE bigint", "ALTER COLUMN f TYPE double", "ALTER COLUMN d TYPE decimal(20,2)")

@@ -49,7 +49,7 @@ def test_an_open_batch_goes_on_with_its_range_and_its_map_outputs(release: Path)
     assert (run(pipeline)["batch"], verified(pipeline)) == (2, True)
 
 
-def test_a_load_in_parts_goes_on_behind_the_parts_that_are_delivered(release: Path) -> None:
+def test_a_load_in_parts_goes_on_after_the_parts_that_are_delivered(release: Path) -> None:
     pipeline = release / "parts.yaml"
     batches = [run(pipeline) for _ in range(4)]
     assert [each["batch"] for each in batches] == [1, 2, 3, None]

@@ -97,7 +97,7 @@ def taken_back_if_over(
     finally:
         try:
             #   looks: open | stopped; others finish the batch and clean up | goes on, writes | looks: over, takes back
-            # Only the look behind the last write can see that.
+            # Only the look after the last write can see that.
             if is_over():
                 if machine is not None:
                     machine.take_back()

@@ -24,7 +24,7 @@ class RowGroups:
 
     Attributes:
         first: number of the first one, from 0.
-        stop: number behind the last one.
+        stop: number after the last one.
         size_bytes: bytes of their column chunks in the file.
     """
 

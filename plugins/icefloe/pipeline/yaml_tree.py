@@ -111,7 +111,7 @@ class YamlTreeBuilder:
                 self._report(event, (*path, key), f"{where} is in line {first} already: keep one of the two")
             else:
                 children[key] = YamlNode(line=line, value=child.value, children=child.children, is_list=child.is_list)
-        # Its own keys win, even if << comes behind them.
+        # Its own keys win, even if << comes after them.
         node.children = self._merged(merged, path) | children
 
     def _key(self, event: Event, stream: Iterator[Event], path: tuple[str | int, ...]) -> str:

@@ -141,14 +141,14 @@ def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
     scheme = match[1].lower().partition("+")[0] if match else ""
     rest = url[match.end() :] if match else url
     # The last @, because a password may hold one that nobody escaped.
-    userinfo, at, behind = rest.rpartition("@")
+    userinfo, at, address_and_query = rest.rpartition("@")
     if at and not (scheme in _ACCOUNTS and ":" not in userinfo):
         user, colon, password = userinfo.partition(":")
         yield HiddenValue(user, is_secret=not colon)
         if colon:
             yield HiddenValue(password, is_secret=True)
             yield from (HiddenValue(part, is_secret=True) for part in re.split(r"[:/?#@\[\]]", password))
-    address, _, query = re.sub("#", "?", behind).partition("?")
+    address, _, query = re.sub("#", "?", address_and_query).partition("?")
     if query:
         yield HiddenValue(query, is_secret=False)
     for pair in re.split("[?&;#]", query):

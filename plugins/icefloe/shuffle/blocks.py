@@ -167,7 +167,7 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
     """
     declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
     try:
-        # Not lz4.frame.decompress: it ignores bytes behind the frame, and a second frame.
+        # Not lz4.frame.decompress: it ignores bytes after the frame, and a second frame.
         decompressor = lz4.frame.LZ4FrameDecompressor()
         content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:

@@ -45,7 +45,7 @@ def read_from_node(
     Args:
         machine: reads from nodes.
         files: all data files of the shuffle.
-        wanted: at least one file with the first byte and the byte behind the last.
+        wanted: at least one file with the first byte and the byte after the last.
 
     Raises:
         NodeOutputsLostError: the node does not answer, or has other files than the commit records say.

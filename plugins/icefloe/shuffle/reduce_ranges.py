@@ -21,7 +21,7 @@ class ReduceRange:
     """The reduce partitions ``start`` (inclusive) to ``stop`` (exclusive).
 
     Attributes:
-        parts: of a range of one divided partition, its first part and the one behind its last; None: all rows.
+        parts: of a range of one divided partition, its first part and the part after its last; None: all rows.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -70,7 +70,7 @@ def test_a_cleanup_that_was_interrupted_can_be_repeated(
     assert left_in_shuffle(workshop.storage) == []
 
 
-def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_those_behind(
+def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_those_after(
     workshop: Workshop, batch: OpenBatch
 ) -> None:
     batch.commit()  # and killed before cleanup

@@ -63,7 +63,7 @@ def test_a_beginning_is_complete_with_its_last_batch(
     assert heard == expected
 
 
-def test_a_batch_goes_on_where_others_ended_also_behind_one_that_delivered_nothing(
+def test_a_batch_goes_on_where_others_ended_also_after_one_that_delivered_nothing(
     tmp_path: Path, heard: list[tuple[int, ...]]
 ) -> None:
     table = Workspace.create(tmp_path)

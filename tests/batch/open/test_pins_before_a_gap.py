@@ -66,7 +66,7 @@ def test_a_batch_takes_no_more_than_its_bound_before_the_gap(behind: Workshop) -
     assert behind.session().checkpoint.look().cursor.snapshot_id != pinned_head(behind)
 
 
-def test_with_on_gap_reload_it_is_loaded_again_behind_the_pin(behind: Workshop) -> None:
+def test_with_on_gap_reload_it_is_loaded_again_after_the_pin(behind: Workshop) -> None:
     behind.set(on_gap="reload")
     for kinds in ([StepKind.COMMIT] * 2, [StepKind.COMMIT], [StepKind.INITIAL]):
         batch = behind.open()

@@ -136,7 +136,7 @@ def test_half_of_the_first_batch_is_not_left_at_the_sink_either(new: Stuck, monk
     new.require_cursor_refused()
 
 
-def test_keys_that_were_edited_count_behind_the_reset(stuck: Stuck) -> None:
+def test_keys_that_were_edited_count_after_the_reset(stuck: Stuck) -> None:
     assert stuck.command("run", columns=["value"]).code == 65
     assert stuck.command("reset", "--yes", columns=["value"]).code == 0
     run = stuck.command("run", "--json", columns=["value"])

@@ -83,7 +83,7 @@ def test_a_reset_is_refused_while_a_reload_is_open_and_otherwise_is_the_load_its
     assert behind.command("reset", "--yes").code == 0
     behind.require_consistent()
     loads = [number for number in range(1, 4) if behind.manifest(number)["after_snapshot_id"] is None]
-    # The abandoned reload names the place behind which it stayed, the reset and the load after it name none.
+    # The abandoned reload names the place after which it stayed, the reset and the load after it name none.
     assert loads == [2, 3]
 
 

@@ -17,7 +17,7 @@ def set_cursor(operated: Operated, snapshot_id: int, *options: str) -> dict[str,
     return done.document
 
 
-def test_commits_are_skipped_and_the_next_batch_begins_behind_them(operated: Operated) -> None:
+def test_commits_are_skipped_and_the_next_batch_begins_after_them(operated: Operated) -> None:
     operated.append(range(100, 107))
     skipped = operated.append(range(200, 203))
     operated.update([1], value=2.0)

@@ -51,7 +51,7 @@ def test_a_large_file_is_read_by_several_tasks(tmp_path: Path) -> None:
     assert sum(part.read_bytes for part in parts) < parts[0].file_size_bytes
 
 
-def test_row_ids_go_on_behind_the_rows_before(tmp_path: Path) -> None:
+def test_row_ids_go_on_after_the_rows_before(tmp_path: Path) -> None:
     whole = scanned(tmp_path / "a.parquet")
     numbered = replace(whole, data_file=replace(whole.data_file, first_row_id=5000))
     assert [file.data_file.first_row_id for (file,) in divided((numbered,), parts=2)] == [5000, 10_000]

@@ -45,7 +45,7 @@ def test_each_delete_file_is_resolved_by_its_kind_and_only_those_asked_for(tmp_p
     assert positions.of(one, []) == {}
 
 
-def test_positions_behind_the_end_of_the_data_file_are_dropped(tmp_path: Path) -> None:
+def test_positions_after_the_end_of_the_data_file_are_dropped(tmp_path: Path) -> None:
     file = data_file(tmp_path, "one", 5)
     positions = deleted(
         [

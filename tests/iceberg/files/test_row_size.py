@@ -20,12 +20,12 @@ def test_fixed_width_rows_are_as_large_as_their_columns() -> None:
     assert 40 <= row_bytes(rows, use_dictionary=False) < 42
 
 
-def test_short_values_behind_a_dictionary_are_measured_by_the_bounds_in_the_footer() -> None:
+def test_short_values_in_a_dictionary_are_measured_by_the_bounds_in_the_footer() -> None:
     values = [chr(97 + n % 20) * 900 for n in range(5_000)]
     assert 900 <= row_bytes(pa.table({"s": values})) < 905
 
 
-def test_long_values_behind_a_dictionary_are_looked_up_in_it() -> None:
+def test_long_values_in_a_dictionary_are_looked_up_in_it() -> None:
     rows = pa.table({"id": range(1_000), "json": ["x" * 100_000, "y" * 9_000] * 500})
     asked = []
 

@@ -46,14 +46,14 @@ def test_a_snapshot_that_expired_alone_leaves_those_after_it_to_pin() -> None:
 
 
 @pytest.mark.parametrize("oldest_parent", [None, 98])
-def test_behind_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> None:
+def test_after_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> None:
     history = history_of({1: oldest_parent, 2: 1, 3: 2}, 3)
     held = HeldSnapshots.of(history, "main", since_id=99)
     assert held.snapshot_ids == ()
     assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
 
 
-def test_behind_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
+def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
     history = history_of({**LINE, 6: None, 7: 6}, 7)
     held = HeldSnapshots.of(history, "main", since_id=2, further=[3], pinned_end_id=4)
     assert (held.head_id, held.lineage, held.further) == (4, (4, 3, 2), (6, 7))

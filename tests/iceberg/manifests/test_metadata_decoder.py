@@ -87,13 +87,13 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
     "a path of 16 MiB in 12 bytes": lambda: manifest(manifest_schema(), varint(1) + varint(1 << 24) + b"path"),
     "a path of a TiB": lambda: manifest(manifest_schema(), varint(1) + varint(HUGE) + b"path"),
     "a path of negative length": lambda: manifest(manifest_schema(), varint(1) + varint(-9) + b"path"),
-    "bounds behind the end": lambda: manifest(
+    "bounds after the end": lambda: manifest(
         manifest_schema(), BEFORE_COUNTS + b"\0" + varint(1) + varint(1) + varint(1 << 26) + b"b"
     ),
     "a TiB of bounds": lambda: manifest(manifest_schema(), BEFORE_COUNTS + b"\0" + varint(HUGE)),
     "millions of counts": lambda: manifest(manifest_schema(), BEFORE_COUNTS + varint(1 << 24)),
     "more entries than bytes": lambda: manifest(manifest_schema(), b"", rows=HUGE),
-    "a block behind the end": lambda: manifest(manifest_schema(), b"")[:-18] + varint(1) + varint(1 << 26),
+    "a block after the end": lambda: manifest(manifest_schema(), b"")[:-18] + varint(1) + varint(1 << 26),
     "elements of nothing": lambda: manifest(
         manifest_schema(("x", {"type": "array", "items": NOTHING, "element-id": 901}, 900)),
         BEFORE_COUNTS + b"\0\0" + varint(HUGE) + b"\0",
@@ -141,7 +141,7 @@ def test_whatever_byte_of_a_manifest_is_damaged_the_process_goes_on(tmp_path: Pa
     assert any("manifest of table db.t is damaged" in str(outcome) for outcome in found)
 
 
-def test_a_manifest_cut_anywhere_is_damaged_or_ends_behind_a_block(tmp_path: Path) -> None:
+def test_a_manifest_cut_anywhere_is_damaged_or_ends_after_a_block(tmp_path: Path) -> None:
     write_avro(tmp_path / "m.avro", manifest_schema(), [(1, FILE)] * 6, block_rows=2)
     good = (tmp_path / "m.avro").read_bytes()
     for size in range(good.index(SYNC), len(good)):
@@ -152,7 +152,7 @@ def test_a_manifest_cut_anywhere_is_damaged_or_ends_behind_a_block(tmp_path: Pat
             assert "manifest of table db.t is damaged" in error.sentence  # noqa: PT017 - most sizes, not all
 
 
-def test_values_behind_the_last_byte_are_never_read() -> None:
+def test_values_after_the_last_byte_are_never_read() -> None:
     for read in (
         lambda decoder: decoder.read(3),
         lambda decoder: decoder.read_bytes(),

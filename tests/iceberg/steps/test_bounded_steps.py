@@ -44,7 +44,7 @@ def test_a_commit_is_never_torn_apart(tmp_path: Path, max_steps: int) -> None:
     assert found == [(ids[0],), tuple(ids[1:4]), tuple(ids[4:])]
 
 
-def test_replace_snapshots_behind_the_last_step_that_fits_are_skipped_with_it(tmp_path: Path) -> None:
+def test_replace_snapshots_after_the_last_step_that_fits_are_skipped_with_it(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for group in ([1], [], [], [2], []):
         table.append(rows(*group))

@@ -189,7 +189,7 @@ def test_a_name_that_was_moved_meanwhile_is_looked_up_again() -> None:
     assert {name for name, each in cluster.indexes.items() if "people" in each.aliases} == {"people-7"}
 
 
-def test_a_batch_does_not_begin_behind_a_later_one_that_begins_at_the_same_moment() -> None:
+def test_a_batch_does_not_begin_after_a_later_one_that_begins_at_the_same_moment() -> None:
     claims = claimed(FakeCluster())._claims
     assert claims.begin(BegunBatch(version=2, target="people-0"))
     assert claims.begin(BegunBatch(version=2, target="people-0"))

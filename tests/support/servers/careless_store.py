@@ -93,7 +93,7 @@ def careless_store(
         def is_struck(self) -> bool:
             status = storm(self.requestline, "If-None-Match" in self.headers)
             if status is not None:
-                # The next request begins behind what this one sent.
+                # The next request begins after what this one sent.
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 self.answer(status, b"<Error><Code>SlowDown</Code></Error>")
             return status is not None

@@ -25,7 +25,7 @@ MAGIC = bytes.fromhex("d1d33964")
 def write_position_deletes(
     path: Path, rows: Sequence[tuple[str | None, int | None]], *, schema: pa.Schema = POSITION_DELETES, **options: Any
 ) -> DeleteFile:
-    """A Parquet position delete file; columns of the schema behind the two are null."""
+    """A Parquet position delete file; columns of the schema after the two are null."""
     columns = [[row[0] for row in rows], [row[1] for row in rows], *([None] * len(rows) for _ in schema.names[2:])]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     pq.write_table(pa.table(arrays, schema=schema), path, **options)

@@ -64,7 +64,7 @@ def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[
 def _cancel_aligned(removed: FileWindow, added: FileWindow) -> bool:
     """Cancels equal rows at equal places of the windows; False if few are equal."""
     rows = min(removed.window.num_rows, added.window.num_rows)
-    # The last rows, because those behind the first gap differ.
+    # The last rows, because the rows after the first gap differ.
     sample = max(rows - _SAMPLE_ROWS // 2, 0)
     last = (side.window.slice(sample, rows - sample) for side in (removed, added))
     if len(differing_rows(*last)) > _MOST_DIFFERING * (rows - sample):
@@ -93,7 +93,7 @@ def _cancel_matched(removed: FileWindow, added: FileWindow, telling: list[int]) 
         is_left = np.ones(rows, np.bool_)
         is_left[equal] = False
         side.finish(rows, np.flatnonzero(is_left))
-    # If both windows have rows left, their partners are not among them. Partners of both cannot be further behind,
+    # If both windows have rows left, their partners are not among them. Partners of both cannot be further on,
     # since these would cross. The shorter rest is likely to have none.
     rests = removed.window.num_rows, added.window.num_rows
     shorter = removed if rests[0] < rests[1] else added

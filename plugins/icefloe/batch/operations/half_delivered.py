@@ -57,7 +57,7 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     whole = session.sink.whole(opened.batch_number)
     if whole in (None, end.summary) or not _is_half_delivered(session.reference(opened)):
         return None
-    # At the beginning, so that whatever comes next is a load, also if the reset is killed right behind this.
+    # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
     since = None if view.cursor is None else view.cursor.pipeline_since
     return replace(end, cursor=Cursor.beginning(opened.batch_number, pipeline_since=since))
 
@@ -71,7 +71,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
     """
     checkpoint, number = session.checkpoint, end.offset.batch_number
     checkpoint.refuse_other(session.writer)
-    # The record decides: a run that delivers the batch at this moment creates the same one. So the report comes behind
+    # The record decides: a run that delivers the batch at this moment creates the same one. So the report comes after
     # it, and the report of a run that lost does not count.
     commit = checkpoint.create_empty_commit(end.commit(session.writer))
     if commit.outcome is not BatchOutcome.ABANDONED:

@@ -57,7 +57,7 @@ def create_range_result(store: Store, result: RangeResult) -> RangeResult:
     """Records a result unless there is one; returns the one that counts."""
     if store.create(result_key(result.range_id), dump_document(result)):
         return result
-    # The record that was first may be gone again: the batch is cleaned up. The fence behind this task finds that out.
+    # The record that was first may be gone again: the batch is cleaned up. The fence after this task finds that out.
     return load_range_result(store, result.range_id) or result
 
 

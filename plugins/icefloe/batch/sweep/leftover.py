@@ -33,7 +33,7 @@ class Leftover:
         is_due: true for a file of the folder that may go.
         is_open: asked right before the deletion, because a batch may have been opened since the survey; None: that does
             not matter.
-        last: key of the file in the folder that is deleted behind all others.
+        last: key of the file in the folder that is deleted after all others.
     """
 
     store: Store

@@ -73,7 +73,7 @@ class _Text:
         offsets = _offsets(array)
         begin, end = int(offsets[0]), int(offsets[-1])
         content = np.frombuffer(array.buffers()[-1] or b"", np.uint8)
-        # A word is read from any byte on, so the last value needs 8 readable bytes behind it. In a slice these are
+        # A word is read from any byte on, so the last value needs 8 readable bytes after it. In a slice these are
         # those of the next rows; masks remove them. Otherwise the content is copied with 8 bytes more.
         if len(content) < end + 8:
             content = np.concatenate((content[begin:end], np.zeros(8, np.uint8)))

@@ -115,7 +115,7 @@ class Mixer:
         for start in range(0, len(words.low), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             y, z = self._mix(words, seed, block)
-            # Behind the mixing, because Arrow may leave anything in the words of a null.
+            # After the mixing, because Arrow may leave anything in the words of a null.
             if words.nulls is not None:
                 nulls = np.flatnonzero(words.nulls[block])
                 y[nulls], z[nulls] = seed.null

@@ -42,7 +42,7 @@ class RefsRefusedError(TerminalError):
 
 
 def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None]) -> Table:
-    """Changes branches and tags in one commit, and returns the table behind it.
+    """Changes branches and tags in one commit, and returns the table after it.
 
     Another commit to the table may come in between. Then the table is loaded again, and the change is made again.
 

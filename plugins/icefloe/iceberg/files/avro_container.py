@@ -134,7 +134,7 @@ def _blocks(source: InputStream, start: int, sync: bytes) -> Iterator[AvroBlock]
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     found = 0
     while start < end:
-        # Only the two numbers at its start. The marker behind the block shows that they are right; nothing is
+        # Only the two numbers at its start. The marker after the block shows that they are right; nothing is
         # decompressed. Zeros end a number that the file cuts: PyIceberg's decoder would read on.
         decoder = new_decoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)) + bytes(2))
         num_rows, size_bytes = decoder.read_int(), decoder.read_int()

@@ -59,7 +59,7 @@ class AvroDecoder:
     def check(self) -> None:
         """Raise EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
-            raise EOFError(f"a value ends behind the last of {self._limit} bytes")
+            raise EOFError(f"a value ends after the last of {self._limit} bytes")
 
     def rows(self, count: int) -> Iterator[None]:
         """Yield once for each row, which the caller reads and checks; ValueError if the bytes cannot hold so many."""

@@ -122,7 +122,7 @@ class _Batch:
                 yield self.finish()
                 start = stop
         if not decoder.is_at_end:
-            raise ValueError("a block does not end behind its last row")
+            raise ValueError("a block does not end after its last row")
         self._encoded_bytes += decoder.tell() - start
 
     def finish(self) -> pa.RecordBatch:

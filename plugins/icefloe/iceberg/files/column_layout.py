@@ -17,7 +17,7 @@ from icefloe.iceberg.projection.file_columns import FileColumn, leaves
 from icefloe.iceberg.projection.nested import FilledField, TakenField
 
 _UNSIZED_CHUNKS: Final = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.IGNORECASE)
-"""Writers that may have left a header out of a chunk's size, so that its bytes go on behind its end (PARQUET-816)."""
+"""Writers that may have left a header out of a chunk's size, so that its bytes go on after its end (PARQUET-816)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def _page_bytes(source: InputStream, chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
-    """The number at a place, and the place behind it."""
+    """The number at a place, and the place after it."""
     raw = shift = 0
     for byte in data[place:]:
         place += 1

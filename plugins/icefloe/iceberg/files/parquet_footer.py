@@ -72,7 +72,7 @@ class _Compact:
         self._place = place
 
     def struct(self, wanted: dict[int, Any]) -> dict[int, Any]:
-        """The wanted fields of the struct that begins here; behind it afterwards.
+        """The wanted fields of the struct that begins here; ends at the byte after the struct.
 
         Args:
             wanted: by field id what to read of a struct, or of the structs of a list; None for numbers.

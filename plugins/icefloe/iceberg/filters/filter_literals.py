@@ -61,7 +61,7 @@ def literal_advice(field_type: PrimitiveType) -> str:
     """Advice on how to write a value of a type in a filter."""
     if isinstance(field_type, DecimalType):
         places, whole = field_type.scale, field_type.precision - field_type.scale
-        return f"write a number of at most {whole} digits before the point and {places} behind it"
+        return f"write a number of at most {whole} digits before the point and {places} after it"
     example = _EXAMPLES.get(str(field_type))
     if example is None:
         return "a filter's text has no values of this type; only is null and is not null apply"

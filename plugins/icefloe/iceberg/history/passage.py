@@ -62,7 +62,7 @@ def find_passage(
             the parent of an existing snapshot, and the files that this snapshot removed still exist.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         was_head: the caller knows that the end was the branch's head once. It need not be proven by the history, which
-            expiry may have cut behind it.
+            expiry may have cut after it.
         load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
             since the oldest existing snapshot. Its state comes first as a landing, unless history starts with it. The
             last two need ``after_snapshot_id`` to be None.

@@ -22,7 +22,7 @@ class PinNames:
     """The names of one pipeline's branch and tags.
 
     Attributes:
-        branch: the branch; a tag has the id of its snapshot behind that.
+        branch: the branch; the name of a tag is the same with the id of its snapshot after it.
     """
 
     branch: str

@@ -145,8 +145,8 @@ def _arrival(history: History, moves: Sequence[BranchMove], up_to_snapshot_id: i
     if exact:
         return exact[-1]
     # Java leaves the inner snapshots of a commit out of the log.
-    behind = (i for i, move in enumerate(moves) if history.is_ancestor(up_to_snapshot_id, move.snapshot_id))
-    return next(behind, None)
+    later = (i for i, move in enumerate(moves) if history.is_ancestor(up_to_snapshot_id, move.snapshot_id))
+    return next(later, None)
 
 
 def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: int) -> BranchMove:

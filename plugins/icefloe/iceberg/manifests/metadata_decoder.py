@@ -78,7 +78,7 @@ class MetadataDecoder(BinaryDecoder):
     def check(self) -> None:
         """Raise EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
-            raise EOFError(f"a value ends behind the last of {self._limit} bytes")
+            raise EOFError(f"a value ends after the last of {self._limit} bytes")
 
     def _require_elements(self, count: int) -> None:
         if count > self._limit - self.tell():

@@ -173,7 +173,7 @@ class _MetadataFile(AvroFile[Record]):
         return row
 
     def _read_block(self) -> int:
-        # The marker behind a block is read when the next one is asked for.
+        # The marker after a block is read when the next one is asked for.
         if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:
             raise ValueError("a block does not have the size that it says")
         if cast("MetadataDecoder", self.decoder).is_at_end:

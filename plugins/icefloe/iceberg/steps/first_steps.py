@@ -30,7 +30,7 @@ def first_steps(
     fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
     if fitting < len(snapshots.steps):
         snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=fitting)
-    # A load that has other steps behind it in the range fits already.
+    # A load that has other steps after it in the range fits already.
     if len(snapshots.steps) == 1 and snapshots.steps[0].kind is StepKind.INITIAL:
         return first_part(table, snapshots, max_bytes=max_bytes)
     return snapshots

@@ -25,7 +25,7 @@ def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) 
     # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
     #   batch 0   files 0-2   none -> snapshot 7
     #   batch 1   files 2-4   7 -> 7
-    #   batch 2   files 4-5   7 -> 7; the next batch begins behind 7
+    #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
     part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
     return SnapshotRange(
         after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)

@@ -34,7 +34,7 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
         else:
             dags |= made
-    # Behind the whole files, so that a broken one takes no id from them.
+    # After the whole files, so that a broken one takes no id from them.
     for path, sentence in broken:
         dag = broken_dag(path.stem if path.stem not in dags else f"{path.stem}__file", path, sentence)
         dags[dag.dag_id] = dag

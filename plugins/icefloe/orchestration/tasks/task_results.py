@@ -1,4 +1,4 @@
-"""The results of tasks, which Airflow keeps as XComs for the tasks behind them."""
+"""The results of tasks, which Airflow keeps as XComs for the tasks after them."""
 
 from typing import TypedDict
 

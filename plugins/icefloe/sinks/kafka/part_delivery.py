@@ -142,7 +142,7 @@ class PartSender:
         progress = PartProgress(
             generation=self.begun["generation"], batch_number=self.batch.batch_number, rows=rows, events=events
         )
-        # The record is the last message: readers of the state wait for whatever is behind an open transaction's first.
+        # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
         producer.flush()
         producer.send(
             self.options.tokens, key=part_key(self.part.number).encode(), value=dump_document(progress), headers=[]

@@ -34,7 +34,7 @@ class StateTopic:
     def look(self) -> TopicState | None:
         """The state that was committed before this call, at least; None if the topic does not exist.
 
-        It waits for transactions of others that are open at this moment: the broker gives no message behind the first
+        It waits for transactions of others that are open at this moment: the broker gives no message after the first
         message of an open transaction to readers of committed messages.
 
         Raises:

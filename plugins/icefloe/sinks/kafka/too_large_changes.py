@@ -34,7 +34,7 @@ class TooLargeChanges:
     has_text: bool
 
     def keep(self, refused: TooLargeError, order: int, *, key: bytes | None, value: bytes | None) -> None:
-        """Keep a change, before anything behind it is committed.
+        """Keeps a change, before anything after it is committed.
 
         Args:
             refused: why it cannot be sent.

@@ -120,7 +120,7 @@ def most_bytes(clients: KafkaClients, name: str) -> int:
 
 
 def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The offset behind the last message of each partition, committed or not.
+    """The offset after the last message of each partition, committed or not.
 
     Raises:
         KafkaAnswerError: this user may not describe it.

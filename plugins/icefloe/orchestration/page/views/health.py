@@ -87,7 +87,7 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
     if dag.is_paused and _first(run, _BEGUN) is None:
-        # Tasks that have begun go on in a paused DAG, but Airflow begins none behind them.
+        # Tasks that have begun go on in a paused DAG, but Airflow begins none after them.
         return _told(State.BEHIND, run, task, "The DAG is paused in the middle of a run: switch it on to finish it.")
     stall = queue_stall(task, now)
     if stall is not None:
