@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.context.folder_marker import FolderMarker
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open import recorded_coordination
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
 from support.servers.table_server import Table, table_server
@@ -150,3 +153,44 @@ def test_an_output_folder_on_such_a_store_is_still_refused(
     done = icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", sink=sink, **TABLE))
     assert (done.code, "s3://lake/changes ignores create-if-absent" in done.err) == (65, True)
     assert "as sink.path: coordination is for storage and checkpoint only" in done.err
+
+
+@pytest.mark.parametrize("keys", [{"storage": "s3://lake/icefloe", **TABLE}, {"checkpoint": "dynamodb://icefloe"}])
+def test_a_pipeline_does_not_begin_again_in_a_table_that_has_none_of_its_records(
+    workspace: Workspace, objects: dict[str, bytes], table: Table, keys: dict[str, str]
+) -> None:
+    pipeline = workspace.pipeline(**keys)
+    assert icefloe("run", pipeline).code == 0
+    workspace.append(4)
+    # As a table of that name in another region, or one that was created again.
+    records, table.items = table.items, {}
+    written = dict(objects)
+    for command in ("validate", "run"):
+        done = icefloe(command, pipeline)
+        assert done.code == 65
+        assert "dynamodb://icefloe" in (said := done.out if command == "validate" else done.err)
+        assert "the table is another region's or account's, or was created again" in said
+    assert (objects, table.items) == (written, {})
+    table.items = records
+    assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 1}
+
+
+def test_a_pipeline_that_another_run_begins_meanwhile_is_not_refused(
+    workspace: Workspace, objects: dict[str, bytes], table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
+    assert icefloe("run", pipeline).code == 0
+    records, table.items = table.items, {}
+    look = recorded_coordination._markers
+
+    def late(session: PipelineSession) -> Iterator[FolderMarker]:
+        """The other run has written its first records and its marker since this run looked at the checkpoint."""
+        table.items = records
+        return look(session)
+
+    monkeypatch.setattr(recorded_coordination, "_markers", late)
+    workspace.append(4)
+    assert icefloe("run", pipeline).code == 0
+    assert icefloe("run", pipeline).code == 0
+    assert icefloe("verify", pipeline).code == 0
+    assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0

@@ -63,6 +63,20 @@ NODES: Final = (
         suite=_SERVER,
     ),
     Mutation(
+        name="a node without a free file loses its map outputs",
+        path="node/node_folder.py",
+        before="            if error.errno in _EXHAUSTED:",
+        after="            if False:",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="a disk that fails while it is read ends the task that reads",
+        path="node/node_folder.py",
+        before="    except OSError as error:\n        yield PieceFault(",
+        after="    except ZeroDivisionError as error:\n        yield PieceFault(",
+        suite=_FOLDER,
+    ),
+    Mutation(
         name="half of a renewal is used",
         path="node/serve.py",
         before="if found != pem and _is_usable(config, folder):",
@@ -121,8 +135,8 @@ NODES: Final = (
     Mutation(
         name="cleanup leaves the files at nodes",
         path="batch/commit/cleanup.py",
-        before="    if reference.settings.keeps_outputs:",
-        after="    if False:",
+        before="    _delete_at_nodes(batches, keys)",
+        after="    pass",
         suite=_BATCHES,
     ),
 )

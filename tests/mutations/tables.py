@@ -52,6 +52,13 @@ TABLES: Final = (
         suite=(f"{_TABLES}::test_documents_from_before_the_store_was_coordinated_still_count",),
     ),
     Mutation(
+        name="a pipeline begins again in a table that has none of its records",
+        path="batch/open/recorded_coordination.py",
+        before="        if table:",
+        after="        if False:",
+        suite=("tests/cli/test_coordination.py",),
+    ),
+    Mutation(
         name="a value that lost its race stays for ever",
         path="storage/dynamodb_store.py",
         before="        if not is_created:\n            self._large.delete([item])\n",

@@ -160,3 +160,6 @@ def test_an_edit_of_transfer_counts_in_the_middle_of_a_batch(
     later.coalesce()
     later.run(Phase.SHUFFLE_READ, machines)
     require_exact(workshop, later)
+    later.clean_up()
+    left = [file for node in machines.nodes for file in node.outputs() if str(later.plan.checkpoint_id) in file.parts]
+    assert left == []

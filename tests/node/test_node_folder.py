@@ -1,3 +1,4 @@
+import errno
 import os
 import time
 from pathlib import Path
@@ -5,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from icefloe.node.messages import Piece, PieceFault
-from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 
 FILE = "5f0c/7/0.0.a1.data"
 
 
 def content(folder: NodeFolder, path: str = FILE, size_bytes: int = 5) -> bytes | PieceFault:
-    found = folder.read(Piece(path, size_bytes, 0, size_bytes))
-    return found if isinstance(found, PieceFault) else b"".join(found)
+    found = folder.read_whole(Piece(path, size_bytes, 0, size_bytes))
+    return found if isinstance(found, PieceFault) else bytes(found)
 
 
 def test_a_file_is_there_under_its_name_only_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +62,54 @@ def test_a_file_that_is_cut_while_it_is_read_gives_fewer_bytes(tmp_path: Path) -
     folder.put(FILE, bytes(9 << 20))
     found = folder.read(Piece(FILE, 9 << 20, 0, 9 << 20))
     assert not isinstance(found, PieceFault)
-    first = len(next(found))
+    first = next(found)
     os.truncate(tmp_path / FILE, 5 << 20)
-    assert first + sum(map(len, found)) == 5 << 20
+    rest = [each for each in found if not isinstance(each, PieceFault)]
+    assert isinstance(first, bytes)
+    assert len(first) + sum(map(len, rest)) == 5 << 20
+
+
+def test_a_disk_that_fails_while_a_file_is_read_is_a_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, pread = NodeFolder(tmp_path), os.pread
+    folder.put(FILE, bytes(9 << 20))
+
+    def broken(descriptor: int, size_bytes: int, at: int) -> bytes:
+        if at:
+            raise OSError(errno.EIO, "Input/output error")
+        return pread(descriptor, size_bytes, at)
+
+    monkeypatch.setattr(os, "pread", broken)
+    found = content(folder, size_bytes=9 << 20)
+    assert found == PieceFault("it cannot be read: [Errno 5] Input/output error")
+
+
+def test_a_process_without_a_free_file_has_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = NodeFolder(tmp_path)
+    folder.put(FILE, b"whole")
+
+    def exhausted(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "open", exhausted)
+        with pytest.raises(NoFreeFileError, match="raise the limit of open files"):
+            content(folder)
+    assert content(folder) == b"whole"
+
+
+def test_a_folder_that_this_user_may_not_enter_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    for refused in ("stat", "mkdir", "open"):
+        monkeypatch.setattr(os, refused, forbidden)
+    folder = NodeFolder(tmp_path / "outputs")
+    assert not folder.is_draining
+    assert not folder.put(FILE, b"whole")
 
 
 def test_only_its_user_can_enter_a_folder(tmp_path: Path) -> None:

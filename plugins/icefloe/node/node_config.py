@@ -20,7 +20,10 @@ CONFIG_VARIABLE: Final = "ICEFLOE_NODE_CONFIG"
 """The environment variable that names the file, in every process that runs tasks."""
 DEFAULT_PORT: Final = 4995
 _PEM: Final = "-----BEGIN"
-_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z][0-9A-Za-z.-]*):[0-9]{1,5}")
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z][0-9A-Za-z.-]*)"
+_LISTEN: Final = re.compile(_HOST)
+_ADDRESS: Final = re.compile(rf"{_HOST}:[0-9]{{1,5}}")
+_LAST_PORT: Final = 65_535
 
 Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 
@@ -59,6 +62,10 @@ class NodeConfig:
             raise ValueError("address and folder belong together: write both, or none if this machine keeps nothing")
         if self.address is not None and not _ADDRESS.fullmatch(self.address):
             raise ValueError(f"address must be a host and a port such as worker-1:4995, not {self.address!r}")
+        if not 0 < self.port <= _LAST_PORT:
+            raise ValueError(f"the port of address must be from 1 to {_LAST_PORT}, not {self.port}")
+        if not _LISTEN.fullmatch(self.listen):
+            raise ValueError(f"listen must be a host or an address such as 0.0.0.0 or [::], not {self.listen!r}")
         if self.folder is not None and not self.folder.is_absolute():
             raise ValueError(f"folder must be an absolute path, not '{self.folder}'")
         files = (self.certificate, self.key, self.authority)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from icefloe.errors import one_line
+from icefloe.errors import TransientError, one_line
 from icefloe.node.messages import Piece, PieceFault, joined_piece
 from icefloe.node.node_key import BATCH, PATH
 
@@ -19,6 +19,12 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 4 << 20
 """Bytes of one file that are in memory for one request."""
 _DRAINING: Final = ".draining"
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""Faults of the process that opens a file, and not of the file."""
+
+
+class NoFreeFileError(TransientError):
+    """This process can open no further file now. Its map outputs are well."""
 
 
 class NodeFolder:
@@ -36,7 +42,8 @@ class NodeFolder:
     @property
     def is_draining(self) -> bool:
         """True if nothing new shall be written here, because the machine is going away."""
-        return (self._folder / _DRAINING).exists()
+        # A folder that this user may not enter is no reason to fail: what is put there goes to the store.
+        return os.path.exists(self._folder / _DRAINING)  # noqa: PTH110 - Path.exists raises then
 
     def drain(self) -> None:
         """Lets nothing new be written here from now on; a map task that is writing may still end."""
@@ -81,8 +88,14 @@ class NodeFolder:
             with suppress(OSError):
                 (self._folder / batch).parent.rmdir()
 
-    def read(self, piece: Piece) -> Iterator[bytes] | PieceFault:
-        """The bytes of a piece in chunks, or the reason why they cannot be what the commit record says."""
+    def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:
+        """The bytes of a piece in chunks, or the reason why they cannot be what the commit record says.
+
+        A disk that fails in the middle ends the chunks with such a reason.
+
+        Raises:
+            NoFreeFileError: the process has no file left to open.
+        """
         if not PATH.fullmatch(piece.path):
             return PieceFault("no map output has such a path")
         if not 0 <= piece.start <= piece.stop <= piece.size_bytes:
@@ -90,6 +103,11 @@ class NodeFolder:
         try:
             descriptor = os.open(f"{self._folder}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise NoFreeFileError(
+                    f"a map output of this machine cannot be opened: {one_line(error)}; raise the limit of open files "
+                    "of this process (LimitNOFILE with systemd)"
+                ) from error
             return PieceFault(
                 "it is gone" if error.errno == errno.ENOENT else f"it cannot be opened: {one_line(error)}"
             )
@@ -102,7 +120,14 @@ class NodeFolder:
     def read_whole(self, piece: Piece) -> memoryview | PieceFault:
         """The bytes of a piece at once; see `read`."""
         found = self.read(piece)
-        return found if isinstance(found, PieceFault) else joined_piece([memoryview(each) for each in found], piece)
+        if isinstance(found, PieceFault):
+            return found
+        parts: list[memoryview] = []
+        for each in found:
+            if isinstance(each, PieceFault):
+                return each
+            parts.append(memoryview(each))
+        return joined_piece(parts, piece)
 
     def expire(self, *, older_than_seconds: float) -> int:
         """Deletes files that nothing has written for so long, by the clock of this machine; returns their number."""
@@ -132,8 +157,8 @@ class NodeFolder:
         return self._folder / path
 
 
-def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes]:
-    """The bytes of an open file, which is closed at the end; fewer if it is cut meanwhile."""
+def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes | PieceFault]:
+    """The bytes of an open file, which is closed at the end; fewer if it is cut meanwhile, or its disk fails."""
     try:
         at = piece.start
         while at < piece.stop:
@@ -143,5 +168,7 @@ def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes]:
                 return
             at += len(data)
             yield data
+    except OSError as error:
+        yield PieceFault(f"it cannot be read: {one_line(error)}")
     finally:
         os.close(descriptor)

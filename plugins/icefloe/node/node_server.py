@@ -19,7 +19,7 @@ from icefloe.node.messages import (
     large_batch,
 )
 from icefloe.node.node_config import NodeConfig
-from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +28,7 @@ _QUEUE_SECONDS: Final = 2.0
 """A request waits so long for its turn; then the reader is told that the node is alive, and asks again."""
 _SMALL_BYTES: Final = 256 << 10
 """Pieces up to here travel together, so that many small ones cost one message."""
+_BUSY_ANSWER: Final = answer_batch([BUSY], ["it answers others first"], [None])
 
 
 class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -40,9 +41,10 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     Args:
         config: configuration of the machine.
         folder: folder to serve.
+        at: host and port to listen on; None: as the configuration says.
     """
 
-    def __init__(self, config: NodeConfig, folder: NodeFolder) -> None:
+    def __init__(self, config: NodeConfig, folder: NodeFolder, *, at: str | None = None) -> None:
         certificate, key, authority = config.pem()
         security: dict[str, object] = {}
         if not config.plain:
@@ -51,7 +53,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
                 "verify_client": True,
                 "root_certificates": authority,
             }
-        super().__init__(f"{config.scheme}://{config.listen}:{config.port}", **security)
+        super().__init__(f"{config.scheme}://{at or f'{config.listen}:{config.port}'}", **security)
         self._folder = folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)
@@ -63,7 +65,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         except BadRequestError as error:
             raise flight.FlightServerError(error.sentence) from error
         if not self._has_turn():
-            return flight.GeneratorStream(ANSWER, iter([answer_batch([BUSY], ["it answers others first"], [None])]))
+            return flight.GeneratorStream(ANSWER, iter([_BUSY_ANSWER]))
         return flight.GeneratorStream(ANSWER, _Answer(self._folder, pieces, self._free))
 
     def _has_turn(self) -> bool:
@@ -97,6 +99,12 @@ class _Answer:
     def __next__(self) -> pa.RecordBatch:
         try:
             return next(self._batches)
+        except NoFreeFileError as error:
+            # Others have its files, as they may have its places: its map outputs are well.
+            self._end()
+            self._batches = iter(())
+            logger.warning("a reader is asked to come again: %s", error.sentence)
+            return _BUSY_ANSWER
         except BaseException:
             self._end()
             raise
@@ -119,7 +127,9 @@ def _batches(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[pa.RecordB
             waiting.append((place, found.reason, None))
             continue
         for chunk in found:
-            if len(chunk) > _SMALL_BYTES:
+            if isinstance(chunk, PieceFault):
+                waiting.append((place, chunk.reason, None))
+            elif len(chunk) > _SMALL_BYTES:
                 if waiting:
                     yield answer_batch(*zip(*waiting, strict=True))
                     waiting, waiting_bytes = [], 0

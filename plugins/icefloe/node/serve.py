@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from pyarrow import ArrowException
@@ -75,9 +74,9 @@ def _folder(config: NodeConfig) -> NodeFolder:
     return NodeFolder(config.folder)
 
 
-def _started(config: NodeConfig, folder: NodeFolder) -> NodeServer:
+def _started(config: NodeConfig, folder: NodeFolder, *, at: str | None = None) -> NodeServer:
     try:
-        return NodeServer(config, folder)
+        return NodeServer(config, folder, at=at)
     except (ArrowException, OSError) as cause:
         raise TransientError(
             f"the node cannot serve on {config.listen} port {config.port}: {one_line(cause)}; another program has the "
@@ -88,7 +87,7 @@ def _started(config: NodeConfig, folder: NodeFolder) -> NodeServer:
 def _is_usable(config: NodeConfig, folder: NodeFolder) -> bool:
     """True if a server starts with the certificates as they are now. Half of a renewal is not usable."""
     try:
-        _started(replace(config, listen="127.0.0.1", address="127.0.0.1:0"), folder).shutdown()
+        _started(config, folder, at="127.0.0.1:0").shutdown()
     except TransientError as error:
         logger.warning("the new certificates are not used yet: %s", error.sentence)
         return False

@@ -9,14 +9,14 @@ from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import plain_address
 
-__all__ = ["COORDINATION", "coordinated"]
+__all__ = ["COORDINATION", "SCHEME", "coordinated"]
 
 COORDINATION: Final = "coordination"
 """The option of a store that names its table: ``dynamodb://TABLE``."""
 PREFIX: Final = "dynamodb_"
 """First part of the options of the table's client, next to those of the store."""
 _VARIABLES: Final = "ICEFLOE_DYNAMODB_"
-_SCHEME: Final = "dynamodb://"
+SCHEME: Final = "dynamodb://"
 _SHOWN: Final = re.compile(r"[a-z0-9]+://[A-Za-z0-9_./-]*")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+/?", re.IGNORECASE)
@@ -47,7 +47,7 @@ class DynamodbAccess:
     @property
     def url(self) -> str:
         """URL of the table."""
-        return f"{_SCHEME}{self.table}"
+        return f"{SCHEME}{self.table}"
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
@@ -113,8 +113,8 @@ def table_of(url: str) -> str:
     Raises:
         TerminalError: it names none.
     """
-    table = url.removeprefix(_SCHEME).partition("/")[0]
-    if not url.startswith(_SCHEME) or _TABLE.fullmatch(table) is None:
+    table = url.removeprefix(SCHEME).partition("/")[0]
+    if not url.startswith(SCHEME) or _TABLE.fullmatch(table) is None:
         # A text of another form may be anything, a key that was written to the wrong place too.
         shown = repr(url) if _SHOWN.fullmatch(url) else "the URL of coordination or checkpoint"
         raise TerminalError(

@@ -20,7 +20,7 @@ __all__ = ["clean_up_finished", "try_to_clean_up"]
 
 logger = logging.getLogger(__name__)
 
-_RECORD: Final = re.compile(r"[0-9]+/[0-9]+\.[0-9]+")
+_INDEX: Final = re.compile(r"(?P<attempt>(?P<record>[0-9]+/[0-9]+\.[0-9]+)\.[0-9A-Za-z_-]+)\.index")
 
 
 def try_to_clean_up(reference: BatchReference) -> None:
@@ -57,8 +57,7 @@ def clean_up_finished(reference: BatchReference) -> int:
     keys = [key for key in listed if _is_up_to(number, key)]
     over = sorted({str(number), *(key.partition("/")[0] for key in keys)})
     plans = [f"{batch}/{PLAN}" for batch in over]
-    if reference.settings.keeps_outputs:
-        _delete_at_nodes(batches, keys)
+    _delete_at_nodes(batches, keys)
     batches.delete(key for key in keys if key not in plans)
     unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
     batches.delete(plans)
@@ -83,14 +82,32 @@ def _delete_staged(reference: BatchReference) -> int:
 
 def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
     """Deletes the files that the nodes of some batches have, as far as these answer: what stays there expires."""
-    records = map_parallel(batches.find, filter(_RECORD.fullmatch, keys), at_once=batches.requests_at_once)
-    places = {place for record in records if record is not None for place in _node_places(record)}
+    records = map_parallel(batches.find, _records_of_nodes(keys), at_once=batches.requests_at_once)
+    places: dict[str, set[str]] = {}
+    for record in records:
+        for address, batch in () if record is None else _node_places(record):
+            places.setdefault(address, set()).add(batch)
     machine = Machine()
-    try:
-        for address, batch in sorted(places):
+
+    def delete_at(address: str) -> None:
+        for batch in sorted(places[address]):
             machine.delete_batch(address, batch)
+
+    try:
+        # Of many nodes that are away, each is waited for as long as one is.
+        map_parallel(delete_at, sorted(places), at_once=batches.requests_at_once)
     except TerminalError as error:
         logger.warning("nodes keep the files of this batch until they expire: %s", error.sentence)
+
+
+def _records_of_nodes(keys: Sequence[str]) -> list[str]:
+    """The keys of commit records that may name a node: of map outputs that have an index file and no data file here.
+
+    The settings of the pipeline do not say it: ``transfer`` may have been edited since the batch was opened.
+    """
+    there = set(keys)
+    indexes = filter(None, map(_INDEX.fullmatch, keys))
+    return sorted({each["record"] for each in indexes if f"{each['attempt']}.data" not in there} & there)
 
 
 def _node_places(record: bytes) -> Iterator[tuple[str, str]]:

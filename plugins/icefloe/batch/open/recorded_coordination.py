@@ -1,4 +1,4 @@
-"""The table that the documents of a checkpoint were created in, and a pipeline that names another one or none."""
+"""The table that the documents of a checkpoint were created in, and a pipeline that names another one or opens none."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand
+from icefloe.storage.dynamodb_access import SCHEME
 
 
 class OtherCoordinationError(TerminalError):
@@ -17,29 +18,50 @@ class OtherCoordinationError(TerminalError):
     recorded: str
 
 
-def refuse_other_coordination(session: PipelineSession) -> None:
-    """Stops a pipeline whose checkpoint looks empty only because ``coordination`` was removed or edited.
+class OtherTableError(TerminalError):
+    """The table that a pipeline names has no record of its checkpoint, though it had some."""
 
-    Without its table a checkpoint has no records, and the pipeline would deliver everything again. The markers of
-    shuffle folders are objects, so they are found without the table.
+    url: str
+    table: str
+
+
+def refuse_other_coordination(session: PipelineSession) -> None:
+    """Stops a pipeline whose checkpoint looks empty only because its table is not there.
+
+    ``coordination`` may be removed or edited, or a table of that name be opened in another region or account. Without
+    its table a checkpoint has no records, and the pipeline would deliver everything again. The markers of shuffle
+    folders are objects, so they are found without the table.
 
     Args:
         session: session of a pipeline, or of a backfill, whose checkpoint has no id.
 
     Raises:
         OtherCoordinationError: there is a marker of this checkpoint that names another table.
+        OtherTableError: there is a marker of this checkpoint, whose records would be in this table.
     """
     pipeline, now = session.pipeline, _name(session.pipeline.coordination)
     own_url = checkpoint_url_of(pipeline, session.backfill_id)
     for marker in _markers(session):
+        if expand(marker.checkpoint_url, os.environ) != own_url:
+            continue
         named = _name(marker.coordination)
-        if named not in ("", now) and expand(marker.checkpoint_url, os.environ) == own_url:
+        if named not in ("", now):
             raise OtherCoordinationError(
                 f"the checkpoint {own_url} of pipeline {pipeline.name} is in {named}, but coordination is "
                 f"{now or 'missing'}: set coordination to {named} again, or start over under another name and "
                 "sink.path",
                 url=own_url,
                 recorded=named,
+            )
+        table = named or (own_url if own_url.startswith(SCHEME) else "")
+        # If another run has begun the pipeline since the caller looked, the caller looks again.
+        if table:
+            raise OtherTableError(
+                f"pipeline {pipeline.name} began before, but {table} has no record of its checkpoint {own_url}: the "
+                "table is another region's or account's, or was created again; correct dynamodb_region and the "
+                "credentials, restore the table, or start over under another name and sink.path",
+                url=own_url,
+                table=table,
             )
 
 
