@@ -79,9 +79,23 @@ NODES: Final = (
     Mutation(
         name="half of a renewal is used",
         path="node/serve.py",
-        before="if found != pem and _is_usable(config, folder):",
+        before="if found != pem and _is_usable(config, folder, found):",
         after="if found != pem:",
         suite=_RENEWED,
+    ),
+    Mutation(
+        name="a node that changes its port reads its certificates once more",
+        path="node/serve.py",
+        before="            return _started(config, folder, pem)",
+        after="            return _started(config, folder, config.pem())",
+        suite=_RENEWED,
+    ),
+    Mutation(
+        name="a certificate that is gone for a moment ends a task that reads",
+        path="node/node_client.py",
+        before="            except NodeConfigError:",
+        after="            except ZeroDivisionError:",
+        suite=_CLIENT,
     ),
     Mutation(
         name="an output that is made again goes to a node",

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ from icefloe.node.messages import (
     PieceFault,
     answer_batch,
 )
-from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_config import NodeConfig, NodeConfigError
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
 from support.nodes.members import member
-from support.nodes.served_file import DATA, piece, read
+from support.nodes.served_file import DATA, content, piece, read
 from support.servers.private_authority import PrivateAuthority
 
 
@@ -96,6 +97,22 @@ def test_a_node_that_answers_only_others_is_not_lost(
         server.rows = [(BUSY, "busy", None)]
         with pytest.raises(NodeBusyError, match="raise requests_at_once"):
             read(str(busy.address), member(authority), piece(0, 5))
+
+
+def test_a_certificate_that_is_gone_for_a_moment_loses_no_fetch(
+    node: str, authority: PrivateAuthority, tmp_path: Path
+) -> None:
+    own, known = tmp_path / "own.pem", member(authority)
+    assert known.key is not None
+    renewed = replace(known, certificate=own, key=own)
+    back = threading.Timer(0.3, own.write_bytes, [known.key.read_bytes()])
+    back.start()
+    [found] = read(node, renewed, piece(0, 5))
+    back.join()
+    assert content(found) == DATA[:5]
+    own.unlink()
+    with pytest.raises(NodeConfigError, match="a certificate of this node cannot be read"):
+        read(node, renewed, piece(0, 5), patience=0.5)
 
 
 def test_a_node_that_answers_a_byte_now_and_then_is_lost(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
+from icefloe.node import serve
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.serve import serve_node
@@ -24,7 +25,11 @@ def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:
 
 
 def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
-    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    config: NodeConfig,
+    authority: PrivateAuthority,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     own = tmp_path / "own.pem"
     own.write_bytes(authority.issue(holder="first").read_bytes())
@@ -32,6 +37,11 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
     stop, found, is_over = threading.Event(), [], threading.Event()
     thread = serving(renewed, stop)
     clients = NodeClients(member(authority), patience=60)
+
+    def gone(*_: object) -> bool:
+        """The file is gone as soon as the new certificate was found usable, and stays so while the port changes."""
+        own.unlink()
+        return True
 
     def fetch() -> None:
         while not is_over.is_set():
@@ -49,6 +59,11 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
         waited(lambda: is_shown("second", renewed, own))
         waited_more = len(found) + 3
         waited(lambda: len(found) > waited_more)
+        with monkeypatch.context() as patches:
+            patches.setattr(serve, "_is_usable", gone)
+            authority.issue(holder="third").rename(own)
+            reader_file = authority.issue()
+            waited(lambda: is_shown("third", renewed, reader_file))
     finally:
         is_over.set()
         reader.join()

@@ -21,7 +21,7 @@ from icefloe.node.messages import (
     encode_pieces,
     joined_piece,
 )
-from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_config import NodeConfig, NodeConfigError
 from icefloe.node.node_server import DELETE
 from icefloe.patience import brief_seconds
 
@@ -64,6 +64,7 @@ class NodeClients:
         """The bytes of the pieces, in their order, from one node.
 
         Raises:
+            NodeConfigError: a certificate of this machine cannot be read.
             NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts.
             NodeBusyError: it answered only others for ten times as long.
         """
@@ -85,6 +86,10 @@ class NodeClients:
                     sentence = f"node {address} does not answer: {reason}"
                     raise NodeLostError(sentence, address=address, reason=reason) from cause
                 logger.info("node %s is asked again: %s", address, _said(cause))
+            except NodeConfigError:
+                # Certificates may be renewed on this machine now, so that a file is gone for a moment.
+                if time.monotonic() + pause >= began + brief_seconds(self._patience):
+                    raise
             else:
                 _lost_at.pop(address, None)
                 if found is not None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
@@ -25,6 +25,8 @@ _LISTEN: Final = re.compile(_HOST)
 _ADDRESS: Final = re.compile(rf"{_HOST}:[0-9]{{1,5}}")
 _LAST_PORT: Final = 65_535
 
+Pem: TypeAlias = tuple[bytes, bytes, bytes]
+"""Certificate, key and authority."""
 Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 
 
@@ -88,7 +90,7 @@ class NodeConfig:
         """The protocol between members."""
         return "grpc+tcp" if self.plain else "grpc+tls"
 
-    def pem(self) -> tuple[bytes, bytes, bytes]:
+    def pem(self) -> Pem:
         """Certificate, key and authority as they are now; three times nothing if ``plain``.
 
         Raises:

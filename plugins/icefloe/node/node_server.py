@@ -18,7 +18,7 @@ from icefloe.node.messages import (
     decode_pieces,
     large_batch,
 )
-from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_config import NodeConfig, Pem
 from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 
 logger = logging.getLogger(__name__)
@@ -41,11 +41,12 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     Args:
         config: configuration of the machine.
         folder: folder to serve.
+        pem: certificate, key and authority; None: as their files are now.
         at: host and port to listen on; None: as the configuration says.
     """
 
-    def __init__(self, config: NodeConfig, folder: NodeFolder, *, at: str | None = None) -> None:
-        certificate, key, authority = config.pem()
+    def __init__(self, config: NodeConfig, folder: NodeFolder, *, pem: Pem | None = None, at: str = "") -> None:
+        certificate, key, authority = config.pem() if pem is None else pem
         security: dict[str, object] = {}
         if not config.plain:
             security = {

@@ -10,7 +10,7 @@ from typing import Final
 from pyarrow import ArrowException
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_config import NodeConfig, Pem
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
 
@@ -36,7 +36,8 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
         TransientError: the port is taken, or a certificate is wrong.
     """
     folder = _folder(config)
-    server, pem = _started(config, folder), config.pem()
+    pem = config.pem()
+    server = _started(config, folder, pem)
     say(f"node {config.address} serves {config.folder}")
     expire_at = 0.0
     while not stop.wait(_LOOK_SECONDS):
@@ -47,8 +48,8 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
                 logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
         with suppress(TerminalError):  # a file is being replaced: the next look finds it
             found = config.pem()
-            if found != pem and _is_usable(config, folder):
-                server, pem = _replaced(server, config, folder, stop), found
+            if found != pem and _is_usable(config, folder, found):
+                server, pem = _replaced(server, config, folder, found, stop), found
                 logger.info("node %s has new certificates", config.address)
     server.shutdown()
 
@@ -74,9 +75,9 @@ def _folder(config: NodeConfig) -> NodeFolder:
     return NodeFolder(config.folder)
 
 
-def _started(config: NodeConfig, folder: NodeFolder, *, at: str | None = None) -> NodeServer:
+def _started(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:
     try:
-        return NodeServer(config, folder, at=at)
+        return NodeServer(config, folder, pem=pem, at=at)
     except (ArrowException, OSError) as cause:
         raise TransientError(
             f"the node cannot serve on {config.listen} port {config.port}: {one_line(cause)}; another program has the "
@@ -84,23 +85,26 @@ def _started(config: NodeConfig, folder: NodeFolder, *, at: str | None = None) -
         ) from cause
 
 
-def _is_usable(config: NodeConfig, folder: NodeFolder) -> bool:
-    """True if a server starts with the certificates as they are now. Half of a renewal is not usable."""
+def _is_usable(config: NodeConfig, folder: NodeFolder, pem: Pem) -> bool:
+    """True if a server starts with these certificates. Half of a renewal is not usable."""
     try:
-        _started(config, folder, at="127.0.0.1:0").shutdown()
+        _started(config, folder, pem, at="127.0.0.1:0").shutdown()
     except TransientError as error:
         logger.warning("the new certificates are not used yet: %s", error.sentence)
         return False
     return True
 
 
-def _replaced(server: NodeServer, config: NodeConfig, folder: NodeFolder, stop: threading.Event) -> NodeServer:
+def _replaced(
+    server: NodeServer, config: NodeConfig, folder: NodeFolder, pem: Pem, stop: threading.Event
+) -> NodeServer:
     """Another server on the same port. The old one still ends its answers; readers that come between ask again.
 
-    Until another server has the port, or if it is to stop, it is the old one.
+    Until another server has the port, or if it is to stop, it is the old one. The certificates are those that were
+    found usable: the files may be replaced again meanwhile, or be gone for a moment.
     """
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
     while not stop.wait(_BIND_PAUSE_SECONDS):
         with suppress(TransientError):
-            return _started(config, folder)
+            return _started(config, folder, pem)
     return server
