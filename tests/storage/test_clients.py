@@ -77,6 +77,7 @@ def answer_slowly(connection: socket.socket, left: threading.Event) -> None:
         connection.sendall(bytes(size_bytes % PIECES))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_value_that_comes_slowly_for_longer_than_the_patience_arrives_whole() -> None:
     with serving(answer_slowly) as port:
@@ -172,6 +173,7 @@ def _hasty_brief_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "brief_seconds", lambda _: 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("_hasty_brief_requests")
 def test_a_large_value_that_could_not_be_written_does_not_hurry_the_next_requests() -> None:
@@ -190,6 +192,7 @@ def test_a_large_value_that_could_not_be_written_does_not_hurry_the_next_request
         assert store.create("key", bytes(LARGE_BYTES))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("_hasty_brief_requests")
 def test_after_a_silence_large_values_still_get_their_time() -> None:

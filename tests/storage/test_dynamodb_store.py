@@ -56,8 +56,7 @@ class TestCoordinated(StoreContract):
 
 
 @pytest.fixture(autouse=True)
-def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "6")
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamodb_client, "_pause", _hasty_pause)
 
 
