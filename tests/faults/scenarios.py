@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
@@ -25,6 +27,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.divisions import with_divisions
 from support.pipelines.leftovers import left_by_writers, left_in_shuffle
 from support.pipelines.replay import replayed, table_rows
 from support.pipelines.sweeping import aged
@@ -42,6 +45,8 @@ def recorded_states(folder: Path) -> TableStates:
     """The table of all scenarios, and what happened to it."""
     states = TableStates(Workspace.create(folder))
     table = states.workspace
+    with table.table.transaction() as change:
+        change.set_properties({"write.parquet.row-group-limit": "4"})
     for start in range(0, 40, 10):
         table.append(*range(start, start + 10))
     states.keep("loaded")
@@ -78,6 +83,7 @@ class Scenario:
         is_backfill: whether the late run and the others deliver the whole history up to the state of the late run.
         is_damaged: whether the late run finds its batch open, with a damaged map output.
         has_neighbour: whether a second pipeline of the same name has the same storage.
+        is_divided: whether map tasks have a row group each, and divide some of their reduce partitions.
     """
 
     name: str
@@ -86,6 +92,7 @@ class Scenario:
     is_backfill: bool = False
     is_damaged: bool = False
     has_neighbour: bool = False
+    is_divided: bool = False
 
     def place(self, folder: Path, states: TableStates, stores: Stores | None = None) -> "Place":
         """Everything in place for the late run."""
@@ -101,6 +108,10 @@ class Scenario:
             place.damage()
         return place
 
+    def in_force(self) -> AbstractContextManager[None]:
+        """Divides row groups and reduce partitions of all runs as long as the context lasts, if the scenario does."""
+        return with_divisions(Random(0), share=0.5) if self.is_divided else nullcontext()
+
     def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> "Place":
         return Place(scenario=self, folder=folder, shown=shown, stores=stores)
 
@@ -114,6 +125,12 @@ SCENARIOS = {
         Scenario(name="changes", shown=["loaded", "updated", "appended"]),
         Scenario(name="net", shown=["loaded", "deleted", "compacted"], keys={"changes": "net"}),
         Scenario(name="moves", shown=["loaded", "updated", "deleted"], keys={"columns": ["value", "word"]}),
+        Scenario(
+            name="divided",
+            shown=["loaded", "deleted", "compacted"],
+            keys={"changes": "net", "columns": ["value", "word"]},
+            is_divided=True,
+        ),
         Scenario(name="inserts", shown=["updated", "appended", "deleted"]),
         Scenario(name="nothing", shown=["deleted", "compacted", "refilled"]),
         Scenario(name="reload", shown=["loaded", "expired", "last"], keys={"on_gap": "reload"}),

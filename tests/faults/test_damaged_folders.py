@@ -54,19 +54,20 @@ DAMAGES: list[Callable[[Path, Path], None]] = [delete_all, delete, empty, cut, f
 
 def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], folder: Path, states: TableStates) -> str:
     """The operation before which the folder of the batch was damaged."""
-    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
-    shuffle = place.folder / "storage/shuffle"
-    with gated_stores():
-        late = GatedRun(number, place.late_run())
-        is_stopped = late.is_stopped()
-        files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
-        chosen = random.Random(number).choice(files) if files else None
-        if chosen is not None:
-            damage(shuffle, chosen)
-        error = late.finish()
-    assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
-    follow_advice(place, error)
-    place.require_exact(is_swept=True)
+    with SCENARIOS[name].in_force():
+        place = SCENARIOS[name].place(folder / f"{name}{number}", states)
+        shuffle = place.folder / "storage/shuffle"
+        with gated_stores():
+            late = GatedRun(number, place.late_run())
+            is_stopped = late.is_stopped()
+            files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
+            chosen = random.Random(number).choice(files) if files else None
+            if chosen is not None:
+                damage(shuffle, chosen)
+            error = late.finish()
+        assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
+        follow_advice(place, error)
+        place.require_exact(is_swept=True)
     return late.where
 
 
@@ -97,7 +98,7 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
 @pytest.mark.extended
 @pytest.mark.walk
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", ["load", "changes", "moves"])
+@pytest.mark.parametrize("name", ["load", "changes", "moves", "divided"])
 def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
     name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
 ) -> None:

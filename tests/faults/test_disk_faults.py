@@ -26,7 +26,11 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
 
 def fail_at(fault: DiskFault, scenario: Scenario, nth: int, folder: Path, states: TableStates) -> bool:
     """False if the run has fewer such calls."""
-    place = scenario.place(folder / f"{scenario.name}{nth}", states)
+    with scenario.in_force():
+        return _fail_at(fault, scenario.place(folder / f"{scenario.name}{nth}", states), nth)
+
+
+def _fail_at(fault: DiskFault, place: Place, nth: int) -> bool:
     with failing_disk(fault, nth, place.folder) as struck:
         error = error_of(place)
     if not struck:
@@ -60,7 +64,7 @@ def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
 
 
 @pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in FAULTS])
-@pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "damaged", "backfill"])
+@pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "divided", "damaged", "backfill"])
 def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates
 ) -> None:

@@ -18,14 +18,14 @@ from support.tiers import places, walk
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = {
-    "load": 92, "parts": 39, "from_now": 3, "changes": 174, "net": 5, "moves": 68, "inserts": 98, "nothing": 45,
-    "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 56,
+    "load": 92, "parts": 39, "from_now": 3, "changes": 174, "net": 5, "moves": 68, "divided": 120,
+    "inserts": 98, "nothing": 45, "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 56,
 }  # fmt: skip
 """Where each run is stopped in `make test`: as it opens its batch, in its tasks, as it commits.
 
 They have 77 to 316 operations. In ``moves`` and ``neighbours`` the run is about to look whether its batch is over.
 """
-MEETINGS = {"load": 7, "parts": 38, "changes": 43, "moves": 47, "backfill": 27, "neighbours": 59}
+MEETINGS = {"load": 7, "parts": 38, "changes": 43, "moves": 47, "divided": 90, "backfill": 27, "neighbours": 59}
 """Where two runs meet in `make test`. How many operations each of them has depends on which is first."""
 
 
@@ -37,7 +37,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
 def stop_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
     """The operation before which the run was stopped; empty if it has fewer."""
     place = scenario.place(folder / f"{scenario.name}{number}", states)
-    with gated_stores():
+    with gated_stores(), scenario.in_force():
         late = GatedRun(number, place.late_run())
         is_stopped = late.is_stopped()
         if is_stopped:
@@ -69,7 +69,7 @@ def test_a_run_that_is_stopped_at_any_document_changes_nothing(
 def meet_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
     """Two runs are let go together before their n-th operation, as two drivers of one batch may meet."""
     place = scenario.place(folder / f"{scenario.name}{number}", states)
-    with gated_stores():
+    with gated_stores(), scenario.in_force():
         runs = [GatedRun(number, place.late_run()) for _ in range(2)]
         is_met = [run.is_stopped() for run in runs] == [True, True]
         where = runs[0].where if is_met else ""

@@ -19,7 +19,6 @@ from simulation.delivered import (
     require_nothing_left,
     require_reports,
 )
-from simulation.divisions import with_divisions
 from simulation.expiry import with_files_of
 from simulation.held import IndexPromises
 from simulation.homes import Homes
@@ -35,6 +34,7 @@ from simulation.stage import Deployment, Stage
 from simulation.table import table_states
 from simulation.upkeep import sweep
 from simulation.world import World
+from support.pipelines.divisions import with_divisions
 
 __all__ = ["Trial", "delivered_before", "simulate"]
 
