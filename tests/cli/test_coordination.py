@@ -175,11 +175,13 @@ def test_a_pipeline_does_not_begin_again_in_a_table_that_has_none_of_its_records
     assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 1}
 
 
+@pytest.mark.parametrize("is_backfill", [False, True])
 def test_a_pipeline_that_another_run_begins_meanwhile_is_not_refused(
-    workspace: Workspace, objects: dict[str, bytes], table: Table, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, objects: dict[str, bytes], table: Table, monkeypatch: pytest.MonkeyPatch, is_backfill: bool
 ) -> None:
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
-    assert icefloe("run", pipeline).code == 0
+    bounds = ["--up-to-snapshot-id", workspace.table.metadata.current_snapshot_id] if is_backfill else []
+    assert icefloe("run", pipeline, *bounds).code == 0
     records, table.items = table.items, {}
     look = recorded_coordination._markers
 
@@ -190,7 +192,7 @@ def test_a_pipeline_that_another_run_begins_meanwhile_is_not_refused(
 
     monkeypatch.setattr(recorded_coordination, "_markers", late)
     workspace.append(4)
-    assert icefloe("run", pipeline).code == 0
+    assert icefloe("run", pipeline, *bounds).code == 0
     assert icefloe("run", pipeline).code == 0
     assert icefloe("verify", pipeline).code == 0
     assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0

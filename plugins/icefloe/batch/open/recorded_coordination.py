@@ -54,8 +54,8 @@ def refuse_other_coordination(session: PipelineSession) -> None:
                 recorded=named,
             )
         table = named or (own_url if own_url.startswith(SCHEME) else "")
-        # If another run has begun the pipeline since the caller looked, the caller looks again.
-        if table:
+        # Another run may have begun the pipeline, or the backfill, since the caller looked.
+        if table and session.checkpoint.look().checkpoint_id is None:
             raise OtherTableError(
                 f"pipeline {pipeline.name} began before, but {table} has no record of its checkpoint {own_url}: the "
                 "table is another region's or account's, or was created again; correct dynamodb_region and the "
