@@ -63,7 +63,9 @@ def expire_looked_at(process: Process) -> None:
         for ref in [ref for ref in world.refs.values() if ref.snapshot_ref_type == "branch"]:
             looked_at, present = _ancestors(world, ref.snapshot_id), _ancestors(world, world.heads[-1])
             fork = next((number for number, each in enumerate(present) if each in looked_at), 0)
-            kept = held.union(present[: fork + 1], _moves_since(world, ref.snapshot_id))
+            moves = _moves_since(world, ref.snapshot_id)
+            landings = [number for number, each in enumerate(present) if each in moves]
+            kept = held.union(present[: max(fork, *landings, 0) + 1], moves)
             _expire(world, [each for each in looked_at if each not in kept])
 
     process.do("expire", "table", expire)

@@ -37,6 +37,7 @@ class IndexPromises:
     _seen: dict[str, int] = field(default_factory=dict)
     _proven: set[int] = field(default_factory=set)
     _loading: str | None = None
+    _inherited: dict[str | None, Counter[Row]] = field(default_factory=dict)
     _adrift: set[str] = field(default_factory=set)
     _waiting: set[str] = field(default_factory=set)
 
@@ -73,6 +74,8 @@ class IndexPromises:
             if seen.get(key, version) < version:
                 raise BrokenPromiseError(f"{by} took document {key} back from version {version} to {seen[key]}")
         self._seen = {**self._seen, **seen}
+        if (owner := owner_of(self.index)) not in self._inherited:
+            self._inherited[owner] = self._held()
 
     def expired(self, snapshot_id: int) -> None:
         """See `Watcher`."""
@@ -99,7 +102,10 @@ class IndexPromises:
         return Counter(tuple(freeze(value) for value in document.values()) for document in documents)
 
     def _owe(self, places: Places, commit: Mapping[str, Any]) -> None:
-        """Takes down a batch. A pipeline that begins without a load owes only the rows that have changed since.
+        """Takes down a batch.
+
+        A pipeline that begins without a load owes only the rows that have changed since, beside those that the index
+        had when it was claimed: whoever sets the cursor of a new pipeline says that its sink has the rest.
 
         Half of a load, or a reset, owes a whole load, and no changes before that.
 
@@ -127,7 +133,8 @@ class IndexPromises:
             self._owed[places.checkpoint] = Counter(rows if commit["steps"] else ())
             return
         changed = {row[_ID] for row in difference(self.states.rows[after], rows)}
-        kept = [row for row in self._owed.get(places.checkpoint, Counter()) if row[_ID] not in changed]
+        before = self._owed.get(places.checkpoint, self._inherited.get(commit["checkpoint_id"], Counter()))
+        kept = [row for row in before if row[_ID] not in changed]
         self._owed[places.checkpoint] = Counter([*kept, *(row for row in rows if row[_ID] in changed)])
 
     def _versions(self) -> dict[str, int]:

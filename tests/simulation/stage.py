@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from random import Random
 from typing import Final, TypeVar
 
@@ -176,17 +177,27 @@ class Stage:
         process.do("commit", "table", add)
 
     def roll_back(self, random: Random, process: Process) -> None:
-        """Lets the table's main branch point to an earlier state, or to one that a rollback left behind."""
+        """Lets the table's main branch point to an earlier state, or to one that a rollback left behind.
+
+        Not to one whose way from here has expired in part: nobody keeps the steps to a state that was left behind.
+        """
         world = self.world
 
         def move() -> None:
             earlier = self.states.lineage(world.heads[-1])[1:]
-            known = [each for each in (*earlier, *earlier, *set(world.heads)) if each not in world.expired]
+            known = [each for each in (*earlier, *earlier, *set(world.heads)) if self._is_reached(each)]
             target = random.choice(sorted(known))
             if target != world.heads[-1]:
                 world.heads.append(target)
 
         process.do("roll back", "table", move)
+
+    def _is_reached(self, commit: int) -> bool:
+        """True if a commit is there, and each snapshot between it and the history of the main branch."""
+        present = set(self.states.lineage(self.world.heads[-1]))
+        way = takewhile(lambda each: each not in present, self.states.lineage(commit))
+        made = [snapshot.snapshot_id for each in way for snapshot in self.states.made[each]]
+        return self.world.expired.isdisjoint([commit, *made])
 
     def surroundings(self, process: Process) -> Surroundings:
         """The surroundings of a process."""
