@@ -57,8 +57,8 @@ ROWS: Final = (
     Mutation(
         name="all rows but some are just those",
         path="batch/rows/row_set.py",
-        before="return np.flatnonzero(is_listed != self.is_all_but)",
-        after="return np.flatnonzero(is_listed)",
+        before="found) if self.is_all_but else found",
+        after="found) if False else found",
     ),
     Mutation(
         name="the weight of a file is lost where delete files are in force on it",

@@ -65,6 +65,13 @@ def test_files_keep_the_order_of_the_steps_where_nothing_is_removed() -> None:
     assert grouped(*files, map_task_bytes=20) == [["f0", "f1"], ["f2", "f3"], ["f4"]]
 
 
+def test_ten_thousand_small_files_are_in_as_few_tasks_as_their_bytes_allow() -> None:
+    added = [planned(f"n{n}", 1, lower=n, upper=n) for n in range(10_000)]
+    assert len(grouped(*added, map_task_bytes=50_000)) == 2
+    pairs = [planned(f"o{n}", -1, lower=n, upper=n) for n in range(5_000)] + added[:5_000]
+    assert len(grouped(*pairs, map_task_bytes=50_000)) == 2
+
+
 def test_the_column_that_separates_files_best_decides() -> None:
     def file(path: str, weight: int, number: int) -> PlannedFile:
         base = planned(path, weight)

@@ -109,6 +109,7 @@ def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[
     found = []
     for each in of:
         by_path: dict[str, list[tuple[int, list[str]]]] = {}
+        assert list(step_files.step_terms(each).each()) == step_files.terms(each)
         for term in step_files.terms(each):
             in_force = sorted(step_files.delete_file(number).path for number in term.delete_files)
             by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))

@@ -13,6 +13,7 @@ from iceberg.scan.fake_manifests import (
     data,
     days,
     delete,
+    files,
     in_partition,
     step,
     terms,
@@ -152,3 +153,32 @@ def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> N
     reader.lists = {2: [old, reader.write("new", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))]}
     assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
     assert asked == [("old", {"a"})]
+
+
+def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_itself() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    new = reader.write("new", 2, data("c", ADDED, 2, 2), data("b2", EXISTING, 1))
+    reader.lists = {2: [new, old, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
+    of = step(StepKind.COMMIT, 2)
+    found = files(reader, of).step_terms(of)
+    assert [term.entry.data_file.path for term in found.single] == ["c"]
+    assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["b2"], ["a", "b"]]
+    assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
+
+
+def test_a_file_that_two_manifests_list_counts_twice_where_a_delete_file_reaches_it() -> None:
+    reader = FakeReader()
+    manifests = [reader.write(name, 1, data("a", ADDED, 1)) for name in ("one", "other")]
+    reader.lists = {2: [*manifests, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
+    of = step(StepKind.COMMIT, 2)
+    assert not files(reader, of).step_terms(of).kept
+    assert terms(reader, of) == [{"a": [(-2, []), (2, ["d"])]}]
+
+
+def test_a_file_that_a_commit_removes_from_one_of_its_manifests_is_in_no_group() -> None:
+    reader = FakeReader()
+    other = reader.write("other", 1, data("a", ADDED, 1))
+    gone = reader.write("gone", 2, data("a", DELETED, 2, 1))
+    reader.lists = {2: [gone, other, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-2, []), (1, ["d"])]}]

@@ -1,5 +1,5 @@
 from iceberg.scan.fake_manifests import ADDED, data
-from icefloe.iceberg.scan.changed_files import FileTerm
+from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.scan_tasks import scan_tasks
 from icefloe.iceberg.scan.step_row_ids import row_ids_of_steps
@@ -15,7 +15,7 @@ def read(terms: Terms) -> list[tuple[str, int | None, list[int]]]:
     """Each task: its file, the row ids it is read with, and the steps that it is read for."""
     return [
         (task.data_file.path, task.data_file.first_row_id, [each.change_ordinal for each in task.terms])
-        for task in scan_tasks(terms, row_ids_of_steps(terms))
+        for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], row_ids_of_steps(terms))
     ]
 
 
@@ -46,4 +46,6 @@ def test_steps_that_only_add_or_only_remove_read_no_file_again() -> None:
 
 def test_without_row_ids_for_identity_every_file_is_read_once() -> None:
     terms = [(0, [term("a", -1, None), term("b", 1, 7)]), (1, [term("b", -1, 9), term("a", 1, 5)])]
-    assert [task.data_file.path for task in scan_tasks(terms, {})] == ["a", "b"]
+    assert [
+        task.data_file.path for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], {})
+    ] == ["a", "b"]

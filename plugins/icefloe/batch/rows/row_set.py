@@ -60,8 +60,11 @@ class RowSet:
         """
         if self.is_all:
             return np.arange(len(positions))
-        is_listed = np.isin(positions, self._between(*_ends(positions)), assume_unique=True)
-        return np.flatnonzero(is_listed != self.is_all_but)
+        wanted = self._between(*_ends(positions))
+        # Both ascend, so each wanted position has one place: `np.isin` would sort both again.
+        places = np.searchsorted(positions, wanted)
+        found = places[positions[places] == wanted]
+        return np.delete(np.arange(len(positions)), found) if self.is_all_but else found
 
     def seen_from(self, positions: Positions) -> "RowSet":
         """The same rows if only the rows at ``positions`` are left, numbered from 0."""

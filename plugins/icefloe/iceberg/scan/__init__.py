@@ -4,6 +4,8 @@ Read in this order:
 
 - `scan_tasks`: each data file of a batch once
 - `changed_files`: changes of one step to files
+- `terms_of_files`: the terms of each data file
+- `reached_files`: data files that delete files reach, asked for in each step
 - `delete_file_index`: the delete files that reach each data file
 - `manifest_pruning`: manifests that delete files cannot reach
 - `key_bounds`: the check whether an equality delete can match rows of a file

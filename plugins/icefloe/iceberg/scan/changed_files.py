@@ -1,9 +1,7 @@
 """Changes of one step to data files, by the manifests of its snapshots: terms of files and delete files in force."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
 from typing import NamedTuple
 
 from icefloe.errors import TerminalError
@@ -12,6 +10,7 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, E
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
+from icefloe.iceberg.scan.reached_files import KeptFiles, ReachedFiles, live_data
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
@@ -30,20 +29,29 @@ class FileTerm(NamedTuple):
         delete_files: the delete files in force on the data file, by their numbers in the batch.
     """
 
-    # A step that adds a delete file of keys has two of them for each data file of the table. A frozen dataclass takes
-    # three times as long to make.
+    # Thousands of them may be made. A frozen dataclass takes three times as long to make.
     entry: DataEntry
     weight: int
     delete_files: DeleteNumbers
 
 
-@dataclass(slots=True)
-class _Reached:
-    """Entries of a manifest, and the reach of each among the first ``num_known`` delete files."""
+class StepTerms(NamedTuple):
+    """The terms of one step: those of single files, then those of files that stay while their delete files change.
 
-    entries: Sequence[DataEntry]
-    reaches: Sequence[DeleteNumbers] = ()
-    num_known: int = 0
+    A delete file of keys may change what is in force on each data file of a table, and a batch may have a hundred of
+    them: the terms of files that stay are not made one by one.
+    """
+
+    single: Sequence[FileTerm]
+    kept: Sequence[KeptFiles] = ()
+
+    def each(self) -> Iterator[FileTerm]:
+        """All terms, file by file."""
+        yield from self.single
+        for files in self.kept:
+            for entry, (earlier, later) in files.changing():
+                yield FileTerm(entry, -1, earlier)
+                yield FileTerm(entry, 1, later)
 
 
 class StepFiles:
@@ -60,27 +68,34 @@ class StepFiles:
     ) -> None:
         self._manifests = manifests
         self._reader = reader
-        self._reached: dict[tuple[str, int | None], _Reached] = {}
         self._deletes = DeleteFileIndex(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
-        self._lock = Lock()
-        self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
-        changed = self._deletes.entries(self._changed)
-        self._reach = ManifestPruning(changed, reader.partition_types)
+        changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
+        pruning = ManifestPruning(self._deletes.entries(changed), reader.partition_types)
+        self._reached = ReachedFiles(reader, self._deletes, pruning=pruning, changed=changed)
         self.warnings: list[str] = []
 
     def delete_file(self, number: int) -> DeleteFile:
         """A delete file by its number in the terms."""
         return self._deletes[number]
 
-    def terms(self, step: Step) -> list[FileTerm]:
+    def step_terms(self, step: Step) -> StepTerms:
         """The terms whose sum is a step's change; terms that cancel are left out.
 
         Raises:
             TerminalError, TransientError: as ``ManifestReader``.
         """
+        if step.kind is StepKind.COMMIT and len(step.snapshot_ids) == 1:
+            terms = self._committed(step.snapshot_ids[0])
+            # A file that is listed twice may have terms that cancel or add up.
+            if not _is_any_listed_twice(terms):
+                return terms._replace(single=_net(terms.single))
+        return StepTerms(self.terms(step))
+
+    def terms(self, step: Step) -> list[FileTerm]:
+        """The same, file by file."""
         if step.kind is StepKind.COMMIT:
-            return _net(chain.from_iterable(self._committed(snapshot_id) for snapshot_id in step.snapshot_ids))
+            return _net(chain.from_iterable(self._committed(each).each() for each in step.snapshot_ids))
         if step.kind is StepKind.STATES:
             return _net(self._difference(step))
         return self._loaded(step)
@@ -102,11 +117,11 @@ class StepFiles:
             )
         return terms[part.first_file : part.stop_file]
 
-    def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
+    def _committed(self, snapshot_id: int) -> StepTerms:
         """The change of one snapshot; the manifests that it wrote hold all its ADDED and DELETED entries."""
         own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
         if not own and not added and not removed:
-            return
+            return StepTerms(())
         # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
         #   a   -1 with the delete files before
         #   b   +1 with the delete files after
@@ -115,21 +130,19 @@ class StepFiles:
         after = self._live_deletes(snapshot_id)
         # Not from its parent, which may have expired.
         before = removed | (after - added)
-        in_force = self._deletes.in_force_at(added | removed, before, after)
+        in_force = self._deletes.in_force_at(before, after)
+        single = []
         for entry in own:
             # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
             # snapshot.
             if entry.status is EntryStatus.DELETED:
-                _, earlier, _ = in_force(self._deletes.reach(entry))
-                yield FileTerm(entry, -1, earlier)
+                earlier, _ = in_force(self._deletes.reach(entry))
+                single.append(FileTerm(entry, -1, earlier))
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                _, _, later = in_force(self._deletes.reach(entry))
-                yield FileTerm(entry, 1, later)
-        for entry, reach in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
-            changed, earlier, later = in_force(reach)
-            if changed and not _is_own(entry, snapshot_id):
-                yield FileTerm(entry, -1, earlier)
-                yield FileTerm(entry, 1, later)
+                _, later = in_force(self._deletes.reach(entry))
+                single.append(FileTerm(entry, 1, later))
+        reached = self._reached.of(self._manifests[snapshot_id]) if added or removed else ()
+        return StepTerms(single, [files.without_added_by(snapshot_id).between(in_force) for files in reached])
 
     def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
         own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
@@ -160,40 +173,15 @@ class StepFiles:
             kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
             alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
             in_force = self._deletes.in_force_at(deletes[snapshot_id])
-            for entry, reach in chain(self._with_reach(self._live(alone)), self._reached_entries(kept)):
+            for entry, reach in chain(self._with_reach(self._live(alone)), self._reached.entries(kept)):
                 yield FileTerm(entry, weight, *in_force(reach))
 
     def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
-        for entries in self._read(_live_data(manifests)):
+        for entries in self._read(live_data(manifests)):
             yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
 
     def _with_reach(self, entries: Iterable[DataEntry]) -> Iterator[tuple[DataEntry, DeleteNumbers]]:
         return ((entry, self._deletes.reach(entry)) for entry in entries)
-
-    def _reached_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[tuple[DataEntry, DeleteNumbers]]:
-        """The live files of some manifests, if a delete file can reach them that the batch adds or removes.
-
-        Each comes with its reach among the delete files that are known by now.
-        """
-        wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
-        unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
-        for manifest, entries in zip(unread, map_parallel(self._reached_of, unread), strict=True):
-            self._reached[_content(manifest)] = _Reached(entries)
-        for manifest in wanted:
-            reached = self._reached[_content(manifest)]
-            # A hundred steps ask for the same thousands of files, and seldom bring a delete file of which nothing knew.
-            if reached.num_known != self._deletes.num_known:
-                reached.reaches = [self._deletes.reach(entry) for entry in reached.entries]
-                reached.num_known = self._deletes.num_known
-            yield from zip(reached.entries, reached.reaches, strict=True)
-
-    def _reached_of(self, manifest: ManifestFile) -> list[DataEntry]:
-        entries = self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
-        live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
-        in_force = self._deletes.in_force_at(self._changed)
-        # Here, not behind the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
-        with self._lock:
-            return [entry for entry in live if any(in_force(self._deletes.reach(entry)))]
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""
@@ -230,13 +218,11 @@ def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
     return entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
 
 
-def _content(manifest: ManifestFile) -> tuple[str, int | None]:
-    """Key of a manifest's entries: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
-    return manifest.path, manifest.first_row_id
-
-
-def _live_data(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
-    return [manifest for manifest in manifests if not manifest.holds_deletes and manifest.may_list_live_files]
+def _is_any_listed_twice(terms: StepTerms) -> bool:
+    """True if a file that stays is in two manifests, or has a term of its own."""
+    paths = {term.entry.data_file.path for term in terms.single}
+    num_paths = len(paths) + sum(len(files.entries) for files in terms.kept)
+    return len(paths.union(*(files.paths for files in terms.kept))) < num_paths
 
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:

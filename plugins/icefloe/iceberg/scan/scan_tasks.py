@@ -12,27 +12,14 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, Partition
-from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.changed_files import StepFiles, StepTerms
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
+from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """The weight, in one step, of the rows that are live if some delete files are in force.
-
-    Attributes:
-        weight: never 0; the terms of one step add up.
-        delete_files: the delete files in force on the data file, by their numbers in the plan.
-    """
-
-    change_ordinal: int
-    weight: int
-    delete_files: DeleteNumbers = NO_DELETES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,15 +125,17 @@ def plan_scan_tasks(
     files = StepFiles(steps, manifests, table.manifests)
     row_ids: dict[int, FirstRowIds] = {}
 
-    def wanted() -> Iterator[tuple[int, Iterable[FileTerm]]]:
+    def wanted() -> Iterator[tuple[int, StepTerms]]:
         # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
         for step in steps:
-            of_step = files.terms(step)
             if by_row_id:
-                row_ids.update(row_ids_of_steps([(step.change_ordinal, of_step)]))
-            yield step.change_ordinal, (term for term in of_step if may_match(term.entry))
+                terms = files.terms(step)
+                row_ids.update(row_ids_of_steps([(step.change_ordinal, terms)]))
+                yield step.change_ordinal, StepTerms(terms)
+            else:
+                yield step.change_ordinal, files.step_terms(step)
 
-    tasks = scan_tasks(wanted(), row_ids)
+    tasks = scan_tasks(wanted(), row_ids, may_match=may_match)
     named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
     delete_files = {number: files.delete_file(number) for number in named}
     refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
@@ -159,7 +148,10 @@ def plan_scan_tasks(
 
 
 def scan_tasks(
-    terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]], row_ids: Mapping[int, FirstRowIds]
+    terms_by_ordinal: Iterable[tuple[int, StepTerms]],
+    row_ids: Mapping[int, FirstRowIds],
+    *,
+    may_match: Callable[[DataEntry], bool] = _every_file,
 ) -> tuple[ScanTask, ...]:
     """The tasks that read every changed file once for each first row id.
 
@@ -167,23 +159,14 @@ def scan_tasks(
         terms_by_ordinal: of the steps.
         row_ids: from `row_ids_of_steps`; in other steps, any row ids will do. It is looked at after the last term, so
             it may be filled as the terms are made.
+        may_match: True if a file may hold rows that count; other files are not read.
     """
-    entries: dict[str, DataEntry] = {}
-    terms: dict[str, list[Term]] = {}
-    # Thousands of data files may have equal terms: they share them.
-    shared: dict[tuple[int, int, DeleteNumbers], Term] = {}
-    for ordinal, of_step in terms_by_ordinal:
-        for term in of_step:
-            path = term.entry.data_file.path
-            known = entries.get(path)
-            # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
-            if known is None or known.data_file.first_row_id is None:
-                entries[path] = term.entry
-            key = ordinal, term.weight, term.delete_files
-            planned = shared.get(key)
-            if planned is None:
-                planned = shared[key] = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
-            terms.setdefault(path, []).append(planned)
+    found = TermsOfFiles(may_match)
+    for ordinal, (single, kept) in terms_by_ordinal:
+        for term in single:
+            found.add(ordinal, term)
+        for files in kept:
+            found.add_kept(ordinal, files)
     alike: dict[tuple[int, ...], tuple[Term, ...]] = {}
     return tuple(
         ScanTask(
@@ -193,8 +176,8 @@ def scan_tasks(
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
-        for path, entry in entries.items()
-        for first_row_id, of_id in _by_first_row_id(entry.data_file, terms[path], row_ids)
+        for path, entry in found.entries.items()
+        for first_row_id, of_id in _by_first_row_id(entry.data_file, found.terms[path], row_ids)
     )
 
 
