@@ -38,7 +38,7 @@ LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
 """The same for a key that is true or false."""
 
 LEFT_OUT_IF_EMPTY: Final = Field(exclude_if=lambda value: not value)
-"""The same for a key that is a list."""
+"""The same for a key that is a list, or a number that is 0 by default."""
 
 SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
 """A snapshot id: an int in Python, a string in JSON, because browsers and jq round numbers above 2^53."""

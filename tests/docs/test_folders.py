@@ -9,7 +9,7 @@ from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 
-EXTENSIONS = r"(json|parquet|data|index|block|void)"
+EXTENSIONS = r"(json|parquet|data|index|moves|void)"
 
 
 def patterns(block: Block) -> set[str]:

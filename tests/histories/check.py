@@ -101,7 +101,9 @@ def check_changes(
     _require(found.column_names[_META:] == names, f"columns are {found.column_names[_META:]}, not {names}")
     identity = question.identifier_columns or tuple(schema.identifier_field_names())
     with_row_ids = question.row_ids and not identity and not question.net
-    keys = [names.index(name) for name in identity] or None
+    # Without the identity in the rows nobody can say which of them make a pair.
+    keys = [names.index(name) for name in identity if name in names] if set(identity) <= {*names} else None
+    keys = keys or None
     changes = _changes(found)
     images = [change for change in changes if change.type in _IMAGES]
     _require(bool(identity) or with_row_ids or not images, f"without identity there are no updates: {images}")

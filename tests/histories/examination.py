@@ -71,11 +71,13 @@ def _questions(bench: Bench, random: Random, thorough: bool) -> Iterator[Questio
     for after, up_to in _ranges(bench, random, head, thorough):
         schema = bench.trace.schemas[up_to]
         selection = random_selection(random, schema) if random.random() < 0.25 else EVERYTHING
+        identity = _identity(random, schema)
+        is_shown = {*identity} <= {each.name for each in selection.schema(schema).fields}
         yield Question(
             after=after,
             up_to=up_to,
-            identifier_columns=_identity(random, selection.schema(schema)),
-            net=random.random() < 0.3,
+            identifier_columns=identity,
+            net=random.random() < 0.3 and is_shown,
             split=random.random() < 0.15,
             row_ids=has_row_ids,
             # The log of a branch loses its moves with the snapshots that expire.

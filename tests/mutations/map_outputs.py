@@ -11,6 +11,10 @@ _BLOCKS: Final = ("tests/shuffle/test_blocks.py",)
 _OUTPUTS: Final = ("tests/shuffle/test_committed_output.py",)
 _INDEX: Final = ("tests/shuffle/test_index_file.py",)
 _HOT: Final = ("tests/batch/reduce/test_hot_partition.py",)
+_HASH_ROWS: Final = ("tests/shuffle/test_golden_hash_rows.py",)
+_MOVES_FILE: Final = ("tests/batch/reduce/test_moves_file.py",)
+_MOVES: Final = ("tests/batch/reduce/test_write_moves.py",)
+_MATCHED: Final = ("tests/batch/reduce/test_match_rows.py",)
 _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
 
 MAP_OUTPUTS: Final = (
@@ -181,6 +185,62 @@ MAP_OUTPUTS: Final = (
         before="places + part_ids(identity_hashes)",
         after="places",
         suite=_HOT,
+    ),
+    Mutation(
+        name="a row may lack its hash row",
+        path="shuffle/committed_output.py",
+        before="    if hash_partitions and statistics.sums(",
+        after="    if False and statistics.sums(",
+        suite=_HASH_ROWS,
+    ),
+    Mutation(
+        name="hash rows of a task that spilled are lost",
+        path="shuffle/map_output.py",
+        before="            hash_rows = self._buffered_hashes\n",
+        after="            hash_rows = self._buffered_hashes[-1:]\n",
+        suite=_HASH_ROWS,
+    ),
+    Mutation(
+        name="a moves file counts whatever its checksum",
+        path="batch/reduce/moves_file.py",
+        before="    return _CRC32.pack(crc32) == ",
+        after="    return True or _CRC32.pack(crc32) == ",
+        suite=_MOVES_FILE,
+    ),
+    Mutation(
+        name="a moves file has its rows in the order in which they came",
+        path="batch/reduce/moves_file.py",
+        before="moves.ordered().to_bytes()",
+        after="moves.to_bytes()",
+        suite=_MOVES_FILE,
+    ),
+    Mutation(
+        name="a moves file that is damaged stays",
+        path="batch/reduce/write_moves.py",
+        before="if not store.create(key, path) and not has_whole_moves(store, key):",
+        after="if not store.create(key, path) and False:",
+        suite=_MOVES,
+    ),
+    Mutation(
+        name="equal rows of many identities are held in memory together",
+        path="batch/reduce/match_rows.py",
+        before="    if rows <= most_rows:",
+        after="    if rows:",
+        suite=_MATCHED,
+    ),
+    Mutation(
+        name="identities give their rows as each piece comes",
+        path="changes/identity_moves.py",
+        before="            np.subtract.at(left, of_piece[rows], gone)\n",
+        after="",
+        suite=_MATCHED,
+    ),
+    Mutation(
+        name="a range reads one moves file",
+        path="batch/reduce/load_moves.py",
+        before="IdentityMoves.concat(found)",
+        after="IdentityMoves.concat(found[:1])",
+        suite=_MOVES,
     ),
     Mutation(
         name="ranges are made again under ids that have results",

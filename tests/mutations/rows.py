@@ -240,8 +240,8 @@ ROWS: Final = (
     Mutation(
         name="a row that got another row id is a change",
         path="changes/identity_moves.py",
-        before="common = np.minimum(added, removed)",
-        after="common = np.zeros_like(added)",
+        before="common = np.minimum(self._sums[1], self._sums[-1])",
+        after="common = np.zeros_like(self._sums[1])",
     ),
     Mutation(
         name="an inherited row id is one too great",

@@ -11,7 +11,7 @@ from icefloe.patience import PATIENCE_VARIABLE
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again
 from support.nodes.machines import SHORT, TwoMachines
-from support.pipelines.workshop import Workshop
+from support.pipelines.workshop import OpenBatch, Workshop
 
 pytestmark = pytest.mark.slow
 
@@ -105,16 +105,38 @@ def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: T
     require_exact(workshop, batch)
 
 
-def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
-    machines: TwoMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop = Workshop.create(tmp_path / "compared").set(columns=["value"], identifier_columns=["id"])
+def compared(folder: Path, machines: TwoMachines) -> OpenBatch:
+    """A batch up to coalesce whose rows are compared whatever their identity."""
+    workshop = Workshop.create(folder / "compared").set(columns=["value"], identifier_columns=["id"])
     for start in (0, 50):
         workshop.append(range(start, start + 50))
     workshop.deliver()
     workshop.update([1, 60], value=2.0)
     batch = workshop.set(shuffle=SHUFFLE).open()
     batch.run(Phase.SHUFFLE_WRITE, machines)
+    return batch
+
+
+def test_hash_rows_are_read_from_nodes(machines: TwoMachines, tmp_path: Path) -> None:
+    batch = compared(tmp_path, machines)
+    lost = held_by(machines.nodes[0], batch)
+    assert lost
+    batch.coalesce()
+    machines.nodes[0].kill()
+    reading = Elsewhere(machines, patience=SHORT)
+    batch.run(Phase.SHUFFLE_READ, reading)
+    require_made_again(batch, lost)
+    assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
+    assert reading.phases == 4, "hash ranges, map tasks, hash ranges again, then ranges, which miss nothing"
+    assert sum(batch.commit().counts.values()) == 4
+
+
+def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
+    machines: TwoMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they are in a batch of a release without hash rows."""
+    monkeypatch.setattr("icefloe.batch.plan.make_plan.hash_partition_count", lambda _: 0)
+    batch = compared(tmp_path, machines)
     lost = held_by(machines.nodes[1], batch)
     assert lost
     # This process reads the outputs of the other machine without its node too.

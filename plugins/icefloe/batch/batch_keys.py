@@ -58,8 +58,13 @@ def extents_key(epoch: int) -> str:
     return f"extents/{epoch}.extents"
 
 
+def moves_key(range_id: int) -> str:
+    """Key of the rows of all reduce ranges that cancel across identities, as a hash range finds them."""
+    return f"moves/{range_id:05d}.moves"
+
+
 def identity_moves_key(range_id: int) -> str:
-    """Key of the rows of a reduce range that are cancelled by equal rows of other identities."""
+    """The same for one reduce range, in batches of older releases, whose coalesce finds them."""
     return f"reidentified/{range_id:05d}.block"
 
 

@@ -25,6 +25,7 @@ from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.read_range import range_changes
+from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -133,5 +134,8 @@ class ChangelogScan:
                 engine.map(partial(write_map_output, inputs), range(plan.num_map_tasks))
                 coalesced = coalesce_map_outputs(inputs, PhaseTally())
                 extents = BatchExtents(folder, coalesced.epoch)
+                hash_ranges = [each.range_id for each in coalesced.plan.hash_ranges]
+                engine.map(partial(write_moves, folder, epoch=coalesced.epoch), hash_ranges)
                 for each in coalesced.plan.ranges:
-                    yield from range_changes(folder, extents.of(each.range_id), StagedChanges(folder, with_batch=False))
+                    staged = StagedChanges(folder, with_batch=False)
+                    yield from range_changes(folder, extents, each.range_id, staged)

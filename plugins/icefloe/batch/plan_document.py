@@ -47,6 +47,8 @@ class Plan:
         map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
             that no other plan can replace it.
         map_task_ends: ends of the documents in their file, by map_id; the first begins at 0. None before format 3.
+        hash_partitions: hash partitions of the map outputs; 0 if the delivered columns show the identity. In plans of
+            releases before these it is 0 too: their batches go on without.
         partitions_reason: reason for ``num_partitions``, for people.
         allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
         crc32: CRC-32 of this document without this key; None before format 3.
@@ -83,6 +85,7 @@ class Plan:
     map_task_ends: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
     input_rows: int
     num_partitions: int
+    hash_partitions: Annotated[int, LEFT_OUT_IF_EMPTY] = 0
     partitions_reason: str
     cores: int
     target_size_bytes: int
@@ -129,6 +132,7 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "table_location": "",
     "catalog": "",
     "allowed_locations": (),
+    "hash_partitions": 0,
     "partitions_reason": "",
     "warnings": (),
     "planned_at": "",

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from icefloe.changes.grouping import group_by_hash
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["cancelled_elsewhere", "combined_hashes"]
+__all__ = ["SharedWeights", "combined_hashes"]
 
 _K1 = np.uint64(0x9E3779B97F4A7C15)
 _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -20,54 +20,94 @@ def combined_hashes(row_hashes: RowHashes, identity_hashes: RowHashes) -> RowHas
         return RowHashes(row_hashes.high + _K1 * identity_hashes.high, row_hashes.low + _K2 * identity_hashes.low)
 
 
-def cancelled_elsewhere(
-    *,
-    row_hashes: RowHashes,
-    identity_hashes: RowHashes,
-    change_ordinals: NDArray[np.int32],
-    weights: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Amounts to add to weights so that equal rows of one ordinal have weights of one sign only.
+class SharedWeights:
+    """Makes equal rows of one ordinal have weights of one sign only: all pieces are added, then each is cancelled.
 
-    The hashes of the identities alone decide which of them keep their rows.
+    Rows are consolidated by row, identity and ordinal; all rows of these three are in one piece. Of the pieces that are
+    cancelled, the identity hashes ascend from piece to piece. Memory is for the different rows, however many identities
+    they have.
 
-    Args:
-        row_hashes: of rows that are consolidated by row, identity and ordinal.
-        identity_hashes: of the same rows.
-        change_ordinals: of each row.
-        weights: of each row, never 0.
-
-    Returns:
-        Positions of rows that change, and the amounts to add to their weights; these sum to zero over equal rows.
-
-    >>> rows, zero = np.array([7, 7, 7, 8], np.uint64), np.zeros(4, np.uint64)
-    >>> found = cancelled_elsewhere(
-    ...     row_hashes=RowHashes(zero, rows), identity_hashes=RowHashes(zero, np.array([3, 1, 2, 1], np.uint64)),
-    ...     change_ordinals=np.zeros(4, np.int32), weights=np.array([-1, 1, 1, 1]),
-    ... )
-    >>> [part.tolist() for part in found]
-    [[0, 1], [1, -1]]
+    >>> rows, zero = np.array([7, 7], np.uint64), np.zeros(2, np.uint64)
+    >>> pieces = [
+    ...     {
+    ...         "row_hashes": RowHashes(zero, rows), "identity_hashes": RowHashes(zero, np.array(numbers, np.uint64)),
+    ...         "change_ordinals": np.zeros(2, np.int32), "weights": np.array(weights),
+    ...     }
+    ...     for numbers, weights in (([1, 2], [1, 1]), ([3, 4], [-1, 2]))
+    ... ]
+    >>> shared = SharedWeights()
+    >>> for piece in pieces:
+    ...     shared.add(piece["row_hashes"], piece["change_ordinals"], piece["weights"])
+    >>> [[part.tolist() for part in shared.cancelled(**piece)] for piece in pieces]
+    [[[0], [-1]], [[0], [1]]]
     """
-    # A row moved from identity 3 to 1, and another one like it was added under 2. One removal and one addition cancel:
-    #   row   identity   weight   cancelled   left
-    #   7     3          -1       +1          0
-    #   7     1          +1       -1          0      the smallest identity hash gives way first
-    #   7     2          +1                   +1
-    # Any rule would do for the changes, but every run must choose the same rows, whatever the order of its input.
-    groups = group_by_hash(row_hashes, change_ordinals)
-    added, removed = (groups.sums(np.maximum(sign * weights, 0)) for sign in (1, -1))
-    common = np.minimum(added, removed)
-    sizes = np.diff(groups.starts, append=len(groups.order))
-    is_met = np.repeat(common > 0, sizes)
-    rows = groups.order[is_met]
-    group_of_row = np.repeat(np.arange(len(sizes)), sizes)[is_met]
-    changes = np.zeros(len(weights), np.int64)
-    for sign in (1, -1):
-        picked = sign * weights[rows] > 0
-        cancelled = _first_of_each(group_of_row[picked], rows[picked], identity_hashes, weights, common)
-        changes[rows[picked]] = -sign * cancelled
-    positions = rows[changes[rows] != 0]
-    return positions, changes[positions]
+
+    def __init__(self) -> None:
+        nothing = np.zeros(0, np.uint64)
+        self._hashes = RowHashes(nothing, nothing)
+        self._ordinals = np.zeros(0, np.int32)
+        self._sums = {sign: np.zeros(0, np.int64) for sign in (1, -1)}
+        self._left: dict[int, NDArray[np.int64]] = {}
+
+    def add(self, row_hashes: RowHashes, change_ordinals: NDArray[np.int32], weights: NDArray[np.int64]) -> None:
+        """Takes the rows of a piece."""
+        hashes = RowHashes.concat([self._hashes, row_hashes])
+        ordinals = np.concatenate([self._ordinals, change_ordinals])
+        groups = group_by_hash(hashes, ordinals)
+        first = groups.order[groups.starts]
+        self._hashes, self._ordinals = hashes.take(first), ordinals[first]
+        self._sums = {
+            sign: groups.sums(np.concatenate([sums, np.maximum(sign * weights, 0)]))
+            for sign, sums in self._sums.items()
+        }
+
+    def cancelled(
+        self,
+        *,
+        row_hashes: RowHashes,
+        identity_hashes: RowHashes,
+        change_ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Amounts to add to the weights of the next piece. The hashes of the identities decide which rows are kept.
+
+        Args:
+            row_hashes: of rows that were added.
+            identity_hashes: of the same rows.
+            change_ordinals: of each row.
+            weights: of each row, never 0.
+
+        Returns:
+            Positions of rows that change, and the amounts to add to their weights; these sum to zero over equal rows
+            of all pieces.
+        """
+        # A row moved from identity 3 to 1, and another one like it was added under 2. One removal and one addition
+        # cancel:
+        #   row   identity   weight   cancelled   left
+        #   7     3          -1       +1          0
+        #   7     1          +1       -1          0      the smallest identity hash gives way first
+        #   7     2          +1                   +1
+        # Any rule would do for the changes, but every run must choose the same rows, whatever the order of its input.
+        if not self._left:
+            common = np.minimum(self._sums[1], self._sums[-1])
+            self._left = {sign: common.copy() for sign in (1, -1)}
+        known = len(self._ordinals)
+        groups = group_by_hash(
+            RowHashes.concat([self._hashes, row_hashes]), np.concatenate([self._ordinals, change_ordinals])
+        )
+        # The known row of a group comes first, because positions ascend within a group.
+        group_of_row = np.empty(len(groups.order), np.int64)
+        sizes = np.diff(groups.starts, append=len(groups.order))
+        group_of_row[groups.order] = np.repeat(groups.order[groups.starts], sizes)
+        of_piece = group_of_row[known:]
+        changes = np.zeros(len(weights), np.int64)
+        for sign, left in self._left.items():
+            rows = np.flatnonzero((sign * weights > 0) & (left[of_piece] > 0))
+            gone = _first_of_each(of_piece[rows], rows, identity_hashes, weights, left)
+            changes[rows] = -sign * gone
+            np.subtract.at(left, of_piece[rows], gone)
+        positions = np.flatnonzero(changes)
+        return positions, changes[positions]
 
 
 def _first_of_each(

@@ -29,6 +29,7 @@ Read in this order:
 - `statistics_file`: the contents of each block
 - `committed_output`: a map output as readers find it
 - `reduce_ids`: the partition of a row
+- `hash_rows`: row and identity hashes, kept by row hash, where equal rows of two identities meet
 - `divided_partitions`: hot partitions, which have a block for each of 64 parts
 - `coalesce`: partitions merged into ranges
 - `reduce_ranges`: the ranges, created once
@@ -50,6 +51,7 @@ __all__ = [
     "extents",
     "extents_file",
     "fetch",
+    "hash_rows",
     "map_output",
     "map_output_log",
     "map_output_record",

@@ -48,7 +48,7 @@ class CommittedOutput:
 
 
 def read_committed_output(
-    store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int
+    store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int, hash_partitions: int = 0
 ) -> CommittedOutput:
     """Reads and checks the files that a commit record names, except the data file.
 
@@ -57,6 +57,7 @@ def read_committed_output(
         record: commit record, from `MapOutputLog.records`.
         schema: schema of the rows in the blocks (`block_schema`).
         num_partitions: reduce partitions of the plan.
+        hash_partitions: hash partitions of the plan.
 
     Raises:
         CorruptMapOutputError: a file is gone, damaged, or of another plan, or two of them contradict each other.
@@ -65,9 +66,11 @@ def read_committed_output(
         raise _corrupt(record, "its commit record names no shuffle files")
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
         raise _corrupt(record, "it was written for another number of partitions or another schema")
+    if record.hash_partitions != hash_partitions:
+        raise _corrupt(record, "it was written for another number of hash partitions")
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
-    numbers = BlockNumbers(num_partitions=num_partitions, divided=record.divided)
+    numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
     index = _read(store, record, record.index)
     if record.statistics is None:
         index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
@@ -82,21 +85,32 @@ def read_committed_output(
     # Two files of an older release may be whole by their own checksums, but of different attempts.
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
-    if statistics.sums(0, len(numbers)) != record.ordinals:
+    blocks_of_rows = len(numbers) - hash_partitions
+    if statistics.sums(0, blocks_of_rows) != record.ordinals:
         raise _corrupt(record, "statistics and commit record do not add up to the same")
+    # Every row has a hash row. One that was missing would leave a row that equal rows of other identities cancel.
+    if hash_partitions and statistics.sums(blocks_of_rows, len(numbers)) != record.ordinals:
+        raise _corrupt(record, "hash rows and commit record do not add up to the same")
     return CommittedOutput(
         record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32
     )
 
 
 def read_committed_outputs(
-    store: Store, records: Sequence[MapOutputRecord], *, schema: pa.Schema, num_partitions: int
+    store: Store,
+    records: Sequence[MapOutputRecord],
+    *,
+    schema: pa.Schema,
+    num_partitions: int,
+    hash_partitions: int = 0,
 ) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
     """`read_committed_output` of each record, several at once: the whole ones in order, an error per damaged one."""
 
     def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
         try:
-            return read_committed_output(store, record, schema=schema, num_partitions=num_partitions)
+            return read_committed_output(
+                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions
+            )
         except CorruptMapOutputError as damage:
             return damage
 

@@ -26,6 +26,7 @@ from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, hot_par
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
+from icefloe.shuffle.reduce_ids import reduce_ids as partitions_of
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
 from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.store import Store
@@ -71,6 +72,7 @@ class MapOutputWriter:
         memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
         place: place on this machine for the data file; None, or if it is full: the data file goes to the store.
         spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
+        hash_partitions: number of hash partitions; 0: no hash rows are kept.
         sizes: of the batch; hot reduce partitions among the rows before the first spill are divided. None: none is.
 
     Raises:
@@ -89,6 +91,7 @@ class MapOutputWriter:
         memory_bytes: int,
         place: BatchPlace | None = None,
         spill_folders: Sequence[Path] = (),
+        hash_partitions: int = 0,
         sizes: BatchSizes | None = None,
     ) -> None:
         self._store = store
@@ -97,8 +100,9 @@ class MapOutputWriter:
         self._attempt = attempt
         self._schema = block_schema(schema)
         self._num_partitions = num_partitions
+        self._hash_partitions = hash_partitions
         self._sizes = sizes
-        self._numbers = BlockNumbers(num_partitions=num_partitions) if sizes is None else None
+        self._numbers = self._block_numbers() if sizes is None else None
         self._place = place
         # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
         # blocks or in the order of their partitions.
@@ -140,13 +144,14 @@ class MapOutputWriter:
             change_ordinals: step of each row.
             weights: weight of each row.
             row_hashes: hash of each row.
-            identity_hashes: hashes that gave the reduce partitions; None only if there are no ``sizes``.
+            identity_hashes: hashes that gave the reduce partitions; None only if there are neither ``sizes`` nor hash
+                partitions.
 
         Raises:
             TransientError: local disk is full or broken.
         """
-        if identity_hashes is None and self._sizes is not None:
-            raise ValueError("rows of partitions that may be divided need their identity hashes")
+        if identity_hashes is None and (self._sizes is not None or self._hash_partitions):
+            raise ValueError("rows need their identity hashes if partitions may be divided or there are hash rows")
         parts = np.zeros(len(reduce_ids), np.uint8) if identity_hashes is None else part_ids(identity_hashes)
         lengths = {len(each) for each in (reduce_ids, change_ordinals, weights, row_hashes, parts)} | {batch.num_rows}
         if len(lengths) > 1:
@@ -157,6 +162,13 @@ class MapOutputWriter:
         rows = pa.RecordBatch.from_arrays([*batch.columns, *ours], schema=self._schema)
         if self._buffered and self._buffered_bytes + rows.nbytes > self._buffer_bytes:
             self._spill()
+        if self._hash_partitions and identity_hashes is not None:
+            # Loaded here, because few batches need it.
+            from icefloe.shuffle.hash_rows import HashRows
+
+            hash_rows = HashRows(row_hashes, identity_hashes, change_ordinals, weights).batch
+            self._buffered_hashes.append((hash_rows, self._hash_ids(row_hashes)))
+            self._buffered_bytes += hash_rows.nbytes
         self._buffered.append((rows, reduce_ids, parts))
         self._buffered_bytes += rows.nbytes
         if self._numbers is None:
@@ -176,9 +188,9 @@ class MapOutputWriter:
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         block_file, data = self._put_data(f"{stem}.data")
         index = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
-        ordinals = statistics.sums(0, len(numbers))
+        ordinals = statistics.sums(0, len(numbers) - self._hash_partitions)
         record = MapOutputRecord(
-            version=4,
+            version=5 if self._hash_partitions else 4,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,
@@ -186,6 +198,7 @@ class MapOutputWriter:
             index=self._put(f"{stem}.index", index),
             num_partitions=self._num_partitions,
             divided=numbers.divided,
+            hash_partitions=self._hash_partitions,
             schema_fingerprint=schema_fingerprint(self._schema),
             largest_block_bytes=int(block_file.content_bytes.max(initial=0)),
             rows=sum(sums.rows for sums in ordinals),
@@ -208,16 +221,23 @@ class MapOutputWriter:
     def _decided(self) -> BlockNumbers:
         """The numbers of the blocks, which are decided by the rows so far."""
         if self._numbers is not None or self._sizes is None:
-            return self._numbers or BlockNumbers(num_partitions=self._num_partitions)
+            return self._numbers or self._block_numbers()
         rows = np.zeros(self._num_partitions, np.int64)
         for _, reduce_ids, _ in self._buffered:
             rows += np.bincount(reduce_ids, minlength=self._num_partitions)
         divided = hot_partitions(self._sizes, rows, sum(batch.nbytes for batch, _, _ in self._buffered))
-        self._numbers = BlockNumbers(num_partitions=self._num_partitions, divided=divided)
+        self._numbers = self._block_numbers(divided)
         for (batch, reduce_ids, parts), row_hashes in zip(self._buffered, self._uncounted, strict=True):
             self._count(self._numbers, batch, reduce_ids, parts, row_hashes)
         self._uncounted = []
         return self._numbers
+
+    def _block_numbers(self, divided: tuple[int, ...] = ()) -> BlockNumbers:
+        return BlockNumbers(num_partitions=self._num_partitions + self._hash_partitions, divided=divided)
+
+    def _hash_ids(self, row_hashes: RowHashes) -> NDArray[np.int32]:
+        """The hash partition of each row, numbered on from the reduce partitions."""
+        return self._num_partitions + partitions_of(row_hashes, self._hash_partitions)
 
     def _count(
         self,
@@ -227,16 +247,17 @@ class MapOutputWriter:
         parts: NDArray[np.uint8],
         row_hashes: RowHashes,
     ) -> None:
-        """Adds rows to the statistics."""
+        """Adds rows, and their hash rows, to the statistics."""
         _, weights, ordinals = BlockRows.of(rows)
-        statistics = PartitionStatistics.of_rows(
-            reduce_ids=numbers.of_rows(reduce_ids, parts),
-            change_ordinals=ordinals,
-            weights=weights,
-            row_hashes=row_hashes,
-        )
-        self._new_statistics.append(statistics)
-        self._new_entries += len(statistics)
+        ids = [numbers.of_rows(reduce_ids, parts)]
+        if self._hash_partitions:
+            ids.append(numbers.of_rows(self._hash_ids(row_hashes), parts))
+        for each in ids:
+            statistics = PartitionStatistics.of_rows(
+                reduce_ids=each, change_ordinals=ordinals, weights=weights, row_hashes=row_hashes
+            )
+            self._new_statistics.append(statistics)
+            self._new_entries += len(statistics)
         # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
         # chunk.
         if self._new_entries > max(_ENTRIES_MERGED_AT, len(self._statistics)):
@@ -281,12 +302,20 @@ class MapOutputWriter:
         if self._buffered:
             rows = pa.concat_batches([batch for batch, _, _ in self._buffered])
             ids = np.concatenate([numbers.of_rows(ids, parts) for _, ids, parts in self._buffered])
+            hash_rows = self._buffered_hashes
             self._forget_buffered()
             write_rows(writer, rows, ids, len(numbers))
+            del rows
+            if hash_rows:
+                # Hash partitions are never divided. All parts have one block.
+                hash_ids = np.concatenate([ids for _, ids in hash_rows])
+                ids = numbers.of_rows(hash_ids, np.zeros(len(hash_ids), np.uint8))
+                write_rows(writer, pa.concat_batches([batch for batch, _ in hash_rows]), ids, len(numbers))
         return writer.finish()
 
     def _forget_buffered(self) -> None:
         self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32], NDArray[np.uint8]]] = []
+        self._buffered_hashes: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
         self._buffered_bytes = 0
 
     def _next_folder(self) -> Path:

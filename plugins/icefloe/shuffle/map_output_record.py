@@ -57,9 +57,9 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        version: 4 if the statistics are in the index file, as this release writes them; 1 for an insert-only task,
-            which has neither. Older releases wrote 3 if reduce partitions are divided, otherwise 2 if the data file is
-            at a node, otherwise 1.
+        version: 4 if the statistics are in the index file, as this release writes them, and 5 if there are hash
+            partitions too; 1 for an insert-only task, which has none of them. Older releases wrote 3 if reduce
+            partitions are divided, otherwise 2 if the data file is at a node, otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
         index: offsets of the blocks and, from version 4 on, their rows, signed counts and hash sums.
@@ -67,9 +67,10 @@ class MapOutputRecord:
         num_partitions: reduce partitions.
         divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). Index and
             statistics then count blocks where they otherwise count reduce partitions.
+        hash_partitions: partitions of hash rows, which follow the reduce partitions in all files (`hash_rows`).
         schema_fingerprint: fingerprint of the schema of the rows in the blocks.
         largest_block_bytes: size of the largest block, uncompressed; a reader allocates no more for one block.
-        rows: rows in the data file.
+        rows: rows in the data file, without hash rows.
         ordinals: sums per change ordinal, ascending.
         removed_rows_read: rows read with a negative weight, counted in each step that removes them.
         added_rows_read: rows read with a positive weight, counted in each step that adds them.
@@ -83,7 +84,7 @@ class MapOutputRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3, 4] = 1
+    version: Literal[1, 2, 3, 4, 5] = 1
     map_id: int
     generation: int
     attempt: str
@@ -92,6 +93,7 @@ class MapOutputRecord:
     statistics: StoredFile | None = None
     num_partitions: int = 0
     divided: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
+    hash_partitions: Annotated[int, LEFT_OUT_IF_EMPTY] = 0
     schema_fingerprint: str = ""
     largest_block_bytes: int = 0
     rows: int = 0

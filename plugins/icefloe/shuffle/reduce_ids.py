@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["order_by_reduce_id", "reduce_ids"]
+__all__ = ["reduce_ids"]
 
 
 def reduce_ids(identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.int32]:

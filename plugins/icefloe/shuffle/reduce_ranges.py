@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.shuffle.divided_partitions import NUM_PARTS, part_ids
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.store import Store
@@ -51,15 +51,18 @@ class CoalescePlan:
     """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions and parts.
 
     Attributes:
-        version: 2 if a range has parts, which releases before that cannot read; otherwise 1.
+        version: 3 if there are ranges of hash partitions; otherwise 2 if a range has parts; otherwise 1. Older releases
+            cannot read what came later.
+        hash_ranges: ranges of hash partitions, whose numbers and partitions go on from those of ``ranges``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     num_partitions: int
     target_size_bytes: int
     ranges: tuple[ReduceRange, ...]
+    hash_ranges: Annotated[tuple[ReduceRange, ...], LEFT_OUT_IF_EMPTY] = ()
 
     def __post_init__(self) -> None:
         """Refuse ranges that are misnumbered, overlap, leave the partitions, or leave out parts of a partition."""
@@ -74,12 +77,44 @@ class CoalescePlan:
             stop, stop_part = each.stop - (next_part < NUM_PARTS), next_part
         if stop_part != NUM_PARTS:
             raise ValueError(f"the last range ends at part {stop_part} of {NUM_PARTS}")
+        stop = self.num_partitions
+        for number, each in enumerate(self.hash_ranges, len(self.ranges)):
+            if each.range_id != number or each.start < stop or each.parts is not None:
+                raise ValueError(f"range {each} of hash partitions is misnumbered, has parts, or begins too early")
+            stop = each.stop
 
     @classmethod
-    def of(cls, ranges: tuple[ReduceRange, ...], *, num_partitions: int, target_size_bytes: int) -> Self:
-        """The document of ranges."""
-        version: Literal[1, 2] = 1 if all(each.parts is None for each in ranges) else 2
-        return cls(version=version, num_partitions=num_partitions, target_size_bytes=target_size_bytes, ranges=ranges)
+    def of(
+        cls,
+        ranges: tuple[ReduceRange, ...],
+        *,
+        num_partitions: int,
+        target_size_bytes: int,
+        hash_ranges: tuple[ReduceRange, ...] = (),
+    ) -> Self:
+        """The document of ranges.
+
+        Args:
+            ranges: ranges of reduce partitions.
+            num_partitions: number of reduce partitions.
+            target_size_bytes: bytes that a range should hold.
+            hash_ranges: ranges of hash partitions, numbered from 0 as are the hash partitions.
+        """
+        version: Literal[1, 2, 3] = 1 if all(each.parts is None for each in ranges) else 2
+        return cls(
+            version=3 if hash_ranges else version,
+            num_partitions=num_partitions,
+            target_size_bytes=target_size_bytes,
+            ranges=ranges,
+            hash_ranges=tuple(
+                ReduceRange(
+                    range_id=len(ranges) + each.range_id,
+                    start=num_partitions + each.start,
+                    stop=num_partitions + each.stop,
+                )
+                for each in hash_ranges
+            ),
+        )
 
     def range_ids(self, identity_hashes: RowHashes) -> NDArray[np.int32]:
         """The range that each row is in; its reduce partition must have one."""
@@ -90,7 +125,12 @@ class CoalescePlan:
     @property
     def has_parts(self) -> bool:
         """True if some ranges are of parts of a partition."""
-        return self.version == 2
+        return any(each.parts is not None for each in self.ranges)
+
+    @property
+    def all_ranges(self) -> tuple[ReduceRange, ...]:
+        """The ranges of reduce partitions and of hash partitions, by range id."""
+        return self.ranges + self.hash_ranges
 
 
 def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:

@@ -56,6 +56,7 @@ def write_map_output(
         attempt=attempt or new_attempt(),
         schema=folder.shuffled_form.schema,
         num_partitions=plan.num_partitions,
+        hash_partitions=plan.hash_partitions,
         memory_bytes=memory_bytes,
         place=folder.place_for(generation),
         spill_folders=local_folders(os.environ),

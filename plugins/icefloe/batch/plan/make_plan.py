@@ -8,7 +8,7 @@ from typing import Self, TypedDict
 from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan.divided_tasks import divided_tasks
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
-from icefloe.batch.plan.partition_count import partition_count
+from icefloe.batch.plan.partition_count import hash_partition_count, partition_count
 from icefloe.batch.plan.task_document import map_task_document
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
@@ -120,12 +120,14 @@ def make_plan(
         input_bytes=scan.file_size_bytes,
         target_size_bytes=spec.target_size_bytes,
     )
+    route = _route(scan, changes=spec.changes, steps=len(spec.steps))
+    needs_hash_rows = shape.is_identity_carried and route is Route.SHUFFLE
     plan = Plan(
         icefloe_version=VERSION,
         pipeline=labels.pipeline,
         batch_number=labels.batch_number,
         backfill_id=labels.backfill_id,
-        route=_route(scan, changes=spec.changes, steps=len(spec.steps)),
+        route=route,
         table=labels.table,
         table_location=table.metadata.location,
         catalog=labels.catalog,
@@ -147,6 +149,7 @@ def make_plan(
         **_listed(tasks),
         input_rows=scan.record_count,
         num_partitions=chosen.num_partitions,
+        hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=chosen.reason,
         cores=spec.cores or cores,
         target_size_bytes=spec.target_size_bytes,

@@ -9,6 +9,11 @@ MAX_PARTITIONS: Final = 4096
 _MIN_PARTITIONS: Final = 64
 
 
+_ROWS_PER_HASH_PARTITION: Final = 1 << 20
+"""At most 44 MB of hash rows, unless rows are changed several times."""
+_MAX_HASH_PARTITIONS: Final = 256
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
     """The number of reduce partitions and the reason for it."""
@@ -43,3 +48,15 @@ def partition_count(configured: int | None, *, cores: int, input_bytes: int, tar
         num_partitions=min(MAX_PARTITIONS, rounded),
         reason=f"auto: {why}, rounded up to a power of two, at most {MAX_PARTITIONS}",
     )
+
+
+def hash_partition_count(input_rows: int) -> int:
+    """The number of hash partitions of a batch whose map tasks read that many rows.
+
+    A small batch has one, because each is a block of each map output.
+
+    >>> [hash_partition_count(rows) for rows in (0, 10**6, 10**8, 10**10)]
+    [1, 1, 128, 256]
+    """
+    wanted = max(1, -(-input_rows // _ROWS_PER_HASH_PARTITION))
+    return min(_MAX_HASH_PARTITIONS, 1 << (wanted - 1).bit_length())

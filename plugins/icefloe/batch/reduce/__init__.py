@@ -13,7 +13,11 @@ Read in this order:
 - `group_changes`: the changes that the rows of a group make
 - `torn_identity`: the changes of one identity that does not fit into memory
 - `identity_move_files`: equal rows of different identities, kept on disk
-- `find_identity_moves`: finds rows that a step moves from one identity to another
+- `match_rows`: brings equal rows of different identities together, and cancels them
+- `write_moves`: one hash range: the rows that cancel across identities, found before ranges are read
+- `moves_file`: the file of these rows
+- `load_moves`: those that a reduce range leaves out
+- `find_identity_moves`: finds them in one process, for batches that an older release opened
 """
 
-__all__ = ["coalesce_map_outputs", "range_extents", "read_range", "repair"]
+__all__ = ["coalesce_map_outputs", "range_extents", "read_range", "repair", "write_moves"]

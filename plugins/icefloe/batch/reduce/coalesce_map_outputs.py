@@ -63,24 +63,34 @@ def coalesce_map_outputs(
         raise
     with collected as blocks:
         ranges = coalesce(
-            blocks.partition_bytes,
+            blocks.partition_bytes[: plan.num_partitions],
             target_size_bytes=plan.target_size_bytes,
             min_ranges=plan.cores,
             part_bytes=blocks.part_bytes,
+        )
+        hash_ranges = coalesce(
+            blocks.partition_bytes[plan.num_partitions :],
+            target_size_bytes=plan.target_size_bytes,
+            min_ranges=plan.cores,
         )
         with says_remedy(folder.store):
             created = create_coalesce_plan(
                 folder.store,
                 COALESCE_PLAN,
-                CoalescePlan.of(ranges, num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes),
+                CoalescePlan.of(
+                    ranges,
+                    num_partitions=plan.num_partitions,
+                    target_size_bytes=plan.target_size_bytes,
+                    hash_ranges=hash_ranges,
+                ),
             )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
 
     def read(epoch: int) -> list[CorruptMapOutputError]:
-        """Reads every row between the phases, if identities have to be compared."""
+        """Reads every row between the phases, if identities have to be compared and there are no hash rows for it."""
         try:
-            if folder.shape.is_identity_carried:
+            if folder.shape.is_identity_carried and not plan.hash_partitions:
                 write_identity_moves(folder, created, epoch)
         except CorruptMapOutputError as damage:
             tally.lose_nodes([damage])

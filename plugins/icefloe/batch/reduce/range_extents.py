@@ -2,6 +2,8 @@
 
 import os
 
+import numpy as np
+
 from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.batch_folder import BatchFolder, says_remedy
 from icefloe.errors import TransientError
@@ -54,7 +56,7 @@ class BatchExtents:
         store_extents(
             self._folder.store,
             self._key,
-            blocks.extents(plan.ranges),
+            blocks.extents(plan.all_ranges),
             blocks.files,
             has_parts=plan.has_parts,
             disk=disk,
@@ -64,6 +66,11 @@ class BatchExtents:
     def rows(self) -> int:
         """Rows of all ranges; see `of` for errors."""
         return self._open().head.rows
+
+    @property
+    def hash_range_ids(self) -> list[int]:
+        """Ids of the ranges of hash partitions; see `of` for errors."""
+        return np.flatnonzero(self._open().head.ranges["start"] >= self._folder.plan.num_partitions).tolist()
 
     def of(self, range_id: int) -> RangeExtents:
         """The extents of one range.

@@ -8,13 +8,12 @@ import pyarrow as pa
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.group_changes import GroupChanges
+from icefloe.batch.reduce.load_moves import load_moves
 from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
 from icefloe.batch.stage.staged_changes import StagedChanges
-from icefloe.shuffle.extents import RangeExtents
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests, RequestTotals
 
@@ -41,9 +40,10 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     if result is not None:
         return result
     started = time.monotonic()
-    extents = BatchExtents(folder, epoch).of(range_id)
+    of_batch = BatchExtents(folder, epoch)
+    extents = of_batch.of(range_id)
     staged = StagedChanges(folder)
-    message = staged.write(sink, range_id, range_changes(folder, extents, staged))
+    message = staged.write(sink, range_id, range_changes(folder, of_batch, range_id, staged))
     logger.info("range %d: delivered %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
@@ -60,21 +60,25 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     return recorded
 
 
-def range_changes(folder: BatchFolder, extents: RangeExtents, staged: StagedChanges) -> Iterator[pa.RecordBatch]:
+def range_changes(
+    folder: BatchFolder, of_batch: BatchExtents, range_id: int, staged: StagedChanges
+) -> Iterator[pa.RecordBatch]:
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
         folder: folder of the batch.
-        extents: extents to fetch, and the sums that their rows must add up to.
+        of_batch: extents to fetch, and the sums that their rows must add up to.
+        range_id: range id of the coalesce plan.
         staged: builds the batches and keeps their sums.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
+        MovesGoneError: a moves file has to be written again.
         AuditError: after the last batch, if the changes do not add up.
     """
-    shuffled = folder.shuffled_form
+    shuffled, extents = folder.shuffled_form, of_batch.of(range_id)
     expected = Sums(extents.ordinals)
-    cancelled = load_identity_moves(folder, extents.range_id) if folder.shape.is_identity_carried else None
+    cancelled = load_moves(folder, of_batch, range_id)
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
@@ -85,6 +89,6 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, staged: StagedChan
     expected.add(rows.shared_sums)
     staged.sums.require(
         expected,
-        what=f"range {extents.range_id} of batch {folder.plan.batch_number}",
+        what=f"range {range_id} of batch {folder.plan.batch_number}",
         per_ordinal=not folder.plan.is_net,
     )

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.load_moves import MovesGoneError
 from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
@@ -44,7 +45,8 @@ def collected_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None])
     """
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
-        blocks = CollectedBlocks(folder.plan.num_partitions, disk=next(iter(local_folders(os.environ)), None))
+        partitions = folder.plan.num_partitions + folder.plan.hash_partitions
+        blocks = CollectedBlocks(partitions, disk=next(iter(local_folders(os.environ)), None))
         with ExitStack() as unfinished:
             unfinished.enter_context(blocks)
             damaged = _collect(folder, blocks)
@@ -66,6 +68,7 @@ def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOut
             records[start : start + _OUTPUTS_AT_ONCE],
             schema=block_schema(folder.shuffled_form.schema),
             num_partitions=folder.plan.num_partitions,
+            hash_partitions=folder.plan.hash_partitions,
         )
         damaged += more
         for output in () if damaged else outputs:
@@ -111,7 +114,7 @@ def until_readable(
                 BatchExtents(folder, epoch).write(plan, blocks)
         try:
             damaged = read(epoch)
-        except ExtentsGoneError as gone:
+        except (ExtentsGoneError, MovesGoneError) as gone:
             trouble = gone
             continue
         if not damaged:

@@ -14,7 +14,6 @@ from icefloe.iceberg.schemas.identifier_columns import identity_columns
 __all__ = ["ShuffledForm"]
 
 _IDENTITY: Final = "_identity"
-_HASH: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
 class RowsToShuffle(NamedTuple):
@@ -42,7 +41,7 @@ class ShuffledForm:
         """Schema of the rows, without weight and change ordinal."""
         if not self.shape.is_identity_carried:
             return self.shape.delivered.arrow
-        return self.shape.delivered.arrow.append(pa.field(_IDENTITY, pa.binary(_HASH.itemsize), nullable=False))
+        return self.shape.delivered.arrow.append(pa.field(_IDENTITY, RowHashes.COLUMN_TYPE, nullable=False))
 
     @property
     def has_identity(self) -> bool:
@@ -58,7 +57,7 @@ class ShuffledForm:
         if not self.shape.is_identity_carried:
             return RowsToShuffle(delivered, hashes, identities)
         identities = self._known(rows.batch, identities, hashes)
-        columns = [*delivered.columns, _to_binary(identities)]
+        columns = [*delivered.columns, identities.to_column()]
         return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities)
 
     def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
@@ -75,7 +74,7 @@ class ShuffledForm:
             rows: shuffled rows, without weight and change ordinal.
         """
         if self.shape.is_identity_carried:
-            return _from_binary(rows.column(rows.num_columns - 1))
+            return RowHashes.of_column(rows.column(rows.num_columns - 1))
         return row_hashes(identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns)
 
     def without_identity(self, rows: pa.Table) -> pa.Table:
@@ -95,18 +94,3 @@ class ShuffledForm:
         return RowHashes(
             np.where(is_known, identities.high, hashes.high), np.where(is_known, identities.low, hashes.low)
         )
-
-
-def _to_binary(hashes: RowHashes) -> pa.Array:
-    values = np.empty(len(hashes), _HASH)
-    values["high"], values["low"] = hashes.high, hashes.low
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HASH.itemsize), len(values), [None, pa.py_buffer(values)])
-
-
-def _from_binary(column: pa.Array | pa.ChunkedArray) -> RowHashes:
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts = []
-    for chunk in filter(len, chunks):
-        data = np.frombuffer(chunk.buffers()[1], _HASH, len(chunk), chunk.offset * _HASH.itemsize)
-        parts.append(RowHashes(data["high"].astype(np.uint64), data["low"].astype(np.uint64)))
-    return RowHashes.concat(parts)

@@ -14,6 +14,7 @@ from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import TaskRun
 from icefloe.batch.stage.range_results import load_range_results
 from icefloe.batch.task_outcome import require_success
+from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MapOutputState
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
@@ -125,9 +126,29 @@ class _Tasks:
         results = load_range_results(self.folder.store, [each.range_id for each in plan.ranges])
         missing = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
         logger.info("batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(plan.ranges))
+        if not missing:
+            self.tally.begin(0, of=len(results))
+            return []
+        damaged = self._find_moves(plan, epoch)
+        if damaged:
+            return damaged
         self.tally.begin(len(missing), of=len(results))
         task = TaskRun(phase=Phase.SHUFFLE_READ, reference=self.reference, epoch=epoch)
-        errors = self.tally.finish(self.engine.map(task, missing) if missing else [])
+        return self._damaged(self.tally.finish(self.engine.map(task, missing)))
+
+    def _find_moves(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+        """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `_read_missing`."""
+        if not plan.hash_ranges:
+            return []
+        # A tally of their own: progress and report count reduce ranges.
+        of_hashes = PhaseTally()
+        task = TaskRun(phase=Phase.SHUFFLE_READ, reference=self.reference, epoch=epoch, finds_moves=True)
+        errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in plan.hash_ranges]))
+        self.tally.requests += of_hashes.requests
+        return self._damaged(errors)
+
+    def _damaged(self, errors: Sequence[IcefloeError]) -> list[CorruptMapOutputError]:
+        """Voids and returns the map outputs that tasks found damaged; raises other errors."""
         damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
         # First: whoever is killed in between finds them lost again.
         self.tally.lose_nodes(damaged)

@@ -9,6 +9,7 @@ from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.rows.row_bound import out_of_memory
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
@@ -26,12 +27,14 @@ class TaskRun:
         generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
             found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
         epoch: epoch of the extents that shuffle_read fetches.
+        finds_moves: True if the numbers of shuffle_read are hash ranges, which come before the reduce ranges.
     """
 
     phase: Phase
     reference: TaskReference
     generations: Mapping[int, int] = field(default_factory=dict)
     epoch: int = 0
+    finds_moves: bool = False
 
     def __call__(self, number: int) -> TaskOutcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
@@ -54,6 +57,8 @@ class TaskRun:
                             generation = self.generations.get(number, 0)
                             record = write_map_output(inputs, number, attempt=attempt, generation=generation)
                             is_adopted = record.attempt != attempt
+                        case Phase.SHUFFLE_READ if self.finds_moves:
+                            write_moves(running.folder, number, epoch=self.epoch)
                         case Phase.SHUFFLE_READ:
                             read_range(
                                 running.folder, running.sink, number, requests=running.requests, epoch=self.epoch

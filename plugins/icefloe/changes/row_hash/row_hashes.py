@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import ClassVar, Final, overload
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +25,15 @@ _ROUNDS: Final = tuple(
         (0xA0761D6478BD642F, 0x8EBC6AF09C88C6E3),
     )
 )
+_IN_COLUMN: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowHashes:
     """The 128-bit hashes of rows: the number is ``high * 2^64 + low``; both arrays have one uint64 per row."""
+
+    COLUMN_TYPE: ClassVar = pa.binary(16)
+    """Type of hashes as a column of Arrow: 16 bytes each, the upper half first, both halves big-endian."""
 
     high: NDArray[np.uint64]
     low: NDArray[np.uint64]
@@ -52,6 +56,26 @@ class RowHashes:
             np.concatenate([nothing, *(part.high for part in given)]),
             np.concatenate([nothing, *(part.low for part in given)]),
         )
+
+    @classmethod
+    def of_column(cls, column: pa.Array | pa.ChunkedArray) -> "RowHashes":
+        """The hashes in a column of `COLUMN_TYPE` without nulls."""
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        parts = []
+        for chunk in filter(len, chunks):
+            data = np.frombuffer(chunk.buffers()[1], _IN_COLUMN, len(chunk), chunk.offset * _IN_COLUMN.itemsize)
+            parts.append(cls(data["high"].astype(np.uint64), data["low"].astype(np.uint64)))
+        return cls.concat(parts)
+
+    def to_column(self) -> pa.Array:
+        """The hashes as a column of `COLUMN_TYPE`.
+
+        >>> RowHashes(np.array([1], np.uint64), np.array([258], np.uint64)).to_column()[0].as_py().hex()
+        '00000000000000010000000000000102'
+        """
+        values = np.empty(len(self), _IN_COLUMN)
+        values["high"], values["low"] = self.high, self.low
+        return pa.FixedSizeBinaryArray.from_buffers(self.COLUMN_TYPE, len(values), [None, pa.py_buffer(values)])
 
     def __len__(self) -> int:
         return len(self.high)

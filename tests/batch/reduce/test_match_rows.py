@@ -1,0 +1,73 @@
+"""Equal rows of many identities: they are compared in bounded memory, and the same ones cancel."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.match_rows import matched_rows
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
+
+PLAN = CoalescePlan.of(
+    (ReduceRange(range_id=0, start=0, stop=2), ReduceRange(range_id=1, start=2, stop=4)),
+    num_partitions=4,
+    target_size_bytes=1,
+)
+
+
+def equal_rows(identities: int) -> IdentityMoves:
+    """One row, which every third identity loses and the others get."""
+    random = np.random.default_rng(identities)
+    hashes = RowHashes(np.zeros(identities, np.uint64), np.full(identities, 7, np.uint64))
+    high, low = (random.integers(0, 2**64, identities, np.uint64) for _ in range(2))
+    return IdentityMoves(
+        row_hashes=hashes,
+        identity_hashes=RowHashes(high, low),
+        change_ordinals=np.zeros(identities, np.int32),
+        weights=np.where(np.arange(identities) % 3, 1, -1),
+    )
+
+
+def found_in(rows: IdentityMoves, memory_bytes: int) -> Counter[tuple[int, ...]]:
+    """Counts of the rows that cancel, by range, identity and weight."""
+    found: Counter[tuple[int, ...]] = Counter()
+    count = len(rows.weights)
+    pieces = [rows.take(np.arange(start, min(start + 100, count))) for start in range(0, count, 100)]
+    with matched_rows(pieces, rows=count, plan=PLAN, memory_bytes=memory_bytes) as files:
+        for each in PLAN.ranges:
+            moves = files.of(each.range_id)
+            columns = (moves.identity_hashes.high, moves.identity_hashes.low, moves.weights)
+            found.update((each.range_id, *row) for row in zip(*(column.tolist() for column in columns), strict=True))
+    return found
+
+
+def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, most = equal_rows(3000), 300
+    expected = found_in(rows, 1 << 30)
+    assert len(expected) == 2000
+    loaded: list[int] = []
+
+    def counted(path: Path, **options: int) -> IdentityMoves:
+        read = from_file(path, **options)
+        loaded.append(len(read.weights))
+        return read
+
+    from_file = IdentityMoves.from_file
+    monkeypatch.setattr(IdentityMoves, "from_file", counted)
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.batch.reduce.match_rows._BYTES_PER_ROW", 1)
+        with matched_rows(iter([rows]), rows=3000, plan=PLAN, memory_bytes=most):
+            assert len(loaded) > 20
+            # Parts by random hashes are not all of one size.
+            assert max(loaded) <= 1.5 * most
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 20_000, 200_000])
+def test_the_same_rows_cancel_whatever_the_memory(memory_bytes: int) -> None:
+    rows = equal_rows(3000)
+    assert found_in(rows, memory_bytes) == found_in(rows, 1 << 30)
+    shuffled = rows.take(np.random.default_rng(1).permutation(3000))
+    assert found_in(shuffled, memory_bytes) == found_in(rows, 1 << 30)

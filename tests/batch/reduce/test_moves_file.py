@@ -1,0 +1,120 @@
+"""Moves files as docs/formats.md defines them: written now like then, and read as bytes."""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Final
+
+import lz4.frame
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
+from icefloe.batch.reduce.moves_file import CorruptMovesError, has_whole_moves, read_moves, write_moves_file
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.errors import TerminalError
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+from shuffle.memory_store import MemoryStore
+
+GOLDEN: Final = Path(__file__).parent / "golden" / "00004.moves"
+RANGES: Final = 4
+KEY: Final = "moves/00004.moves"
+NUMBERS: Final = np.arange(1, 7).astype(np.uint64)
+MOVES: Final = IdentityMoves(
+    row_hashes=RowHashes(NUMBERS % np.uint64(2), NUMBERS),
+    identity_hashes=RowHashes(NUMBERS, NUMBERS << np.uint64(60)),
+    change_ordinals=np.array([0, 1, 0, 1, 0, 1], np.int32),
+    weights=np.array([1, -1, 2, -2, 1, -1], np.int64),
+)
+RANGE_IDS: Final = np.array([1, 3, 1, 3, 1, 3], np.int32)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> bytes:
+    return written_in(tmp_path, np.arange(6))
+
+
+def written_in(folder: Path, order: "np.typing.NDArray[np.int64]") -> bytes:
+    with IdentityMoveFiles(folder) as found:
+        for position in order.tolist():
+            some = np.array([position])
+            found.add(MOVES.take(some), RANGE_IDS[some], RANGES)
+        assert write_moves_file(folder / "file", found, num_ranges=RANGES) == 6
+    return (folder / "file").read_bytes()
+
+
+def stored(content: bytes) -> MemoryStore:
+    store = MemoryStore()
+    store.put(KEY, content)
+    return store
+
+
+def test_the_same_rows_give_the_same_bytes(written: bytes) -> None:
+    assert written == GOLDEN.read_bytes()
+
+
+def test_the_order_in_which_rows_were_found_does_not_count(tmp_path: Path) -> None:
+    assert written_in(tmp_path, np.array([4, 5, 0, 3, 1, 2])) == GOLDEN.read_bytes()
+
+
+def test_a_moves_file_reads_as_documented() -> None:
+    data = GOLDEN.read_bytes()
+    assert struct.unpack_from(">4sIII", data) == (b"IFMV", 1, RANGES, zlib.crc32(data[:12]))
+    assert struct.unpack_from(">I", data, len(data) - 4) == (zlib.crc32(data[:-4]),)
+    names = ["row_high", "row_low", "identity_high", "identity_low"]
+    schema = pa.schema(
+        [*((name, pa.uint64()) for name in names), ("change_ordinal", pa.int32()), ("weight", pa.int64())]
+    )
+    for range_id in range(RANGES):
+        entry = data[16 + 24 * range_id :][:24]
+        offset, length, crc32, own = struct.unpack(">QQII", entry)
+        assert own == zlib.crc32(entry[:20])
+        block = data[offset : offset + length]
+        assert crc32 == zlib.crc32(block)
+        assert bool(length) is (range_id in RANGE_IDS)
+        if length:
+            content = pa.ipc.read_message(lz4.frame.decompress(block))
+            rows = [tuple(row.values()) for row in pa.ipc.read_record_batch(content, schema).to_pylist()]
+            assert rows == sorted(rows)
+            assert sum(row[-1] for row in rows) == MOVES.weights[range_id == RANGE_IDS].sum()
+
+
+def test_a_range_reads_its_own_rows() -> None:
+    store = stored(GOLDEN.read_bytes())
+    assert [len(read_moves(store, KEY, range_id).weights) for range_id in range(RANGES)] == [0, 3, 0, 3]
+    assert has_whole_moves(store, KEY)
+    assert not has_whole_moves(store, "moves/00005.moves")
+    with pytest.raises(KeyMissingError):
+        read_moves(store, "moves/00005.moves", 1)
+
+
+def test_any_byte_that_changes_is_found() -> None:
+    content = GOLDEN.read_bytes()
+    for place in range(len(content)):
+        damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        assert not has_whole_moves(stored(damaged), KEY)
+        try:
+            found = read_moves(stored(damaged), KEY, 1)
+        except CorruptMovesError:
+            continue
+        assert found.to_bytes() == read_moves(stored(content), KEY, 1).to_bytes()
+
+
+def test_a_file_that_was_cut_is_found(tmp_path: Path) -> None:
+    content, store = GOLDEN.read_bytes(), open_store(tmp_path.as_uri())
+    for size in range(0, len(content), 11):
+        store.put(KEY, content[:size])
+        assert not has_whole_moves(store, KEY)
+        if size < len(content) - 4:
+            with pytest.raises(CorruptMovesError):
+                read_moves(store, KEY, 3)
+
+
+def test_a_file_of_another_release_stops() -> None:
+    content = bytearray(GOLDEN.read_bytes())
+    struct.pack_into(">I", content, 4, 2)
+    struct.pack_into(">I", content, 12, zlib.crc32(content[:12]))
+    with pytest.raises(TerminalError, match="another release wrote it"):
+        read_moves(stored(bytes(content)), KEY, 1)
