@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count, product
-from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,9 +20,9 @@ from rich.table import Table as Grid
 
 from benchmarks.adverse_tables import CHANGES, ROWS, adverse_table
 from benchmarks.figures import parser_of, write_figures
-from benchmarks.kernel import cpu_of
 from benchmarks.map_task import map_task_inputs, run_map_task
 from benchmarks.run import use_one_core
+from benchmarks.turns import cpu_of, in_turns
 from icefloe.batch.fast_ways import FastWay
 
 _REPETITIONS: Final = 4
@@ -67,10 +66,8 @@ def measured(kind: str, change: str, rows: int) -> Figures:
     with TemporaryDirectory() as folder:
         table = adverse_table(Path(folder) / "table", kind, change, rows)
         run(table, ())
-        least = dict.fromkeys(_WAYS, inf)
-        for _ in range(_REPETITIONS):
-            for name, ways in _WAYS.items():
-                least[name] = min(least[name], run(table, ways))
+        runs = {name: partial(run, table, ways) for name, ways in _WAYS.items()}
+        least = {name: min(seconds) for name, seconds in in_turns(runs, turns=_REPETITIONS).items()}
     return Figures(rows=kind, change=change, none_seconds=least["none"], all_seconds=least["all"])
 
 

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
-from math import inf
-from time import process_time
-from typing import Final, TypeVar
+from typing import Final
 
 from pyiceberg.table import Table
 from rich.console import Console
@@ -22,12 +20,13 @@ from benchmarks.figures import parser_of, write_figures
 from benchmarks.kernel_beds import BEDS, kernel_beds
 from benchmarks.map_task import MapTaskResult, map_task_inputs, measure, run_map_task
 from benchmarks.run import FOLDER, read_raw, use_one_core
+from benchmarks.turns import cpu_of, in_turns
 from icefloe.batch.fast_ways import FastWay
 
 PLACE: Final = FOLDER.parent / "kernel"
 WAYS: Final = {"plain": (), **{str(way): (way,) for way in FastWay}, "all": tuple(FastWay)}
 _REPETITIONS: Final = 5
-Result = TypeVar("Result")
+_RAW: Final = "raw decode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,32 +62,30 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measured(bed: str, table: Table, attempts: Iterator[int]) -> Iterator[Figures]:
-    """The figures of each way. All take turns, because the machine has other things to do."""
-    raw_seconds, least = inf, dict.fromkeys(WAYS, inf)
+    """The figures of each way. All take turns."""
     results: dict[str, MapTaskResult] = {}
-    for _ in range(_REPETITIONS):
+
+    def map_task(way: str) -> float:
+        inputs = map_task_inputs(table, next(attempts), WAYS[way])
+        seconds, folder = cpu_of(partial(run_map_task, inputs))
+        results[way] = measure(folder)
+        return seconds
+
+    def raw_decode() -> float:
         seconds, _ = cpu_of(partial(read_raw, table))
-        raw_seconds = min(raw_seconds, seconds)
-        for way, chosen in WAYS.items():
-            inputs = map_task_inputs(table, next(attempts), chosen)
-            seconds, folder = cpu_of(partial(run_map_task, inputs))
-            least[way] = min(least[way], seconds)
-            results[way] = measure(folder)
+        return seconds
+
+    ways: dict[str, Callable[[], float]] = {_RAW: raw_decode, **{way: partial(map_task, way) for way in WAYS}}
+    least = {way: min(seconds) for way, seconds in in_turns(ways, turns=_REPETITIONS).items()}
     for way, result in results.items():
         yield Figures(
             bed=bed,
             way=way,
             rows=result.rows_read,
             changed_rows=result.changed_rows,
-            raw_decode_seconds=raw_seconds,
+            raw_decode_seconds=least[_RAW],
             map_task_seconds=least[way],
         )
-
-
-def cpu_of(function: Callable[[], Result]) -> tuple[float, Result]:
-    started = process_time()
-    result = function()
-    return process_time() - started, result
 
 
 def as_grid(figures: Sequence[Figures]) -> Grid:

@@ -10,7 +10,7 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map_task import put_map_tasks
-from icefloe.batch.plan.make_plan import PlanLabels, make_plan
+from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -24,7 +24,7 @@ from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 
-__all__ = ["MapTaskResult", "map_task_inputs", "measure", "run_map_task"]
+__all__ = ["MapTaskResult", "map_task_inputs", "measure", "planned_batch", "run_map_task"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,24 +37,27 @@ class MapTaskResult:
     changed_arrow_bytes: int
 
 
-def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> MapInputs:
-    """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
+def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatch:
+    """The second snapshot of the table as a batch, planned for one core."""
     loaded, first = LoadedTable(table), table.metadata.snapshots[0].snapshot_id
     snapshots = plan_range(loaded, after_snapshot_id=first)
     spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,
         up_to_snapshot_id=snapshots.up_to_snapshot_id,
         steps=snapshots.steps,
-        identity=Identity(policy="pipeline", columns=("flight_id",)),
+        identity=Identity(policy="pipeline", columns=(identifier,)),
         cores=1,
     )
-    planned_batch = make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
+    return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
+
+
+def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> MapInputs:
+    """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
+    planned = planned_batch(table)
     store = open_store(f"memory://benchmark-{attempt}")
-    [task] = planned_batch.tasks
-    put_map_tasks(store, [task], key=tasks_key(planned_batch.plan.map_task_digests))
-    folder = BatchFolder(
-        plan=planned_batch.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=fast_ways
-    )
+    [task] = planned.tasks
+    put_map_tasks(store, [task], key=tasks_key(planned.plan.map_task_digests))
+    folder = BatchFolder(plan=planned.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=fast_ways)
     return MapInputs(folder=folder, io=table.io)
 
 
