@@ -103,7 +103,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
         clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
         with (
             with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks),
-            with_divisions(aside, share=scenario.divides),
+            with_divisions(lambda _: aside.random() < scenario.divides),
         ):  # fmt: skip
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
@@ -188,7 +188,7 @@ def delivered_before(keys: Keys, commits: int) -> World:
     deployment = deployment_of(keys, ())
     stage = Stage(world=world, states=table_states(), deployment=deployment, later_commits=0)
     # The same for each schedule that begins with it.
-    with with_index(), with_divisions(Random(0), share=0):
+    with with_index(), with_divisions(lambda _: False):
         world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
 
