@@ -25,7 +25,7 @@ class Piece(NamedTuple):
         path: below the folder of the node.
         size_bytes: size of the whole file by its commit record; a file of another size is damaged.
         start: first byte.
-        stop: behind the last byte.
+        stop: after the last byte.
     """
 
     path: str

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.match_rows import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
@@ -63,6 +64,20 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
             assert len(loaded) > 20
             # Parts by random hashes are not all of one size.
             assert max(loaded) <= 1.5 * most
+
+
+def test_copies_of_one_row_of_one_identity_are_one_row_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = equal_rows(3000).take(np.tile([0, 1], 1000))
+    added: list[int] = []
+
+    def counted(files: IdentityMoveFiles, rows: IdentityMoves, *others: Any) -> None:
+        added.append(len(rows.weights))
+        add(files, rows, *others)
+
+    add = IdentityMoveFiles.add
+    monkeypatch.setattr(IdentityMoveFiles, "add", counted)
+    assert set(found_in(copies, 20_000).values()) == {1}
+    assert max(added) == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 200_000])

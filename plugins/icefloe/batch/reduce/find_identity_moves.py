@@ -15,8 +15,6 @@ from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, Identity
 from icefloe.batch.reduce.match_rows import matched_rows
 from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.changes.consolidate import consolidate
-from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.shuffle.blocks import BlockRows, CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
@@ -89,7 +87,7 @@ def _write(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None
 
 
 def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
-    """The rows of a range, consolidated by row and identity, piece by piece."""
+    """The rows of a range, piece by piece."""
     shuffled = folder.shuffled_form
     fetched = RangeRows(
         folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine
@@ -98,11 +96,9 @@ def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]
         rows, weights, ordinals = BlockRows.of(piece)
         if folder.plan.is_net:
             ordinals = np.zeros_like(ordinals)
-        hashes, identities = row_hashes(shuffled.without_identity(rows).columns), shuffled.identities(rows)
-        positions, weights = consolidate(combined_hashes(hashes, identities), ordinals, weights)
         yield IdentityMoves(
-            row_hashes=hashes.take(positions),
-            identity_hashes=identities.take(positions),
-            change_ordinals=ordinals[positions],
+            row_hashes=row_hashes(shuffled.without_identity(rows).columns),
+            identity_hashes=shuffled.identities(rows),
+            change_ordinals=ordinals,
             weights=weights,
         )

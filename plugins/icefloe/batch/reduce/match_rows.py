@@ -44,7 +44,9 @@ def matched_rows(
     # Only hashes go through it: 44 bytes on disk for a row of any size.
     with IdentityMoveFiles(disk) as slices, IdentityMoveFiles(disk) as found:
         for piece in pieces:
-            slices.add(piece, _first_bits(piece.row_hashes, bits), 1 << bits)
+            # If not all rows fit into memory, many may be copies of one row of one identity, which no slice divides.
+            kept = _consolidated(piece) if bits else piece
+            slices.add(kept, _first_bits(kept.row_hashes, bits), 1 << bits)
         most_rows = max(_LEAST_ROWS, memory_bytes // _BYTES_PER_ROW)
         for number in range(1 << bits):
             for cancelled in _cancelled(slices, number, most_rows=most_rows, disk=disk):

@@ -122,7 +122,7 @@ class ReachedFiles:
         entries = self._reader.data_entries(manifest, self._pruning.paths(manifest.spec_id))
         live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
         in_force = self._deletes.in_force_at(self._changed)
-        # Here, not behind the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
+        # Here, not after the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         with self._lock:
             return [entry for entry in live if any(in_force(self._deletes.reach(entry)))]
 
