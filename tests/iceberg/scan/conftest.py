@@ -3,7 +3,7 @@ from typing import TypeVar
 
 import pytest
 
-from icefloe.iceberg.scan import changed_files
+from icefloe.iceberg.scan import data_manifests, delete_states
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -16,4 +16,5 @@ def _one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_order(call: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
         return [call(item) for item in items]
 
-    monkeypatch.setattr(changed_files, "map_parallel", in_order)
+    for module in (data_manifests, delete_states):
+        monkeypatch.setattr(module, "map_parallel", in_order)

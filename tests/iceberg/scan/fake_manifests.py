@@ -11,7 +11,9 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
-from icefloe.iceberg.scan.changed_files import StepFiles
+from icefloe.iceberg.scan.changed_files import FileTerm
+from icefloe.iceberg.scan.data_manifests import DataManifests
+from icefloe.iceberg.scan.delete_states import DeleteStates
 from icefloe.iceberg.step import Step, StepKind
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
@@ -95,23 +97,34 @@ def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
     )
 
 
-def files(reader: FakeReader, *steps: Step) -> StepFiles:
-    return StepFiles(steps, reader.lists, reader)
+class ReadFiles:
+    """Delete files and data files of some steps.
+
+    Attributes:
+        data: reads data manifests.
+        deletes: of the steps.
+    """
+
+    def __init__(self, reader: Any, *steps: Step) -> None:
+        self.deletes = DeleteStates.read(steps, reader.lists, reader)
+        self.data = DataManifests(reader.lists, reader, self.deletes)
+
+    def terms(self, of: Step) -> list[FileTerm]:
+        return list(self.data.read(of).terms(self.deletes).each())
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:
-    return {term.entry.data_file.path: term.weight for term in files(reader, of).terms(of)}
+    return {term.entry.data_file.path: term.weight for term in ReadFiles(reader, of).terms(of)}
 
 
 def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[str]]]]]:
     """For each step by data file (weight, delete files in force)."""
-    step_files = files(reader, *of)
+    files = ReadFiles(reader, *of)
     found = []
     for each in of:
         by_path: dict[str, list[tuple[int, list[str]]]] = {}
-        assert list(step_files.step_terms(each).each()) == step_files.terms(each)
-        for term in step_files.terms(each):
-            in_force = sorted(step_files.delete_file(number).path for number in term.delete_files)
+        for term in files.terms(each):
+            in_force = sorted(files.deletes.index[number].path for number in term.delete_files)
             by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
         found.append(by_path)
     return found

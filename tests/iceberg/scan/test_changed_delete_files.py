@@ -10,10 +10,10 @@ from iceberg.scan.fake_manifests import (
     DELETED,
     EXISTING,
     FakeReader,
+    ReadFiles,
     data,
     days,
     delete,
-    files,
     in_partition,
     step,
     terms,
@@ -161,7 +161,8 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     new = reader.write("new", 2, data("c", ADDED, 2, 2), data("b2", EXISTING, 1))
     reader.lists = {2: [new, old, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     of = step(StepKind.COMMIT, 2)
-    found = files(reader, of).step_terms(of)
+    files = ReadFiles(reader, of)
+    found = files.data.read(of).terms(files.deletes)
     assert [term.entry.data_file.path for term in found.single] == ["c"]
     assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["b2"], ["a", "b"]]
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
@@ -172,7 +173,8 @@ def test_a_file_that_two_manifests_list_counts_twice_where_a_delete_file_reaches
     manifests = [reader.write(name, 1, data("a", ADDED, 1)) for name in ("one", "other")]
     reader.lists = {2: [*manifests, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     of = step(StepKind.COMMIT, 2)
-    assert not files(reader, of).step_terms(of).kept
+    files = ReadFiles(reader, of)
+    assert not files.data.read(of).terms(files.deletes).kept
     assert terms(reader, of) == [{"a": [(-2, []), (2, ["d"])]}]
 
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete, files, step, weights
+from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step, weights
 from icefloe.iceberg.step import StepKind
 
 
@@ -23,9 +23,9 @@ def test_a_file_added_by_another_snapshot_is_left_out_with_a_warning() -> None:
     reader = FakeReader()
     reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 1), data("b", ADDED, 2))]}
     of = step(StepKind.COMMIT, 2)
-    planner = files(reader, of)
+    planner = ReadFiles(reader, of)
     assert [term.entry.data_file.path for term in planner.terms(of)] == ["b"]
-    assert "lists 1 data files as added by other snapshots" in planner.warnings[0]
+    assert "lists 1 data files as added by other snapshots" in planner.data.warnings[0]
 
 
 def test_a_file_listed_twice_counts_twice() -> None:
@@ -41,7 +41,7 @@ def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
         2: [reader.write("m2", 2, data("a", DELETED, 2), data("a", ADDED, 2))],
     }
     of = step(StepKind.COMMIT, 1, 2)
-    assert [(term.entry.data_file.first_row_id, term.weight) for term in files(reader, of).terms(of)] == [(70, 1)]
+    assert [(term.entry.data_file.first_row_id, term.weight) for term in ReadFiles(reader, of).terms(of)] == [(70, 1)]
 
 
 def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() -> None:
@@ -57,7 +57,7 @@ def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() 
         for entry in inherit(manifest, paths)
     ]
     steps = [step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3)]
-    planner = files(reader, *steps)
+    planner = ReadFiles(reader, *steps)
     found = [{term.entry.data_file.first_row_id for term in planner.terms(each)} for each in steps]
     assert found == [{None}, {70}]
 

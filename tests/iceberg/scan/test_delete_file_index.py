@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ from pyiceberg.types import LongType
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.scan.key_bounds import KeyTypes
 
 HERE: Partition = (1, ("2020-01-01",))
@@ -56,11 +57,20 @@ def delete_entry(
     )
 
 
+def in_force(index: DeleteFileIndex, data: DataEntry, state: Iterable[int]) -> list[int]:
+    """The numbers of the delete files in force on a data file at a state."""
+    [found] = index.in_force_at(DeleteNumbers(state))(index.reach(data))
+    return list(found)
+
+
+def index_of_sequence_numbers(numbers: Iterable[int]) -> DeleteFileIndex:
+    return DeleteFileIndex([delete_entry(path=f"s3://b/d{n}", sequence_number=n) for n in numbers], {})
+
+
 def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None = None) -> list[str]:
     """The paths of the delete files that are in force on a data file where all of them are live."""
-    delete_files = DeleteFileIndex(key_types or {})
-    live = delete_files.numbers(entries)
-    return [delete_files[number].path for number in delete_files.in_force(data, live)]
+    index = DeleteFileIndex(entries, key_types or {})
+    return [index[number].path for number in in_force(index, data, range(len(entries)))]
 
 
 @pytest.mark.parametrize(
@@ -118,22 +128,18 @@ def test_deletion_vectors_in_one_file_are_distinguished_by_their_place() -> None
     assert one.identity != other.identity
 
 
-def test_delete_files_in_force_follow_the_state_even_if_they_are_seen_later() -> None:
-    delete_files = DeleteFileIndex({})
-    first = delete_files.numbers([delete_entry(path="first")])
-    assert delete_files.in_force(data_entry(), first) == first
-    both = delete_files.numbers([delete_entry(path="first"), delete_entry(path="second")])
-    elsewhere = delete_files.numbers([delete_entry(path="elsewhere", partition=ELSEWHERE)])
-    assert delete_files.in_force(data_entry(), both | elsewhere) == both
-    assert delete_files.in_force(data_entry(), both - first) == both - first
-    assert [delete_files[number].path for number in both] == ["first", "second"]
+def test_delete_files_in_force_follow_the_state() -> None:
+    entries = [delete_entry(path="first"), delete_entry(path="second"), delete_entry(partition=ELSEWHERE)]
+    index = DeleteFileIndex(entries, {})
+    assert in_force(index, data_entry(), [0]) == [0]
+    assert in_force(index, data_entry(), [0, 1, 2]) == [0, 1]
+    assert in_force(index, data_entry(), [1, 2]) == [1]
 
 
 def test_a_delete_file_of_two_sequence_numbers_reaches_what_the_one_in_the_state_reaches() -> None:
-    delete_files = DeleteFileIndex({})
-    earlier, later = (delete_files.numbers([delete_entry(sequence_number=number)]) for number in (4, 6))
-    assert not delete_files.in_force(data_entry(), earlier)
-    assert delete_files.in_force(data_entry(), later) == later
+    index = index_of_sequence_numbers((4, 6))
+    assert in_force(index, data_entry(), [0]) == []
+    assert in_force(index, data_entry(), [1]) == [1]
 
 
 def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -> None:
@@ -149,33 +155,24 @@ def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -
 
 
 def test_each_state_has_its_own_delete_files_in_force_in_whatever_order_states_are_asked_for() -> None:
-    index = DeleteFileIndex({})
     old, new = (data_entry(f"s3://b/{name}.parquet", number) for name, number in (("old", 1), ("new", 8)))
-    entries = [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 12)]
-    numbers = [index.numbers([entry]) for entry in entries]
-    states = [NO_DELETES.union(*numbers[:count]) for count in range(11)] + numbers
+    index = DeleteFileIndex(
+        [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 12)], {}
+    )
+    states = [list(range(count)) for count in range(11)] + [[number] for number in range(10)]
     for state in (*states, *reversed(states), *states[::3]):
-        assert index.in_force(old, state) == state
-        assert index.in_force(new, state) == state & NO_DELETES.union(*numbers[6:])
+        assert in_force(index, old, state) == state
+        assert in_force(index, new, state) == [number for number in state if number >= 6]
 
 
 def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_force() -> None:
-    index = DeleteFileIndex({})
-    entries = [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 8)]
-    states = [index.numbers(entries[start:stop]) for start, stop in ((2, 3), (0, 2), (0, 6))]
-    in_force = index.in_force_at(*states)
+    index = DeleteFileIndex(
+        [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 8)], {}
+    )
+    states = [range(2, 3), range(2), range(6)]
+    at_states = index.in_force_at(*map(DeleteNumbers, states))
     for name, number in (("a", 1), ("b", 1), ("c", 4), ("a", 1), ("d", 9)):
         data = data_entry(f"s3://b/{name}.parquet", number)
-        assert list(in_force(index.reach(data))) == [index.in_force(data, state) for state in states]
-
-
-@pytest.mark.parametrize("first", [4, 6], ids=["not reached", "reached"])
-def test_a_delete_file_that_comes_later_reaches_a_data_file_that_was_asked_for_before(first: int) -> None:
-    index = DeleteFileIndex({})
-    data = data_entry(sequence_number=5)
-    early = index.numbers([delete_entry(path="s3://b/early", sequence_number=first)])
-    reached = early if first > 5 else NO_DELETES
-    assert index.in_force(data, early) == reached
-    late = index.numbers([delete_entry(path="s3://b/late", sequence_number=7)])
-    assert index.in_force(data, early | late) == reached | late
-    assert index.in_force(data, early) == reached
+        assert [list(found) for found in at_states(index.reach(data))] == [
+            in_force(index, data, state) for state in states
+        ]

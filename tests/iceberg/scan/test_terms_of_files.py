@@ -1,6 +1,6 @@
 """Terms of data files, gathered from steps that add files, keep them, and delete from them."""
 
-from iceberg.scan.fake_manifests import ADDED, FakeReader, data, delete, files, step
+from iceberg.scan.fake_manifests import ADDED, FakeReader, ReadFiles, data, delete, step
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.scan_tasks import ScanTask, scan_tasks
 from icefloe.iceberg.step import StepKind
@@ -8,12 +8,12 @@ from icefloe.iceberg.step import StepKind
 
 def tasks(reader: FakeReader, *snapshot_ids: int, left_out: str = "") -> list[ScanTask]:
     steps = [step(StepKind.COMMIT, each) for each in snapshot_ids]
-    of = files(reader, *steps)
+    of = ReadFiles(reader, *steps)
 
     def may_match(entry: DataEntry) -> bool:
         return entry.data_file.path != left_out
 
-    by_ordinal = ((ordinal, of.step_terms(each)) for ordinal, each in enumerate(steps))
+    by_ordinal = ((ordinal, of.data.read(each).terms(of.deletes)) for ordinal, each in enumerate(steps))
     return list(scan_tasks(by_ordinal, {}, may_match=may_match))
 
 

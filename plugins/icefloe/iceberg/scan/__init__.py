@@ -3,10 +3,12 @@
 Read in this order:
 
 - `scan_tasks`: each data file of a batch once
-- `changed_files`: changes of one step to files
-- `terms_of_files`: the terms of each data file
-- `reached_files`: data files that delete files reach, asked for in each step
+- `delete_states`: delete files of each state, read first
 - `delete_file_index`: the delete files that reach each data file
+- `data_manifests`: the data files that count for a step, read
+- `changed_files`: the terms of these files
+- `terms_of_files`: the terms of each data file of a batch
+- `reached_files`: data files that delete files reach
 - `manifest_pruning`: manifests that delete files cannot reach
 - `key_bounds`: the check whether an equality delete can match rows of a file
 - `filter_pruning`: files that a filter rules out
@@ -15,7 +17,9 @@ Read in this order:
 
 __all__ = [
     "changed_files",
+    "data_manifests",
     "delete_file_index",
+    "delete_states",
     "filter_pruning",
     "scan_tasks",
 ]

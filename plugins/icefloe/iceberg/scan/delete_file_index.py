@@ -3,10 +3,9 @@
 Source: https://iceberg.apache.org/spec/#scan-planning
 """
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from pyroaring import BitMap, FrozenBitMap
@@ -14,23 +13,14 @@ from pyroaring import BitMap, FrozenBitMap
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import KeyTypes
-from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
+from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
 from icefloe.iceberg.scan.key_bounds import key_ranges, may_share_key
 
-__all__ = ["NO_DELETES", "DeleteNumbers"]
+__all__ = ["NO_DELETES", "DeleteFileIndex", "DeleteNumbers"]
 
 DeleteNumbers = FrozenBitMap
-"""Some of the delete files of a batch, by the numbers that `DeleteFileIndex` gave them."""
+"""Some of the delete files of a batch, by their numbers."""
 NO_DELETES: Final = FrozenBitMap()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Reach:
-    """The delete files with numbers below ``seen`` that can remove rows of one data file."""
-
-    numbers: DeleteNumbers = NO_DELETES
-    seen: int = 0
-    key_ranges: dict[tuple[int, ...], Sequence[ColumnRange]] = field(default_factory=dict)
 
 
 class DeleteFileIndex:
@@ -40,52 +30,50 @@ class DeleteFileIndex:
     delete files in force on the data file at a state are then an intersection of numbers.
 
     Args:
+        entries: delete file ``i`` has number ``i``.
         key_types: of the table's columns, to leave out equality deletes whose keys a data file cannot hold.
     """
 
-    def __init__(self, key_types: KeyTypes) -> None:
+    def __init__(self, entries: Sequence[DeleteEntry], key_types: KeyTypes) -> None:
         self._key_types = key_types
-        self._entries: list[DeleteEntry] = []
-        self._numbers: dict[tuple[DeleteId, int], int] = {}
+        self._entries = entries
         self._global: list[int] = []
         self._by_path: Mapping[str, list[int]] = defaultdict(list)
         self._by_partition: Mapping[Partition, list[int]] = defaultdict(list)
         self._vectors = BitMap()
         self._position_delete_files = BitMap()
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
-        self._reaches: dict[tuple[str, int], _Reach] = {}
+        self._reaches: dict[tuple[str, int], DeleteNumbers] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
+        for number, entry in enumerate(entries):
+            self._add(number, entry)
 
     def __getitem__(self, number: int) -> DeleteFile:
         """A delete file by its number."""
         return self._entries[number].delete_file
 
-    def numbers(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
-        """The numbers of some delete files; new ones are added to the index."""
-        return FrozenBitMap([self._number(entry) for entry in entries])
-
     def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
         """The manifest entries of some numbers."""
         return (self._entries[number] for number in numbers)
 
-    def in_force(self, data: DataEntry, state: DeleteNumbers) -> DeleteNumbers:
-        """The delete files that are live at a state and can remove rows of a data file.
+    def reach(self, data: DataEntry) -> DeleteNumbers:
+        """The delete files that can remove rows of a data file, at whatever state."""
+        if not self._entries:
+            return NO_DELETES
+        key = data.data_file.path, data.data_file.sequence_number
+        reach = self._reaches.get(key)
+        if reach is None:
+            reach = self._found_reach(data)
+            # Data files that nothing reaches are most of a table, and are seldom asked for again.
+            if reach:
+                self._reaches[key] = reach
+        return reach
+
+    def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
+        """Looks up, for reaches of data files, the delete files in force at each of some states, in their order.
 
         If a deletion vector is in force, position delete files are not: a writer merges them into it.
         """
-        return self._in_force(self._reach(data), state)
-
-    @property
-    def num_known(self) -> int:
-        """Number of delete files in the index; it only grows."""
-        return len(self._entries)
-
-    def reach(self, data: DataEntry) -> DeleteNumbers:
-        """The delete files of the index that can remove rows of a data file, at whatever state."""
-        return self._reach(data)
-
-    def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
-        """Looks up reaches of data files: `in_force` of each at each of the states, in their order."""
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
         #   state   live delete files   in force on a
@@ -110,16 +98,6 @@ class DeleteFileIndex:
             found -= self._position_delete_files
         return self._shared.setdefault(found, found)
 
-    def _number(self, entry: DeleteEntry) -> int:
-        # A snapshot that was cherry-picked lists the delete files of another one under new sequence numbers.
-        key = entry.identity, entry.delete_file.sequence_number
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._entries)
-            self._entries.append(entry)
-            self._add(number, entry)
-        return number
-
     def _add(self, number: int, entry: DeleteEntry) -> None:
         if entry.delete_file.is_deletion_vector:
             self._vectors.add(number)
@@ -132,33 +110,17 @@ class DeleteFileIndex:
         else:
             self._by_partition[entry.partition].append(number)
 
-    def _reach(self, data: DataEntry) -> DeleteNumbers:
-        known = len(self._entries)
-        if not known:
-            return NO_DELETES
-        key = data.data_file.path, data.data_file.sequence_number
-        reach = self._reaches.get(key)
-        if reach is None:
-            reach = _Reach()
-        # States are looked at one after another and may bring delete files that no earlier one had. Numbers ascend in
-        # each list, so a bisection finds those that this data file was not compared with.
-        if reach.seen < known:
-            candidates = (self._global, self._by_path.get(key[0], ()), self._by_partition.get(data.partition, ()))
-            fresh = [
-                number
-                for numbers in candidates
-                for number in numbers[bisect_left(numbers, reach.seen) :]
-                if self._can_remove_rows(number, data, reach)
-            ]
-            if fresh:
-                numbers = reach.numbers | FrozenBitMap(fresh)
-                reach.numbers = self._shared.setdefault(numbers, numbers)
-                # Data files that nothing reaches are most of a table, and are seldom asked for again.
-                self._reaches[key] = reach
-            reach.seen = known
-        return reach.numbers
+    def _found_reach(self, data: DataEntry) -> DeleteNumbers:
+        of_path, of_partition = self._by_path.get(data.data_file.path, ()), self._by_partition.get(data.partition, ())
+        held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
+        candidates = chain(self._global, of_path, of_partition)
+        found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
+        return self._shared.setdefault(found, found) if found else NO_DELETES
 
-    def _can_remove_rows(self, number: int, data: DataEntry, reach: _Reach) -> bool:
+    def _can_remove_rows(
+        self, number: int, data: DataEntry, held: dict[tuple[int, ...], Sequence[ColumnRange]]
+    ) -> bool:
+        """True if a delete file can remove rows of a data file; ``held`` keeps the ranges of its keys, by field ids."""
         entry = self._entries[number]
         if not _can_apply(entry, data):
             return False
@@ -168,10 +130,9 @@ class DeleteFileIndex:
         deleted = self._deleted_keys.get(number)
         if deleted is None:
             deleted = self._deleted_keys[number] = self._key_ranges(entry, field_ids, entry.delete_file.record_count)
-        held = reach.key_ranges.get(field_ids)
-        if held is None:
-            held = reach.key_ranges[field_ids] = self._key_ranges(data, field_ids, data.data_file.record_count)
-        return may_share_key(held, deleted)
+        if field_ids not in held:
+            held[field_ids] = self._key_ranges(data, field_ids, data.data_file.record_count)
+        return may_share_key(held[field_ids], deleted)
 
     def _key_ranges(
         self, entry: DataEntry | DeleteEntry, field_ids: Sequence[int], record_count: int

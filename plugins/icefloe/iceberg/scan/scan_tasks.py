@@ -12,8 +12,10 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, Partition
-from icefloe.iceberg.scan.changed_files import StepFiles, StepTerms
+from icefloe.iceberg.scan.changed_files import StepTerms
+from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
+from icefloe.iceberg.scan.delete_states import DeleteStates
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
@@ -122,27 +124,26 @@ def plan_scan_tasks(
     """
     read_before = table.manifests.manifests_read
     manifests = _manifests_of(steps, table)
-    files = StepFiles(steps, manifests, table.manifests)
+    deletes = DeleteStates.read(steps, manifests, table.manifests)
+    data = DataManifests(manifests, table.manifests, deletes)
     row_ids: dict[int, FirstRowIds] = {}
 
     def wanted() -> Iterator[tuple[int, StepTerms]]:
         # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
         for step in steps:
+            terms = data.read(step).terms(deletes)
             if by_row_id:
-                terms = files.terms(step)
-                row_ids.update(row_ids_of_steps([(step.change_ordinal, terms)]))
-                yield step.change_ordinal, StepTerms(terms)
-            else:
-                yield step.change_ordinal, files.step_terms(step)
+                row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
+            yield step.change_ordinal, terms
 
     tasks = scan_tasks(wanted(), row_ids, may_match=may_match)
     named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
-    delete_files = {number: files.delete_file(number) for number in named}
+    delete_files = {number: deletes.index[number] for number in named}
     refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
     return ScanPlan(
         tasks=tasks,
         delete_files=delete_files,
-        warnings=tuple(files.warnings),
+        warnings=tuple(data.warnings),
         manifests_read=table.manifests.manifests_read - read_before,
     )
 

@@ -10,7 +10,10 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.manifests.manifest_entries import ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
+from icefloe.iceberg.scan.changed_files import FileTerm
+from icefloe.iceberg.scan.data_manifests import DataManifests
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
+from icefloe.iceberg.scan.delete_states import DeleteStates
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
@@ -74,11 +77,12 @@ def check_replace(
         _require_equal(before, after, snapshot, table, "before it")
         return None
     step = _step(snapshot)
-    files = StepFiles([step], {snapshot.snapshot_id: manifests}, reader)
-    terms = files.terms(step)
+    own = {snapshot.snapshot_id: manifests}
+    deletes = DeleteStates.read([step], own, reader)
+    terms = list(DataManifests(own, reader, deletes).read(step).terms(deletes).each())
 
     def live_rows(term: FileTerm) -> int | None:
-        return _live_rows(term, files)
+        return _live_rows(term, deletes.index)
 
     # Counts in manifest lists include rows that are deleted. So they are compared for the files that both states have,
     # and replaced files are compared by their live rows below.
@@ -134,10 +138,10 @@ def _all_rows(term: FileTerm) -> int:
     return term.entry.data_file.record_count
 
 
-def _live_rows(term: FileTerm, files: StepFiles) -> int | None:
+def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:
     """Number of live rows of one data file; None if anything other than one deletion vector deletes rows."""
     if not term.delete_files:
         return _all_rows(term)
-    [first, *others] = map(files.delete_file, term.delete_files)
+    [first, *others] = (delete_files[number] for number in term.delete_files)
     is_known = first.is_deletion_vector and not others
     return _all_rows(term) - first.record_count if is_known else None
