@@ -63,7 +63,7 @@ extended: $(VENV)/.developer  ## the tests that a release must pass in addition:
 	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "extended and not soak" tests
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
-	@$(PYTEST) -n logical -m "not (spark or servers or daemons or airflow or slow or extended or soak)" tests $(LIBRARY) make
+	@$(PYTEST) -n auto -m "not (spark or servers or daemons or airflow or slow or extended or soak)" tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, English, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

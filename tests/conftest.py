@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -31,6 +32,12 @@ hypothesis.settings.register_profile(
     print_blob=True,
 )
 hypothesis.settings.load_profile("icefloe")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores: most tests compute, and some wait."""
+    return ceil(1.5 * (os.cpu_count() or 1))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -92,6 +92,7 @@ def test_a_query_is_hidden_up_to_the_end_of_its_clause() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("start", "piece"),
