@@ -13,10 +13,10 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.operations.cursor_change import CursorChange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.overtaken import errors_count_if_unchanged
+from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
 from icefloe.batch.operations.pipeline_reset import PipelineReset
-from icefloe.batch.operations.set_cursor_move import CursorChange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.cursor import BatchOutcome

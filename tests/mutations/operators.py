@@ -8,7 +8,7 @@ __all__ = ["OPERATORS"]
 
 _STOPPED: Final = ("tests/faults/test_stopped_operators.py",)
 _KILLED: Final = (
-    "tests/batch/operations/test_set_cursor.py::test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command",
+    "tests/batch/operations/test_cursor_change.py::test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command",
 )
 _HALF: Final = ("tests/batch/operations/test_half_delivered.py",)
 
@@ -22,7 +22,7 @@ OPERATORS: Final = (
     ),
     Mutation(
         name="a command fails for good on what it saw before others changed the pipeline",
-        path="batch/operations/overtaken.py",
+        path="batch/operations/outdated_errors.py",
         before="        if before == now:\n",
         after="        if True:\n",
         suite=("tests/cli/test_changing_command.py",),
@@ -50,14 +50,14 @@ OPERATORS: Final = (
     ),
     Mutation(
         name="a load that a sink waits for is skipped by set-cursor",
-        path="batch/operations/set_cursor_move.py",
+        path="batch/operations/cursor_change.py",
         before="    if cursor.load_part is not None:\n",
         after="    if False:\n",
-        suite=("tests/batch/operations/test_set_cursor.py::test_a_load_that_a_sink_waits_for_is_not_skipped",),
+        suite=("tests/batch/operations/test_cursor_change.py::test_a_load_that_a_sink_waits_for_is_not_skipped",),
     ),
     Mutation(
         name="the cursor is set while a sink has the rows of before a reset",
-        path="batch/operations/set_cursor_move.py",
+        path="batch/operations/cursor_change.py",
         before="    if cursor.is_beginning and _holds_rows(session, cursor):\n",
         after="    if False:\n",
         suite=_HALF,

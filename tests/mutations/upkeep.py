@@ -16,7 +16,7 @@ GAPS: Final = ("tests/batch/open/test_pins_before_a_gap.py",)
 UPKEEP: Final = (
     Mutation(
         name="a sweep takes the files of an open batch",
-        path="batch/sweep/progress.py",
+        path="batch/sweep/batch_states.py",
         before="return BatchState.OPEN if self.is_open and",
         after="return BatchState.OPEN if False and",
         suite=SURVEY,
@@ -142,7 +142,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="a sweep forgets the way to a backfill that was started again",
-        path="batch/sweep/progress.py",
+        path="batch/sweep/batch_states.py",
         before="return self.latest is not None and not self.is_open",
         after="return self.latest is not None",
         suite=BACKFILLS,

@@ -5,9 +5,9 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.operations.cursor_change import CursorChange, LoadPendingError
 from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset
-from icefloe.batch.operations.set_cursor_move import CursorChange, LoadPendingError
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from functools import wraps
 
-from icefloe.batch.operations.overtaken import errors_count_if_unchanged
+from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
 from icefloe.cli.pipeline_session import checkpoint_of, load_named_pipeline
 from icefloe.cli.screen import Screen
 from icefloe.pipeline.model import Pipeline

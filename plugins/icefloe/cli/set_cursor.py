@@ -3,8 +3,8 @@
 from argparse import Namespace
 from dataclasses import asdict
 
+from icefloe.batch.operations.cursor_change import CursorChange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.set_cursor_move import CursorChange
 from icefloe.cli.changing_command import changing_command
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import open_session

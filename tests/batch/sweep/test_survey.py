@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.sweep.progress import Progress
+from icefloe.batch.sweep.batch_states import BatchStates
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.storage.clock import CLOCK_FOLDER
 from icefloe.storage.unfinished import unfinished_name
@@ -83,15 +83,15 @@ def test_the_look_at_the_checkpoint_comes_after_the_listing(
     workshop.append(range(20))
     workshop.deliver()
     workshop.append([30])
-    look = Progress.of
+    look = BatchStates.of
 
-    def opened_before(checkpoint: Checkpoint) -> Progress:
+    def opened_before(checkpoint: Checkpoint) -> BatchStates:
         workshop.open()
         return look(checkpoint)
 
     folder = next((workshop.storage / "shuffle/events").iterdir())
     written(folder / "1/tasks/00000-ab.json", days=2)
-    monkeypatch.setattr(Progress, "of", opened_before)
+    monkeypatch.setattr(BatchStates, "of", opened_before)
     assert survey_of(workshop.storage).leftovers == ()
 
 

@@ -8,7 +8,7 @@ Read in this order:
 - `survey`: everything that may be deleted in a storage and at its sinks, and why the rest is left alone
 - `shuffle_listing`: the files below ``shuffle/``, counted by checkpoint and batch
 - `found_checkpoint`: from the files of a checkpoint to the checkpoint
-- `progress`: whether a batch has ended, is open, or was never opened
+- `batch_states`: whether a batch has ended, is open, or was never opened
 - `shuffle_folders`: the leftovers in the folder of one checkpoint
 - `forgotten_files`: the files of a checkpoint that is gone
 - `places_of_changes`: the sinks of files, and the folders where batches are staged on the way to other sinks

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.sweep.batch_states import BatchState, BatchStates
 from icefloe.batch.sweep.found_checkpoint import (
     CheckpointGoneError,
     FoundCheckpoint,
@@ -15,7 +16,6 @@ from icefloe.batch.sweep.found_checkpoint import (
     find_checkpoint,
 )
 from icefloe.batch.sweep.leftover import Leftover, Reason
-from icefloe.batch.sweep.progress import BatchState, Progress
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
 from icefloe.storage.store import Store, StoredObject
 
@@ -63,16 +63,16 @@ class ShuffleFolders:
         Raises:
             IcefloeError: the checkpoint cannot be read, or is damaged.
         """
-        progress = Progress.of(found.checkpoint)
+        states = BatchStates.of(found.checkpoint)
         for name, counted in sorted(names.items()):
             number = int(name) if name.isdecimal() and not counted.is_file else None
-            state = BatchState.UNKNOWN if number is None else progress.state(number)
+            state = BatchState.UNKNOWN if number is None else states.state(number)
             if state is BatchState.ENDED:
                 yield self._all(folder, name, counted, Reason.ENDED, number, found.backfill_id)
             elif state is BatchState.UNKNOWN and name != MARKER:
-                yield from self._old(folder, name, counted, number, found.backfill_id, progress)
+                yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
-        if found.backfill_id is not None and MARKER in names and progress.has_ended:
+        if found.backfill_id is not None and MARKER in names and states.has_ended:
             yield self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
 
     def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:
@@ -124,7 +124,7 @@ class ShuffleFolders:
         counted: Counted,
         number: int | None,
         backfill_id: str | None,
-        progress: Progress | None,
+        states: BatchStates | None,
     ) -> Iterator[Leftover]:
         """The old files of a batch that is not known; a batch may be opened under the number at any moment."""
         if not counted.old_objects:
@@ -138,7 +138,7 @@ class ShuffleFolders:
             objects=counted.old_objects,
             size_bytes=counted.old_bytes,
             is_due=self.is_old,
-            is_open=None if progress is None or number is None else partial(progress.is_open_now, number),
+            is_open=None if states is None or number is None else partial(states.is_open_now, number),
             **_place(folder, name, counted),
         )
 

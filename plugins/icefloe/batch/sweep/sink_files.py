@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from icefloe.batch.sweep.batch_states import BatchState, BatchStates
 from icefloe.batch.sweep.leftover import Leftover, Reason
-from icefloe.batch.sweep.progress import BatchState, Progress
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.sinks.claim import load_claim
 from icefloe.sinks.files import FilesSink
@@ -65,8 +65,8 @@ class SinkFiles:
             if not _is_claimed_by(checkpoint, root):
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
-            progress, sink = Progress.of(checkpoint), FilesSink(root)
-            judge = partial(self._judge, backfill_id, progress, sink)
+            states, sink = BatchStates.of(checkpoint), FilesSink(root)
+            judge = partial(self._judge, backfill_id, states, sink)
             for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
@@ -75,13 +75,13 @@ class SinkFiles:
     def _judge(
         self,
         backfill_id: str | None,
-        progress: Progress,
+        states: BatchStates,
         sink: FilesSink,
         batch: tuple[int, Sequence[StoredObject]],
     ) -> tuple[Leftover | None, str | None]:
         """The files of a batch that may go, and a note about files that stay although nobody names them."""
         number, files = batch
-        state = progress.state(number)
+        state = states.state(number)
         has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
         if state is BatchState.ENDED and has_manifest:
             try:
@@ -101,7 +101,7 @@ class SinkFiles:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
         if state is BatchState.OPEN or has_manifest or not old:
             return None, None
-        is_open = partial(progress.is_open_now, number)
+        is_open = partial(states.is_open_now, number)
         return self._leftover(old, Reason.OLD, backfill_id, number, is_open=is_open), None
 
     def _leftover(

@@ -1,4 +1,4 @@
-"""The progress of a checkpoint, by which files of its batches are kept or may go."""
+"""The states of a checkpoint's batches, by which their files are kept or may go."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -18,7 +18,7 @@ class BatchState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class BatchStates:
     """One look at a checkpoint. It can only be outdated in that more batches have begun and ended since.
 
     Attributes:
@@ -33,7 +33,7 @@ class Progress:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Self:
-        """The progress as it is now.
+        """The states as they are now.
 
         Look only after the files were listed. A batch is recorded before its first file is written, so that the look
         knows the batch of every file that was listed.
