@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from simulation.cursor_path import MOVES
@@ -132,10 +133,18 @@ class IndexPromises:
         if after is None:
             self._owed[places.checkpoint] = Counter(rows if commit["steps"] else ())
             return
-        changed = {row[_ID] for row in difference(self.states.rows[after], rows)}
+        states = [self.states.rows[each] for each in self._states_of(places, commit) if each in self.states.rows]
+        changed = {row[_ID] for one, other in pairwise(states) for row in difference(one, other)}
         before = self._owed.get(places.checkpoint, self._inherited.get(commit["checkpoint_id"], Counter()))
         kept = [row for row in before if row[_ID] not in changed]
         self._owed[places.checkpoint] = Counter([*kept, *(row for row in rows if row[_ID] in changed)])
+
+    def _states_of(self, places: Places, commit: Mapping[str, Any]) -> list[int | None]:
+        """The states that a batch leads through: a row that is deleted and comes back arrives."""
+        spec = (places.document(f"{places.checkpoint}offsets/{commit['batch_number']}.json") or {})["spec"]
+        steps = spec["steps"] if spec.get("changes") != "net" else ()
+        after, up_to = (None if commit[name] is None else int(commit[name]) for name in _RANGE)
+        return [after, *(int(step["end_snapshot_id"]) for step in steps), up_to]
 
     def _versions(self) -> dict[str, int]:
         """The version of each document that readers find, or of its deletion."""

@@ -1,11 +1,11 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.held_snapshots import HeldSnapshots
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import BranchMove, History
 from icefloe.iceberg.history.pins import PinMoves, PinNames, PinnedRefs, pin_moves
 
 NAMES = PinNames.of("flights", "0123456789abcdef")
@@ -15,7 +15,9 @@ def ref(kind: str, snapshot_id: int, kept: int | None = None) -> SnapshotRef:
     return SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": kind, "min-snapshots-to-keep": kept})
 
 
-def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef) -> History:
+def history_of(
+    parents: Mapping[int, int | None], head: int, *, log: Sequence[int] = (), **refs: SnapshotRef
+) -> History:
     snapshots = {
         snapshot_id: Snapshot.model_construct(
             snapshot_id=snapshot_id,
@@ -27,7 +29,8 @@ def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef
         for snapshot_id, parent_id in parents.items()
     }
     main = ref("branch", head)
-    return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs})
+    moves = tuple(BranchMove(snapshot_id=each, timestamp_ms=place) for place, each in enumerate(log))
+    return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs}, log=moves)
 
 
 LINE = {1: None, 2: 1, 3: 2, 4: 3}
@@ -74,6 +77,22 @@ def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:
     history = history_of({**LINE, 5: 2, 6: 5}, 6)
     held = HeldSnapshots.of(history, "main", since_id=4)
     assert (held.lineage, held.further) == ((6, 5, 2), (4,))
+
+
+def test_after_a_rollback_behind_the_nearest_ancestor_it_needs_the_way_from_there() -> None:
+    """A landing on 1 takes back what the pipeline has delivered, and then 2 and 3 come again."""
+    history = history_of(LINE, 3, log=[1, 2, 3, 4, 1, 3])
+    held = HeldSnapshots.of(history, "main", since_id=4)
+    assert (held.lineage, held.further) == ((3, 2, 1), (4,))
+    # What was before the pipeline's snapshot was current for the last time does not count.
+    history = history_of({**LINE, 5: 4}, 5, log=[1, 2, 3, 4, 1, 4, 5])
+    assert HeldSnapshots.of(history, "main", since_id=4).snapshot_ids == (5, 4)
+
+
+def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_lands() -> None:
+    history = history_of(LINE, 4, audit=ref("branch", 3))
+    held = HeldSnapshots.of(history, "audit", since_id=4, further=[4, 1])
+    assert (held.lineage, held.further) == ((3, 2, 1), (4,))
 
 
 def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None:

@@ -1,10 +1,10 @@
 """The snapshots that a pipeline still needs: from the delivered one to the head, and those of its open batch."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import MAIN, History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,19 @@ class HeldSnapshots:
         if head is None:
             return cls()
         head_id = head.snapshot_id
-        lineage, is_whole = _way_back(history, head_id, since_id)
+        # The branch may have been rolled back behind the newest ancestor that both have, and moved on from there:
+        #   cursor 3, moves 3 1 2     a landing on 1, which takes back 2 and 3, then the commit 2
+        # If only the metadata files know the moves, an open batch knows where it lands.
+        further = [*further]
+        landings = {*further, *_moves_since(history, branch, since_id)}
+        lineage, is_whole = _way_back(history, head_id, since_id, over=landings)
         if not is_whole and since_id is not None:
             if since_id not in history.snapshots:
                 return cls()
             if pinned_end_id is not None:
                 # A gap, or a table that was replaced: only its manifests would tell. So both ways are held.
                 further = (*further, *lineage)
-                head_id, (lineage, _) = pinned_end_id, _way_back(history, pinned_end_id, since_id)
+                head_id, (lineage, _) = pinned_end_id, _way_back(history, pinned_end_id, since_id, over=landings)
         known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
         return cls(head_id=head_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
 
@@ -67,14 +72,30 @@ class HeldSnapshots:
         return (*self.lineage, *self.further)
 
 
-def _way_back(history: History, head_id: int, since_id: int | None) -> tuple[list[int], bool]:
-    """The snapshots from a head back to another one, newest first, and whether they reach it (None: the start)."""
+def _way_back(history: History, head_id: int, since_id: int | None, *, over: Collection[int]) -> tuple[list[int], bool]:
+    """The snapshots from a head back to another one, newest first, and whether they reach it (None: the start).
+
+    They go back as far as the last of some snapshots that are ancestors of the head.
+    """
     # After a rollback the way leads over the newest ancestor that both have.
     is_there = since_id is not None and since_id in history.snapshots
     delivered = {each.snapshot_id for each in history.lineage(since_id)} if is_there and since_id else set()
-    lineage = []
-    for snapshot in history.lineage(head_id):
-        lineage.append(snapshot.snapshot_id)
-        if snapshot.snapshot_id in delivered or (not is_there and snapshot.parent_snapshot_id == since_id):
-            return lineage, True
-    return lineage, False
+    lineage = list(history.lineage(head_id))
+    reached = (
+        number
+        for number, snapshot in enumerate(lineage)
+        if snapshot.snapshot_id in delivered or (not is_there and snapshot.parent_snapshot_id == since_id)
+    )
+    last = next(reached, None)
+    ids = [snapshot.snapshot_id for snapshot in lineage]
+    if last is None:
+        return ids, False
+    return ids[: max(last, *(number for number, each in enumerate(ids) if each in over), 0) + 1], True
+
+
+def _moves_since(history: History, branch: str, since_id: int | None) -> Collection[int]:
+    """The snapshots to which a branch has moved since it last left one, as far as the table's metadata says."""
+    moves = [move.snapshot_id for move in history.log] if branch == MAIN else []
+    if since_id not in moves:
+        return ()
+    return moves[len(moves) - moves[::-1].index(since_id) :]
