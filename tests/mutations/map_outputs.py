@@ -19,6 +19,13 @@ _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
 
 MAP_OUTPUTS: Final = (
     Mutation(
+        name="a map task compares any number of rows",
+        path="batch/plan/map_tasks.py",
+        before="packed = _packed(units, map_task_bytes=map_task_bytes, most_rows=_MOST_ROWS)",
+        after="packed = _packed(units, map_task_bytes=map_task_bytes, most_rows=None)",
+        suite=("tests/batch/plan/test_map_tasks.py",),
+    ),
+    Mutation(
         name="half an answer is decoded",
         path="shuffle/fetch.py",
         before="    if len(data) != stop - start:",

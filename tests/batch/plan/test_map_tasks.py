@@ -14,9 +14,16 @@ ID = 1
 
 
 def planned(
-    path: str, weight: int, *, lower: Any = None, upper: Any = None, size: int = 10, partition: Constant = None
+    path: str,
+    weight: int,
+    *,
+    lower: Any = None,
+    upper: Any = None,
+    size: int = 10,
+    rows: int = 1,
+    partition: Constant = None,
 ) -> PlannedFile:
-    file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=size)
+    file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=size)
     bounds = {} if lower is None else {ID: (lower, upper)}
     task = ScanTask(data_file=file, terms=(Term(change_ordinal=0, weight=weight),), partition=(0, (partition,)))
     return PlannedFile(task=task, bounds=bounds)
@@ -70,6 +77,16 @@ def test_ten_thousand_small_files_are_in_as_few_tasks_as_their_bytes_allow() -> 
     assert len(grouped(*added, map_task_bytes=50_000)) == 2
     pairs = [planned(f"o{n}", -1, lower=n, upper=n) for n in range(5_000)] + added[:5_000]
     assert len(grouped(*pairs, map_task_bytes=50_000)) == 2
+
+
+def test_a_task_compares_no_more_rows_than_its_memory_holds_unless_they_belong_together() -> None:
+    million = 1_000_000
+    added = [planned(f"n{n}", 1, lower=n, upper=n, rows=million) for n in range(6)]
+    removed = [planned(f"o{n}", -1, lower=n, upper=n, rows=million) for n in range(6)]
+    assert [len(task) for task in grouped(*removed, *added, map_task_bytes=1_000)] == [4, 4, 4]
+    assert [len(task) for task in grouped(*added, map_task_bytes=1_000)] == [6]
+    large = [planned(name, sign, lower=0, upper=0, rows=5 * million) for name, sign in (("o", -1), ("n", 1))]
+    assert [len(task) for task in grouped(*large, map_task_bytes=1_000)] == [2]
 
 
 def test_the_column_that_separates_files_best_decides() -> None:

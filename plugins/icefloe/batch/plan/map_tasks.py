@@ -17,6 +17,9 @@ _ROW_GROUP_BYTES: Final = 128 << 20
 """Bytes read of a file for one of its rows, unless the file is smaller: the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8
 """Files that belong together may make a task read the bytes of so many tasks. A larger one would run alone for long."""
+_MOST_ROWS: Final = 1 << 22
+"""Rows of a task whose hashes fit twice into half of its memory, 1 GiB by default. If more of them have lost their
+order, its files are read again for each slice of the hashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class PlannedFile:
         own = [
             number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
         ]
-        rows, size_bytes = self._most_rows_touched(), self.task.data_file.file_size_bytes
+        rows, size_bytes = self.most_rows_touched, self.task.data_file.file_size_bytes
         return min(size_bytes, rows * _ROW_GROUP_BYTES) + sum(self.delete_files[number].size_bytes for number in own)
 
     @property
@@ -63,7 +66,8 @@ class PlannedFile:
         for _, terms in groupby(self.task.terms, key=attrgetter("change_ordinal")):
             yield list(terms)
 
-    def _most_rows_touched(self) -> int:
+    @property
+    def most_rows_touched(self) -> int:
         """Most rows touched: all or, if only delete files of this file alone change, the rows that they delete."""
         changed = NO_DELETES
         for terms in self._terms_by_ordinal():
@@ -81,6 +85,8 @@ class PlannedFile:
 def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
     """Groups files into map tasks. Any grouping leads to the same changes; this one lets carry-over meet early.
 
+    Where rows may have to be compared by their hashes, a task has no more of them than its memory holds.
+
     Files of one table partition are next to each other. If files of a partition are both removed and added, they are
     ordered by the column whose bounds separate them best, and files of equal or overlapping bounds stay together. If no
     file is removed, nothing can cancel, and files keep the order of the steps.
@@ -93,11 +99,13 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
         The files of each map id.
     """
     if not any(file.is_removed for file in files):
-        return [tuple(file.task for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
+        packed = _packed(([file] for file in files), map_task_bytes=map_task_bytes, most_rows=None)
+        return [tuple(file.task for file in task) for task in packed]
     units: list[list[PlannedFile]] = []
     for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
         units.extend(_units(list(group), map_task_bytes))
-    return [tuple(file.task for file in task) for task in _packed(units, map_task_bytes)]
+    packed = _packed(units, map_task_bytes=map_task_bytes, most_rows=_MOST_ROWS)
+    return [tuple(file.task for file in task) for task in packed]
 
 
 def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
@@ -173,16 +181,21 @@ def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[P
         yield run
 
 
-def _packed(units: Iterable[list[PlannedFile]], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
-    """Tasks of neighbouring units, each filled while the units fit."""
+def _packed(
+    units: Iterable[list[PlannedFile]], *, map_task_bytes: int, most_rows: int | None
+) -> Iterator[list[PlannedFile]]:
+    """Tasks of neighbouring units, each filled while the units fit; None: any number of rows does."""
     task: list[PlannedFile] = []
-    size_bytes = 0
+    size_bytes = rows = 0
     for unit in units:
         unit_bytes = sum(file.read_bytes for file in unit)
-        if task and size_bytes + unit_bytes > map_task_bytes:
+        unit_rows = 0 if most_rows is None else sum(file.most_rows_touched for file in unit)
+        is_full = size_bytes + unit_bytes > map_task_bytes or (most_rows is not None and rows + unit_rows > most_rows)
+        if task and is_full:
             yield task
-            task, size_bytes = [], 0
+            task, size_bytes, rows = [], 0, 0
         task.extend(unit)
         size_bytes += unit_bytes
+        rows += unit_rows
     if task:
         yield task

@@ -38,8 +38,10 @@ class TaskRun:
 
     def __call__(self, number: int) -> TaskOutcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
-        # Of tasks that ran before, for Python and NumPy.
-        pa.default_memory_pool().release_unused()
+        pool = pa.default_memory_pool()
+        if pool.backend_name != "system":
+            # Of tasks that ran before, for Python and NumPy, which share the system's with Arrow.
+            pool.release_unused()
         attempt = self.reference.batch.surroundings.new_name()
         requests, is_adopted = RequestTotals(), False
         try:
