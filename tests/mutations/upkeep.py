@@ -94,7 +94,7 @@ UPKEEP: Final = (
     Mutation(
         name="pins hold nothing behind the nearest ancestor of a head and of a state that was left",
         path="iceberg/history/held_snapshots.py",
-        before="ids[: max(last, *(number for number, each in enumerate(ids) if each in over), 0) + 1]",
+        before="ids[: max([last, *landed]) + 1]",
         after="ids[: last + 1]",
         suite=("tests/iceberg/history/test_pins.py",),
     ),

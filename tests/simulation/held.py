@@ -141,10 +141,10 @@ class IndexPromises:
 
     def _states_of(self, places: Places, commit: Mapping[str, Any]) -> list[int | None]:
         """The states that a batch leads through: a row that is deleted and comes back arrives."""
-        spec = (places.document(f"{places.checkpoint}offsets/{commit['batch_number']}.json") or {})["spec"]
-        steps = spec["steps"] if spec.get("changes") != "net" else ()
-        after, up_to = (None if commit[name] is None else int(commit[name]) for name in _RANGE)
-        return [after, *(int(step["end_snapshot_id"]) for step in steps), up_to]
+        spec = places.spec(commit["batch_number"])
+        ends = [step["end_snapshot_id"] for step in spec["steps"]] if spec.get("changes") != "net" else []
+        found = [commit["after_snapshot_id"], *ends, commit["up_to_snapshot_id"]]
+        return [None if each is None else int(each) for each in found]
 
     def _versions(self) -> dict[str, int]:
         """The version of each document that readers find, or of its deletion."""

@@ -59,10 +59,15 @@ class Places:
             found.append(commit)
         return found
 
+    def spec(self, number: int, *, backfill: str = "") -> dict[str, Any]:
+        """The specification in the offset record of a batch; empty if there is none."""
+        offset = self.document(f"{self.checkpoint}{backfill}offsets/{number}.json") or {"spec": {}}
+        spec: dict[str, Any] = offset["spec"]
+        return spec
+
     def open_range(self, number: int, *, backfill: str = "") -> set[int]:
         """The snapshots between which an open batch lies; none if its number has no offset record."""
-        offset = self.document(f"{self.checkpoint}{backfill}offsets/{number}.json")
-        spec = {} if offset is None else offset["spec"]
+        spec = self.spec(number, backfill=backfill)
         return {int(each) for key in ("after_snapshot_id", "up_to_snapshot_id") if (each := spec.get(key)) is not None}
 
     def all_commits(self) -> Iterator[dict[str, Any]]:

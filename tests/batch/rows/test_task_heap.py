@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
-from icefloe.batch.rows.task_heap import POOL_VARIABLE, share_heap
+from icefloe.batch.rows.task_heap import POOL_VARIABLE, release_unshared_memory, share_heap
 
 SHOW = "import pyarrow as pa; print(pa.default_memory_pool().backend_name)"
 
@@ -31,3 +32,13 @@ def printed(code: str, environ: dict[str, str]) -> list[str]:
         [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, text=True, check=True
     )
     return done.stdout.split()
+
+
+@pytest.mark.parametrize(("backend", "releases"), [("system", 0), ("mimalloc", 1), ("jemalloc", 1)])
+def test_only_memory_that_arrow_does_not_share_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, backend: str, releases: int
+) -> None:
+    pool = Mock(backend_name=backend)
+    monkeypatch.setattr("pyarrow.default_memory_pool", lambda: pool)
+    release_unshared_memory()
+    assert pool.release_unused.call_count == releases

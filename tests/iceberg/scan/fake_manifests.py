@@ -123,7 +123,11 @@ def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[
     found = []
     for each in of:
         by_path: dict[str, list[tuple[int, list[str]]]] = {}
-        for term in files.terms(each):
+        found_terms = files.terms(each)
+        # Terms are net: one for each file and delete files in force, and none that cancels.
+        assert len({(term.entry.data_file.path, term.delete_files) for term in found_terms}) == len(found_terms)
+        assert all(term.weight for term in found_terms)
+        for term in found_terms:
             in_force = sorted(files.deletes.index[number].path for number in term.delete_files)
             by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
         found.append(by_path)

@@ -184,3 +184,11 @@ def test_a_file_that_a_commit_removes_from_one_of_its_manifests_is_in_no_group()
     gone = reader.write("gone", 2, data("a", DELETED, 2, 1))
     reader.lists = {2: [gone, other, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-2, []), (1, ["d"])]}]
+
+
+def test_delete_files_of_a_commit_count_although_its_manifest_list_denies_them() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1))
+    denied = replace(reader.write("deletes", 2, delete("d", ADDED, 2, 2)), added_files_count=0, existing_files_count=1)
+    reader.lists = {2: [old, denied]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import staged_parts
 from icefloe.batch.rows.row_bound import out_of_memory
+from icefloe.batch.rows.task_heap import release_unshared_memory
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -40,8 +39,7 @@ class DeliverPart:
 
     def __call__(self, number: int) -> TaskOutcome:
         """Delivers the part of a number, unless its delivery is recorded."""
-        # Of tasks that ran before, for Python and NumPy.
-        pa.default_memory_pool().release_unused()
+        release_unshared_memory()
         requests, is_adopted = RequestTotals(), False
         try:
             running = self.reference.open()

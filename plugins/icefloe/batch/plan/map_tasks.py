@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import Any, Final
@@ -22,7 +23,7 @@ _MOST_ROWS: Final = 1 << 22
 order, its files are read again for each slice of the hashes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlannedFile:
     """A file to read, with the planner's knowledge of its rows.
 
@@ -66,7 +67,7 @@ class PlannedFile:
         for _, terms in groupby(self.task.terms, key=attrgetter("change_ordinal")):
             yield list(terms)
 
-    @property
+    @cached_property
     def most_rows_touched(self) -> int:
         """Most rows touched: all or, if only delete files of this file alone change, the rows that they delete."""
         changed = NO_DELETES
@@ -85,7 +86,8 @@ class PlannedFile:
 def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
     """Groups files into map tasks. Any grouping leads to the same changes; this one lets carry-over meet early.
 
-    Where rows may have to be compared by their hashes, a task has no more of them than its memory holds.
+    Where rows may have to be compared by their hashes, a task has no more of them than its memory holds, unless they
+    are in files that belong together.
 
     Files of one table partition are next to each other. If files of a partition are both removed and added, they are
     ordered by the column whose bounds separate them best, and files of equal or overlapping bounds stay together. If no

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-__all__ = ["POOL_VARIABLE", "memory_pool", "share_heap"]
+__all__ = ["POOL_VARIABLE", "memory_pool", "release_unshared_memory", "share_heap"]
 
 POOL_VARIABLE: Final = "ARROW_DEFAULT_MEMORY_POOL"
 
@@ -31,3 +31,16 @@ def share_heap(environ: MutableMapping[str, str]) -> None:
         environ: of this process, which is changed. If it names a memory pool of Arrow, that choice counts.
     """
     environ[POOL_VARIABLE] = memory_pool(environ)
+
+
+def release_unshared_memory() -> None:
+    """Gives back what Arrow keeps of tasks that ran before, so that Python and NumPy can have it.
+
+    With the C library's heap they have it already: giving it to the system as well costs a page fault for each page.
+    """
+    # Not with the module: the import chooses the memory pool.
+    import pyarrow as pa
+
+    pool = pa.default_memory_pool()
+    if pool.backend_name != "system":
+        pool.release_unused()

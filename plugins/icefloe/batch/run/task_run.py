@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.rows.row_bound import out_of_memory
+from icefloe.batch.rows.task_heap import release_unshared_memory
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
@@ -38,10 +37,7 @@ class TaskRun:
 
     def __call__(self, number: int) -> TaskOutcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
-        pool = pa.default_memory_pool()
-        if pool.backend_name != "system":
-            # Of tasks that ran before, for Python and NumPy, which share the system's with Arrow.
-            pool.release_unused()
+        release_unshared_memory()
         attempt = self.reference.batch.surroundings.new_name()
         requests, is_adopted = RequestTotals(), False
         try:

@@ -90,7 +90,8 @@ def _way_back(history: History, head_id: int, since_id: int | None, *, over: Col
     ids = [snapshot.snapshot_id for snapshot in lineage]
     if last is None:
         return ids, False
-    return ids[: max(last, *(number for number, each in enumerate(ids) if each in over), 0) + 1], True
+    landed = [number for number, each in enumerate(ids) if each in over]
+    return ids[: max([last, *landed]) + 1], True
 
 
 def _moves_since(history: History, branch: str, since_id: int | None) -> Collection[int]:

@@ -27,7 +27,8 @@ class DeleteFileIndex:
     """The delete files of all states that a batch compares, found by data file.
 
     A delete file that can remove rows of a data file can do so in every state, so each pair is checked only once. The
-    delete files in force on the data file at a state are then an intersection of numbers.
+    delete files in force on the data file at a state are then an intersection of numbers. Threads that read manifests
+    may ask at once: answers never change, and what is remembered of them twice is equal.
 
     Args:
         entries: delete file ``i`` has number ``i``.

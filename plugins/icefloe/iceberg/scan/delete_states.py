@@ -133,11 +133,10 @@ def _states(steps: Iterable[Step], manifests: Manifests) -> list[int]:
     found: dict[int, None] = {}
     for step in steps:
         if step.kind is StepKind.COMMIT:
-            # What a commit without files of its own left as it was changes nothing.
-            changing = (
-                each for each in step.snapshot_ids if any(m.may_change_files for m in own_manifests(manifests, each))
-            )
-            found |= dict.fromkeys(changing)
+            # A commit without files of its own changes nothing. Its delete manifests are read whatever they count.
+            for each in step.snapshot_ids:
+                if any(m.holds_deletes or m.may_change_files for m in own_manifests(manifests, each)):
+                    found[each] = None
         else:
             found |= dict.fromkeys(_ends(step) if step.kind is StepKind.STATES else [step.end_snapshot_id])
     return list(found)
