@@ -76,4 +76,11 @@ OPERATORS: Final = (
         after="return end",
         suite=_HALF,
     ),
+    Mutation(
+        name="an open batch whose history is gone does not name the way out",
+        path="batch/plan/plan_of_batch.py",
+        before="        if not batch.is_resumed:\n            raise\n        number",
+        after="        if True:\n            raise\n        number",
+        suite=("tests/batch/plan/test_open_and_plan.py",),
+    ),
 )

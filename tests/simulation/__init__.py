@@ -25,7 +25,8 @@ Read in this order:
 - `intruders`: pipelines that share a checkpoint or a sink by mistake
 - `actors`: the actors by their names
 - `runs`: runs, a zombie and backfills
-- `upkeep`: a sweep, a cleanup, an abandon, expiry, rollbacks, and a writer of the table
+- `giving_up`: an operator who gives up an open batch
+- `upkeep`: a sweep, a cleanup, expiry, rollbacks, and a writer of the table
 - `moves`: an operator who resets the pipeline, or sets its cursor
 - `promises`: what must hold after every change
 - `held`: what must hold of the index after every call

@@ -14,6 +14,7 @@ from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.flow import FlowTask, batch_tasks, phase_of
 from icefloe.iceberg.history.history import NotAnAncestorError, UnknownSnapshotError
+from simulation.giving_up import giving_up_what_expired
 from simulation.scheduler import Actor
 from simulation.stage import Begun, GivenUpError, Stage
 from simulation.store import Process
@@ -28,15 +29,23 @@ def run(stage: Stage, actor: Actor, *, batches: int, request: RangeRequest | Non
     """Delivers batches, each task as often as Airflow tries it; True if nothing is left to do."""
     try:
         for _ in range(batches):
-            opened = stage.tried(actor, partial(_open, stage, request))
-            if opened.plan is None or opened.reference is None:
-                return True
-            begun = Begun(reference=opened.reference, route=opened.route)
-            stage.begun.setdefault(opened.reference.plan_url, begun)
-            Delivery(stage=stage, actor=actor, begun=begun).deliver()
+            with giving_up_what_expired(stage, actor):
+                if not _deliver_next(stage, actor, request):
+                    return True
     except GivenUpError:
         pass
     return False
+
+
+def _deliver_next(stage: Stage, actor: Actor, request: RangeRequest | None) -> bool:
+    """Delivers one batch; false if there is none."""
+    opened = stage.tried(actor, partial(_open, stage, request))
+    if opened.plan is None or opened.reference is None:
+        return False
+    begun = Begun(reference=opened.reference, route=opened.route)
+    stage.begun.setdefault(opened.reference.plan_url, begun)
+    Delivery(stage=stage, actor=actor, begun=begun).deliver()
+    return True
 
 
 def _open(stage: Stage, request: RangeRequest | None, process: Process) -> OpenedBatch:
@@ -103,7 +112,8 @@ def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:
             # Somebody may mark the delivery as done, so that the commit comes first.
             is_delivering = delivery.tasks[begun.tasks : begun.tasks + 1] == [FlowTask.DELIVER]
             try:
-                delivery.deliver(first=random.randint(0, begun.tasks + is_delivering))
+                with giving_up_what_expired(stage, actor):
+                    delivery.deliver(first=random.randint(0, begun.tasks + is_delivering))
             except GivenUpError:
                 return
 

@@ -68,6 +68,11 @@ def test_pins_hold_the_way_from_a_rollback_behind_the_nearest_ancestor() -> None
     assert simulate(34_006_761).error is None
 
 
+def test_a_batch_whose_files_expired_before_its_record_can_be_given_up() -> None:
+    """The one of 33,000 schedules in which a run looked at a rolled-back table, and stopped before it recorded it."""
+    assert simulate(34_040_094).error is None
+
+
 @pytest.mark.slow
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     digests = [simulate(seed).digest for seed in range(5)]

@@ -1,18 +1,14 @@
 """People and programs around the runs: who sweep, clean up, abandon a batch, expire snapshots and write the table."""
 
-from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Final
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.ends.end_batch import DeliveredError
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
-from icefloe.batch.operations.half_delivered import HalfDeliveredError
 from icefloe.batch.sweep.survey import survey_storage
-from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from simulation.expiry import delete_files, expire_delivered, expire_looked_at
+from simulation.giving_up import abandon
 from simulation.runs import Delivery
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
@@ -72,27 +68,9 @@ def abandon_now_and_then(stage: Stage, actor: Actor) -> None:
     for _ in range(6):
         stage.wait(actor)
         try:
-            stage.tried(actor, partial(_abandon, stage))
+            stage.tried(actor, partial(abandon, stage))
         except GivenUpError:
             return
-
-
-def _abandon(stage: Stage, process: Process) -> None:
-    deployment = stage.deployment
-    place = AbandonablePipeline(
-        pipeline=deployment.pipeline,
-        credentials=Credentials(),
-        writer=Writer(owner=deployment.owner),
-        surroundings=stage.surroundings(process),
-    )
-    with stage.errors_count_if_unchanged(), suppress(CursorMoveOpenError, HalfDeliveredError):
-        end = place.find()
-        if isinstance(end, DeliveredEnd):
-            place.record_as_done(end)
-        elif end is not None:
-            # A run may make it whole at this moment.
-            with suppress(DeliveredError):
-                place.abandon(end)
 
 
 def expire_now_and_then(stage: Stage, actor: Actor) -> None:

@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 
 from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan.plan_of_batch import ScanTooLargeError, plan_of
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.flow import Route
+from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
@@ -52,6 +56,28 @@ def test_a_run_that_plans_opens_checkpoint_and_sink_once_for_each_look_at_the_ta
     # The table is looked at before and after the checkpoint; the third opening of the checkpoint tries its storage.
     # The sink is opened behind the second look only: no batch is open whose end it could know.
     assert (opened[session.settings.checkpoint_url], opened[str(session.settings.sink["path"])]) == (3, 1)
+
+
+def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_way_out(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    expired = workshop.append(range(10, 20))
+    workshop.open().store.delete(["plan.json"])
+    table = workshop.table.refresh()
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    workshop.append(range(20, 23))
+    table.refresh().maintenance.expire_snapshots().by_id(expired).commit()
+    way_out = rf"snapshot {expired}: .* batch 1 is open and needs it: `icefloe abandon events` gives the batch up"
+    for _ in range(2):
+        with pytest.raises(UnknownSnapshotError, match=way_out):
+            workshop.prepare()
+    pipeline = workshop.session().pipeline
+    place = AbandonablePipeline(pipeline=pipeline, credentials=Credentials(), writer=Writer())
+    end = place.find()
+    assert isinstance(end, EmptyEnd)
+    place.abandon(end)
+    workshop.open().deliver()
+    assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
 
 
 def test_routes(workshop: Workshop) -> None:

@@ -50,7 +50,7 @@ def test_errors_are_distinguished_by_type_and_name_file_and_table(
 
 
 def test_a_file_that_is_gone_advises_what_there_is() -> None:
-    advice = r"restore it, or start the pipeline over under another name and sink\.path$"
+    advice = r"restore it, or give up the open batch with icefloe abandon; icefloe reset loads .* again$"
     with pytest.raises(FileGoneError, match=advice), reading_data_file("/d/f", table="db.t"):
         raise FileNotFoundError("no")
 

@@ -1,6 +1,7 @@
 """The plan of a pipeline's batch, made from its offset, and what the pipeline refuses of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,8 @@ from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
+from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
@@ -23,10 +26,17 @@ class ScanTooLargeError(TerminalError):
 
 
 def plan_of(batch: NextBatch) -> PlannedBatch:
-    """The plan of a pipeline's batch, as its offset specifies it."""
+    """The plan of a pipeline's batch, as its offset specifies it.
+
+    Raises:
+        UnknownSnapshotError: a snapshot of the range has expired since the batch was recorded, or drawn up.
+        IcefloeError: as `make_plan`.
+    """
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
-    with with_lines(pipeline):
+    with with_lines(pipeline), _naming_the_way_out(batch):
+        if offset.up_to_snapshot_id is not None:
+            batch.table.history.snapshot(offset.up_to_snapshot_id)
         return make_plan(
             batch.table,
             offset.spec,
@@ -43,6 +53,24 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
             ),
             cores=available_cores(pipeline),
         )
+
+
+@contextmanager
+def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
+    """Adds the command that gives an open batch up to the sentence that says that its history is gone."""
+    try:
+        yield
+    except (MissingMetadataError, UnknownSnapshotError) as error:
+        if not batch.is_resumed:
+            raise
+        number, backfill_id = batch.offset.batch_number, batch.session.backfill_id
+        which = "" if backfill_id is None else f" --backfill {backfill_id}"
+        command = f"icefloe abandon {batch.session.pipeline.name}{which}"
+        raise error.restated(
+            f"{error.sentence}; batch {number} is open and needs it: `{command}` gives the batch up, and the next run "
+            "plans by the table as it then is",
+            batch_number=number,
+        ) from error
 
 
 def refuse_unfit(batch: NextBatch) -> None:

@@ -109,7 +109,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
-            "it, or start the pipeline over under another name and sink.path",
+            "it, or give up the open batch with icefloe abandon; icefloe reset loads the whole table again",
             path=path,
             table=table,
         ) from cause

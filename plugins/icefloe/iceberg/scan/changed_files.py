@@ -128,8 +128,8 @@ class LoadedFiles:
         if self.part.num_files != len(terms):
             raise TerminalError(
                 f"the initial load of snapshot {self.snapshot_id} was cut for {self.part.num_files} data files, but "
-                f"its manifests list {len(terms)}: a snapshot never changes, so they were overwritten; load the table "
-                "again under another name",
+                f"its manifests list {len(terms)}: a snapshot never changes, so they were overwritten; icefloe "
+                "reset loads the table again",
                 snapshot_id=self.snapshot_id,
             )
         return StepTerms(terms[self.part.first_file : self.part.stop_file])
