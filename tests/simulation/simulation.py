@@ -212,6 +212,9 @@ def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
         stage.tried(actor, partial(reset, stage))
         has_ended = run(stage, actor, batches=_MOST_BATCHES)
     if not has_ended:
+        # A part may have been lost so late that only its check found it: the sentence says to run again.
+        has_ended = run(stage, actor, batches=_MOST_BATCHES)
+    if not has_ended:
         raise BrokenPromiseError("a run without faults does not come to an end")
     _require_reports(stage, deployment, actor)
     stage.deployment = own

@@ -73,6 +73,11 @@ def test_a_batch_whose_files_expired_before_its_record_can_be_given_up() -> None
     assert simulate(34_040_094).error is None
 
 
+def test_a_part_that_is_lost_after_its_range_was_read_is_made_again_by_the_next_run() -> None:
+    """The one of 16,000 schedules in which the last run alone, which nothing disturbs, finds such a part."""
+    assert simulate(35_015_316).error is None
+
+
 @pytest.mark.slow
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     digests = [simulate(seed).digest for seed in range(5)]

@@ -13,6 +13,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.observe_trouble import Observer, recording_trouble
@@ -62,8 +63,8 @@ def run_batch(
     """
     try:
         return _run(session, request, environ=environ, phases=phases, observe=observe)
-    except BatchFileMissingError as missing:
-        # Somebody deletes files of the open batch. From its plan on, every task finds what is left and makes the rest.
+    except (BatchFileMissingError, UnfinishedTasksError) as missing:
+        # Files or parts of the open batch are gone. From its plan on, every task finds what is left and makes the rest.
         logger.warning("the batch is run once more from its plan on: %s", missing)
     return _run(session, request, environ=environ, phases=phases, observe=observe)
 
