@@ -15,7 +15,7 @@ from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run.phases import run_phase
-from icefloe.batch.run.task_run import TaskRun
+from icefloe.batch.run.task_run import MapTaskRun
 from icefloe.batch.table_access import TableAccess
 from icefloe.documents import dump_document, load_document
 from icefloe.flow import Phase
@@ -29,8 +29,10 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     workshop.append([1])
     batch = workshop.open()
     others = FilePlaces(places=(FilePlace(scheme="s3", authority="others"),))
-    confined = TaskReference.of(batch.reference, replace(batch.files, places=others), batch.plan)
-    outcome = TaskRun(phase=Phase.INSERT_ONLY, reference=confined)(0)
+    reference = TaskReference.of(batch.reference, batch.plan)
+    outcome = MapTaskRun(
+        phase=Phase.INSERT_ONLY, reference=reference, files=replace(batch.files, places=others)
+    )(0)  # fmt: skip
     assert isinstance(outcome.error, FileElsewhereError)
     assert re.search(r"names the file file://.*, which is outside s3://others: ", outcome.error.sentence)
     batch.run(Phase.INSERT_ONLY)

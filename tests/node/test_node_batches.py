@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.errors import TerminalError
@@ -118,7 +119,8 @@ def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_is_taken_back_or
         assert node.outputs() == []
 
     monkeypatch.setenv(CONFIG_VARIABLE, str(node.config))
-    zombie, inputs = TaskReference.of(batch.reference, batch.files, batch.plan).open()
+    zombie = TaskReference.of(batch.reference, batch.plan).open()
+    inputs = MapInputs.of(zombie.folder, batch.files)
     paused = replace(inputs, folder=replace(inputs.folder, machine=Paused(end_batch)))
     with replace(zombie, folder=paused.folder).fenced():
         write_map_output(paused, 0)

@@ -10,7 +10,7 @@ from batch.reduce.changed_keys import edited, require_selected, types_of
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.package_zip import build_package_zip
+from icefloe.engines.spark.shipped_package import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError

@@ -228,7 +228,7 @@ def test_two_functions_lead_from_a_phase_to_a_map_task(batch: OpenBatch, monkeyp
     monkeypatch.setattr("icefloe.batch.run.task_run.write_map_output", note)
     with pytest.raises(TransientError, match="seen"):
         batch.run(Phase.SHUFFLE_WRITE, InOrder())
-    assert frames[:2] == ["TaskRun.__call__", "run_phase"]
+    assert frames[:2] == ["MapTaskRun.__call__", "run_phase"]
 
 
 def test_of_several_errors_one_that_retrying_cannot_fix_is_raised(batch: OpenBatch) -> None:

@@ -80,3 +80,17 @@ def test_the_same_credentials_are_not_tried_twice(batch: OpenBatch, monkeypatch:
     with pytest.raises(FileRefusedError):
         run_phase(Phase.INSERT_ONLY, batch.reference, engine, environ={})
     assert engine.given == [list(range(TASKS))]
+
+
+def test_ranges_ask_no_catalog_for_the_tables_files(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    with monkeypatch.context() as patched:
+        patched.setattr(file_access, "table_files", None)
+        batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
+    workshop.require_exact(batch.plan, workshop.changes(1))

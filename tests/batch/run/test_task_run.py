@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.batch.context.references import TaskReference
-from icefloe.batch.run.task_run import TaskRun
+from icefloe.batch.run.task_run import MapTaskRun
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MapOutputLog, MapOutputState
@@ -25,7 +25,8 @@ def test_a_task_without_memory_says_what_it_may_need(
     monkeypatch.setattr("icefloe.batch.run.task_run.write_part", take_memory)
     batch = workshop.open()
     phase = Phase.INSERT_ONLY
-    outcome = TaskRun(phase=phase, reference=TaskReference.of(batch.reference, batch.files, batch.plan))(0)
+    reference = TaskReference.of(batch.reference, batch.plan)
+    outcome = MapTaskRun(phase=phase, reference=reference, files=batch.files)(0)
     assert isinstance(outcome.error, TransientError)
     said = f"task 0 of {phase} has no memory left ({str(cause) or 'MemoryError'}): it may need "
     assert outcome.error.sentence.startswith(f"{said}shuffle.memory_bytes (64.0 MiB)")

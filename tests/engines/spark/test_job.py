@@ -1,3 +1,6 @@
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from icefloe.batch.context.batch_folder import PlanMissingError
@@ -32,3 +35,32 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
     error = left.as_error()
     assert isinstance(error, PlanMissingError)
     assert error.url == "memory://spark-jobs/0"
+
+
+@pytest.mark.parametrize(
+    ("master", "python", "asked"),
+    [
+        ("local[2]", sys.executable, False),
+        ("local[2]", "/opt/other/python", True),
+        ("local-cluster[2,1,1024]", sys.executable, True),
+        ("spark://host:7077", sys.executable, True),
+    ],
+)
+def test_workers_with_the_drivers_own_interpreter_are_not_asked_for_their_libraries(
+    monkeypatch: pytest.MonkeyPatch, master: str, python: str, *, asked: bool
+) -> None:
+    context = SimpleNamespace(
+        master=master, pythonExec=python, applicationId="app-1", uiWebUrl=None, stop=lambda: None
+    )  # fmt: skip
+    found: list[object] = []
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
+    monkeypatch.setattr("icefloe.engines.spark.job.load_plan", lambda _: SimpleNamespace(pipeline="events"))
+    monkeypatch.setattr("icefloe.engines.spark.job.refuse_other_libraries", found.append)
+    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", lambda *_, **__: None)
+    settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")
+    url = "memory://spark-jobs/0/plan.json"
+    reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
+    for name, value in reference.to_environment().items():
+        monkeypatch.setenv(name, value)
+    assert run_job(Phase.SHUFFLE_READ, [url]) == 0
+    assert bool(found) is asked

@@ -1,10 +1,12 @@
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import icefloe
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
@@ -28,11 +30,16 @@ class FakeSpark:
         self.folder = folder
         self.script = folder / "spark-submit"
 
-    def write(self, *, exit_code: int, error: dict[str, Any] | None = None) -> None:
+    @property
+    def seen(self) -> list[str]:
+        return (self.folder / "seen").read_text().splitlines()
+
+    def write(self, *, exit_code: int, error: dict[str, Any] | None = None, look: str = ":") -> None:
         lines = [
             "#!/bin/sh",
             f'printf "%s\\n" "$@" > {self.folder}/arguments',
             f"env > {self.folder}/environment",
+            f"({look}) > {self.folder}/seen",
             "echo starting; echo 'the last word'; printf '\\tat java.base/Thread.run\\n\\t... 7 more\\n'",
         ]
         if error is not None:
@@ -66,7 +73,7 @@ def submit(folder: Path, **keys: Any) -> None:
     jobs.run(Phase.SHUFFLE_WRITE, reference)
 
 
-def test_the_job_gets_the_plan_as_its_only_argument_and_the_library_as_a_zip(spark: FakeSpark) -> None:
+def test_the_job_gets_the_plan_as_its_only_argument(spark: FakeSpark) -> None:
     spark.write(exit_code=0)
     submit(spark.folder, spark={"conf": {"spark.master": "local[3]", "spark.x": "y"}})
     application, plan_url = spark.arguments[-2:]
@@ -74,7 +81,26 @@ def test_the_job_gets_the_plan_as_its_only_argument_and_the_library_as_a_zip(spa
     assert plan_url == f"file://{spark.folder}/7/plan.json"
     assert spark.arguments[:2] == ["--master", "local[3]"]
     assert "spark.x=y" in spark.arguments
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077"])
+def test_workers_elsewhere_get_the_library_as_a_zip(spark: FakeSpark, master: str) -> None:
+    spark.write(exit_code=0)
+    remote = {"storage_is_shared": True, "spark": {"conf": {"spark.master": master}}}
+    submit(spark.folder, **remote)
     assert spark.arguments[spark.arguments.index("--py-files") + 1].endswith(".zip")
+    assert "PYTHONPATH" not in spark.environment
+
+
+def test_workers_in_the_drivers_process_import_the_library_from_where_it_is(spark: FakeSpark) -> None:
+    # While the job runs: the folder is temporary.
+    spark.write(
+        exit_code=0, look="ls $PYTHONPATH; python3 -c 'import icefloe, os; print(os.path.realpath(icefloe.__file__))'"
+    )
+    submit(spark.folder, spark={"conf": {"spark.master": "local[3]"}})
+    assert "--py-files" not in spark.arguments
+    found, imported = spark.seen
+    assert (found, imported) == ("icefloe", os.path.realpath(icefloe.__file__))
 
 
 def test_credentials_reach_the_driver_in_its_environment_only(spark: FakeSpark) -> None:

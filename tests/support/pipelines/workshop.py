@@ -23,7 +23,7 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
@@ -199,7 +199,7 @@ class OpenBatch:
 
     @property
     def inputs(self) -> MapInputs:
-        return TaskReference.of(self.reference, self.files, self.plan).open()[1]
+        return MapInputs.of(self.running.folder, self.files)
 
     @property
     def batch_folder(self) -> BatchFolder:

@@ -1,11 +1,13 @@
 """The inputs of map tasks: the folder of their batch, and the table's files."""
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
 from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.table_access import TableAccess
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
@@ -26,6 +28,11 @@ class MapInputs:
     folder: BatchFolder
     io: FileIO
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, folder: BatchFolder, files: TableAccess) -> Self:
+        """The inputs in this process."""
+        return cls(folder=folder, io=files.open(folder.plan))
 
     def row_reader(self) -> TableRowReader:
         """Reads the rows of the table's files in the shape of the batch."""

@@ -8,7 +8,6 @@ from typing import Self
 
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
-from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
@@ -16,7 +15,6 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
@@ -134,28 +132,25 @@ class BatchReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReference:
-    """A batch and access to the table's files. It travels to tasks in closures.
+    """A batch as its tasks open it. It travels to them in closures.
 
     Attributes:
         batch: reference to the batch. It holds nothing that opens the catalog.
-        files: access to the table's files.
         plan: plan of the batch, which never changes: thousands of tasks would each request and parse it.
     """
 
     batch: BatchReference
-    files: TableAccess
     plan: Plan = field(repr=False)
 
     @classmethod
-    def of(cls, batch: BatchReference, files: TableAccess, plan: Plan) -> Self:
+    def of(cls, batch: BatchReference, plan: Plan) -> Self:
         """The reference that tasks of a batch need to read and write files."""
         without_catalog = replace(batch, credentials=replace(batch.credentials, catalog_properties={}))
-        return cls(batch=without_catalog, files=files, plan=plan)
+        return cls(batch=without_catalog, plan=plan)
 
-    def open(self) -> tuple[RunningBatch, MapInputs]:
-        """The batch in this process, and the inputs of its map tasks; raises as `BatchReference.open` does."""
-        running = self.batch.open(self.plan)
-        return running, MapInputs(folder=running.folder, io=self.files.open(running.plan))
+    def open(self) -> RunningBatch:
+        """The batch in this process; raises as `BatchReference.open` does."""
+        return self.batch.open(self.plan)
 
 
 def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:

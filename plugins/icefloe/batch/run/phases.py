@@ -11,7 +11,7 @@ from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.repair import until_readable, void_damaged
 from icefloe.batch.run.renewed_files import RenewedFiles
-from icefloe.batch.run.task_run import TaskRun
+from icefloe.batch.run.task_run import MapTaskRun, RangeRun
 from icefloe.batch.stage.range_results import load_range_results
 from icefloe.batch.task_outcome import require_success
 from icefloe.errors import IcefloeError
@@ -54,17 +54,18 @@ def run_phase(
     files = RenewedFiles(running, reference, environ)
     while files.are_due:
         with (
-            files as tasks_reference,
+            files,
             running.fenced(),
             recorded_phase(running.written, phase, application=application) as tally,
             tally.counting(running.requests),
         ):
-            tasks = _Tasks(folder=running.folder, reference=tasks_reference, engine=engine, tally=tally)
+            task_reference = TaskReference.of(reference, running.plan)
+            tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
             if phase is Phase.SHUFFLE_READ:
                 tasks.read_ranges()
             else:
                 missing = tasks.missing_map_tasks()
-                task = TaskRun(phase=phase, reference=tasks_reference, generations=_later(missing))
+                task = tasks.map_task_run(phase, missing)
                 require_success(tally.finish(engine.map(task, [*missing]) if missing else []))
 
 
@@ -74,8 +75,15 @@ class _Tasks:
 
     folder: BatchFolder
     reference: TaskReference
+    files: RenewedFiles
     engine: Engine
     tally: PhaseTally
+
+    def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
+        """The function of map tasks that have no valid output, with the generations that are open for them."""
+        # Generation 0 is left out, that of nearly all: every task of a job gets them.
+        later = {map_id: generation for map_id, generation in missing.items() if generation}
+        return MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
 
     def missing_map_tasks(self) -> dict[int, int]:
         """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
@@ -113,7 +121,7 @@ class _Tasks:
         again = PhaseTally()
         try:
             missing = replace(self, tally=again).missing_map_tasks()
-            task = TaskRun(phase=Phase.SHUFFLE_WRITE, reference=self.reference, generations=_later(missing))
+            task = self.map_task_run(Phase.SHUFFLE_WRITE, missing)
             require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
         finally:
             self.tally.map_tasks_run_again += again.tasks_run
@@ -133,7 +141,7 @@ class _Tasks:
         if damaged:
             return damaged
         self.tally.begin(len(missing), of=len(results))
-        task = TaskRun(phase=Phase.SHUFFLE_READ, reference=self.reference, epoch=epoch)
+        task = RangeRun(reference=self.reference, epoch=epoch)
         return self._damaged(self.tally.finish(self.engine.map(task, missing)))
 
     def _find_moves(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
@@ -142,7 +150,7 @@ class _Tasks:
             return []
         # A tally of their own: progress and report count reduce ranges.
         of_hashes = PhaseTally()
-        task = TaskRun(phase=Phase.SHUFFLE_READ, reference=self.reference, epoch=epoch, finds_moves=True)
+        task = RangeRun(reference=self.reference, epoch=epoch, finds_moves=True)
         errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in plan.hash_ranges]))
         self.tally.requests += of_hashes.requests
         return self._damaged(errors)
@@ -155,8 +163,3 @@ class _Tasks:
         void_damaged(self.folder, damaged)
         require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
         return damaged
-
-
-def _later(generations: Mapping[int, int]) -> dict[int, int]:
-    """Generations without those that are 0, which are nearly all: every task of a job gets them."""
-    return {map_id: generation for map_id, generation in generations.items() if generation}

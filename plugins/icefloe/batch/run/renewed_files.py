@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from types import TracebackType
 
-from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.table_access import TableAccess
@@ -17,12 +17,13 @@ class RenewedFiles:
     """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
 
     Credentials that the catalog vends may expire before the phase ends, and its tasks are then refused files. They are
-    renewed here, and not by the tasks, because executors need not reach the catalog.
+    renewed here, and not by the tasks, because executors need not reach the catalog. The catalog is asked when a task
+    first needs the files: ranges need none, unless a map output has to be made again.
 
         files = RenewedFiles(running, reference, environ)
         while files.are_due:
-            with files as tasks_reference:
-                ...
+            with files:
+                ... files.access ...
 
     Args:
         running: the batch in this process.
@@ -34,13 +35,19 @@ class RenewedFiles:
         self._running = running
         self._reference = reference
         self._environ = environ
-        self._access = self._fresh()
+        self._access: TableAccess | None = None
         self._outputs_before = -1
         self.are_due = True
 
-    def __enter__(self) -> TaskReference:
+    @property
+    def access(self) -> TableAccess:
+        """Access to the files, by the newest credentials."""
+        if self._access is None:
+            self._access = self._fresh()
+        return self._access
+
+    def __enter__(self) -> None:
         self.are_due = False
-        return TaskReference.of(self._reference, self._access, self._running.plan)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

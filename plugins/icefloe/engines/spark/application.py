@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from icefloe.engines.spark.master import SparkMaster, refuse_local_storage
-from icefloe.engines.spark.package_zip import build_package_zip
+from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs_in_driver
+from icefloe.engines.spark.shipped_package import build_package_zip, link_package
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.engines.spark.submitter import submitter_variables
 from icefloe.errors import TerminalError
@@ -26,14 +26,14 @@ class SparkApplication:
 
     Attributes:
         path: of the application's file.
-        py_files: the library, zipped.
+        py_files: the library, zipped, for workers elsewhere; None: it is on the search path of this machine.
         environment: of spark-submit and so of the driver; the only place that holds credentials.
         attempt: names the error document that a failed application leaves next to the plan.
     """
 
     path: Path
     name: str
-    py_files: Path
+    py_files: Path | None
     conf: Mapping[str, str]
     environment: Mapping[str, str] = field(repr=False)
     attempt: str
@@ -72,12 +72,13 @@ class SparkApplication:
             warehouse=folder / "warehouse",
             environ=environ,
         )
+        packages = link_package(folder) if runs_in_driver(master.url) else None
         return cls(
             path=SPARK_JOBS / f"{phase}.py",
             name=f"icefloe {pipeline.name} {phase}",
-            py_files=build_package_zip(folder),
+            py_files=build_package_zip(folder) if packages is None else None,
             conf=conf,
-            environment=driver_environment(environ, added, master=master),
+            environment=driver_environment(environ, added, master=master, packages=packages),
             attempt=attempt,
         )
 

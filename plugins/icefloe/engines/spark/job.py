@@ -14,6 +14,7 @@ from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.run.phases import run_phase
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
+from icefloe.engines.spark.master import runs_in_driver
 from icefloe.engines.spark.submitter import end_with_submitter
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError
@@ -74,7 +75,9 @@ def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[Sp
     spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
     try:
         engine = SparkEngine(spark)
-        refuse_other_libraries(engine)
+        # The driver's own interpreter on its own machine has its libraries; a job to ask takes half a second.
+        if not (runs_in_driver(spark.master) and spark.pythonExec == sys.executable):
+            refuse_other_libraries(engine)
         yield engine, TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
     finally:
         spark.stop()

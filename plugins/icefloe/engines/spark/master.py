@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from icefloe.batch.open.cores import allocates_dynamically
 from icefloe.errors import TerminalError
 
-__all__ = ["SparkMaster", "greedy_advice", "spark_master"]
+__all__ = ["SparkMaster", "greedy_advice", "runs_in_driver", "spark_master"]
 
 _LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
 _MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")
@@ -50,6 +50,15 @@ class SparkMaster:
     url: str
     is_local: bool
     cores: int | None = None
+
+
+def runs_in_driver(url: str) -> bool:
+    """True if the tasks of a master are threads of the driver's JVM.
+
+    >>> [runs_in_driver(url) for url in ("local", "local[2]", "local-cluster[2,1,1024]", "spark://host:7077")]
+    [True, True, False, False]
+    """
+    return url.startswith("local") and not url.startswith("local-cluster")
 
 
 def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapping[str, str]) -> SparkMaster:

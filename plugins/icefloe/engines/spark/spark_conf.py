@@ -1,5 +1,6 @@
 """Configuration and environment that Spark cannot know, for a job whose memory is Arrow's, not the JVM's."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,7 +83,7 @@ def refuse_missing_archives(configured: Mapping[str, str]) -> None:
 
 
 def driver_environment(
-    environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster
+    environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster, packages: Path | None = None
 ) -> dict[str, str]:
     """The environment of spark-submit and of the driver it starts on this machine.
 
@@ -94,6 +95,7 @@ def driver_environment(
         environ: this process's environment.
         secrets: variables that hand credentials over; they are in no argument and no configuration.
         master: runs the job.
+        packages: a folder from which driver and workers import the library; None: they get it from ``--py-files``.
     """
     folder = str(Path(sys.executable).parent)
     added = {
@@ -104,4 +106,6 @@ def driver_environment(
     }
     if master.is_local:
         added["SPARK_LOCAL_IP"] = environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    if packages is not None:
+        added["PYTHONPATH"] = os.pathsep.join(filter(None, [str(packages), environ.get("PYTHONPATH")]))
     return {**environ, **added, **secrets}

@@ -125,9 +125,10 @@ class SparkSubmit:
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
         spark_submit = _spark_submit(application.environment)
         settings = [part for key, value in application.conf.items() for part in ("--conf", f"{key}={value}")]
+        py_files = [] if application.py_files is None else ["--py-files", str(application.py_files)]
         return [
             spark_submit, "--master", self.master.url, *settings, "--name", application.name,
-            "--py-files", str(application.py_files), str(application.path), plan_url,
+            *py_files, str(application.path), plan_url,
         ]  # fmt: skip
 
 

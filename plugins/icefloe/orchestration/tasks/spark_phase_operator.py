@@ -100,7 +100,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 credentials=driver_environment_of(pipeline, plan_result),
             )
             refuse_other_java(application.environment)
-            self.py_files = str(application.py_files)
+            self.py_files = None if application.py_files is None else str(application.py_files)
             self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
             self._hook = self._get_hook()

@@ -1,4 +1,4 @@
-"""The library as one file for ``--py-files``."""
+"""The library as Spark's processes import it: one file for ``--py-files``, or from where it is on this machine."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,6 +8,22 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACKAGE: Final = Path(__file__).parents[2]
+
+
+def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
+    """Makes a folder for the search path of processes on this machine, with nothing in it but a link to a package.
+
+    Modules in a zip are compiled by each process that imports them: the driver and every worker of each application.
+    The folder in which the package lies is no place to search: other files there would hide modules of the same name.
+
+    Args:
+        folder: gets the new folder; it must exist and outlive the processes.
+        package: the package's folder.
+    """
+    path = folder / "packages"
+    path.mkdir()
+    (path / package.name).symlink_to(package)
+    return path
 
 
 def build_package_zip(folder: Path, *, package: Path = _PACKAGE) -> Path:
