@@ -66,6 +66,14 @@ def test_bytes_that_the_commit_record_does_not_name_are_a_fault(
     assert isinstance(found, PieceFault)
 
 
+def test_an_offset_that_no_file_has_is_a_fault_and_the_others_come(node: str, authority: PrivateAuthority) -> None:
+    # Reading there is an error of the node, not of its disk: the reader would give up all that the node keeps.
+    beyond = 1 << 70
+    fault, whole = read(node, member(authority), piece(beyond, beyond + 5), piece(0, 5), patience=2.0)
+    assert fault == PieceFault(f"bytes {beyond} to {beyond + 5} are not in a file of {len(DATA)} bytes")
+    assert content(whole) == DATA[:5]
+
+
 def test_a_link_is_not_followed(node: str, config: NodeConfig, authority: PrivateAuthority) -> None:
     assert config.folder is not None
     link = config.folder / "5f0c/7/9.0.a1.data"
