@@ -36,6 +36,17 @@ class CheckpointView:
         return 0 if self.cursor is None else self.cursor.batch_number + 1
 
     @property
+    def backfilled_number(self) -> int | None:
+        """The number of the batch by which a backfill delivered its range; None if it has not.
+
+        A backfill is one batch, whatever the pipeline delivers meanwhile. So that batch follows only abandoned ones,
+        which leave the cursor at the beginning.
+        """
+        if self.cursor is None or self.cursor.is_beginning:
+            return None
+        return self.cursor.batch_number
+
+    @property
     def position(self) -> tuple[int, bool]:
         """Progress of the pipeline. It grows with each batch that is opened or committed."""
         return self.next_number, self.opened is not None

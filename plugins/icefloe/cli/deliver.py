@@ -29,10 +29,10 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
         return _send_letters(redelivery, arguments, screen)
     if arguments.dry_run:
         raise UsageError("--dry-run shows dead letters: add --dead-letters, or leave it out")
-    asked = range(1) if arguments.backfill is not None else arguments.batches
-    if asked is None:
-        raise UsageError("which batches? give --batches A-B, or --backfill ID")
     with screen.under_way("looking"):
+        asked = redelivery.batches(arguments.batches)
+        if asked is None:
+            raise UsageError("which batches? give --batches A-B, or --backfill ID")
         url = redelivery.url()
         numbers = redelivery.check(asked)
     rows, documents = [], []
@@ -54,7 +54,7 @@ def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) 
     """Sends dead letters again, batch by batch, and says how many stay."""
     with screen.under_way("looking"):
         url = redelivery.url(is_checked=not arguments.dry_run)
-        letters = redelivery.dead_letters(range(1) if arguments.backfill is not None else arguments.batches)
+        letters = redelivery.dead_letters(redelivery.batches(arguments.batches))
     documents = []
     for number, count in letters.items():
         if arguments.dry_run:
@@ -91,6 +91,8 @@ def _delivered(redelivery: Redelivery, number: int, *, last: int) -> Sequence[Pa
     try:
         return redelivery.deliver(number, LocalEngine())
     except IcefloeError as error:
+        if redelivery.backfill_id is not None:
+            raise
         rest = f"{number}-{last}" if last > number else str(number)
         raise error.restated(f"batch {number}: {error.sentence}; go on with --batches {rest}") from error
 

@@ -161,9 +161,7 @@ def _add_deliver(commands: Commands) -> None:
     deliver.add_argument(
         "--sink", metavar="FILE", help="a YAML file with the key `sink`; without it, the sink of the pipeline"
     )
-    deliver.add_argument(
-        "--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7; of a backfill: 0"
-    )
+    deliver.add_argument("--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7")
     deliver.add_argument(
         "--dead-letters",
         action="store_true",

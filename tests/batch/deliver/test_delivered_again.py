@@ -1,6 +1,7 @@
 """`icefloe deliver`: committed batches go to a sink once more."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,51 @@ def test_a_backfill_goes_where_it_is_wanted(lab: Delivered) -> None:
     sink = {"type": "documents", "folder": str(lab.target)}
     pipeline = lab.pipeline(sink=sink, engine="local")
     assert icefloe("deliver", pipeline, "--backfill", backfill_id, "--sink", sink_file(lab, "again")).code == 0
+    assert values(lab) == {"1": 1.0}
+
+
+def backfill(lab: Delivered) -> Callable[..., Outcome]:
+    """A command for the backfill that there is; the pipeline delivers to a folder of documents."""
+    [backfill_id] = [path.name for path in lab.storage().glob("checkpoints/events/backfills/*")]
+    pipeline = lab.pipeline(sink={"type": "documents", "folder": str(lab.target)}, engine="local")
+
+    def command(name: str, *arguments: object) -> Outcome:
+        return icefloe(name, pipeline, "--backfill", backfill_id, *arguments)
+
+    return command
+
+
+def test_a_backfill_that_was_abandoned_once_and_started_again_is_delivered(
+    lab: Delivered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise TransientError("the run died before it committed")
+
+    first = lab.append(1)
+    with monkeypatch.context() as patches:
+        patches.setattr("icefloe.engines.run_batch.commit_batch", stop)
+        assert lab.deliver("--up-to-snapshot-id", str(first)).code == 75
+    command = backfill(lab)
+    early = command("deliver", "--sink", sink_file(lab, "again"))
+    assert command("abandon", "--yes").code == 0
+    late = command("deliver", "--sink", sink_file(lab, "again"))
+    assert (early.code, late.code) == (65, 65)
+    assert "of events has delivered nothing, so it cannot be delivered once more: start its range again" in late.err
+    assert lab.deliver("--up-to-snapshot-id", str(first)).code == 0
+    done = command("deliver", "--sink", sink_file(lab, "again"), "--json")
+    assert [batch["batch"] for batch in done.document["batches"]] == [1]
+    assert values(lab) == {"1": 1.0}
+
+
+def test_a_backfill_is_one_batch_so_no_numbers_are_taken_with_it(lab: Delivered) -> None:
+    assert lab.deliver("--up-to-snapshot-id", str(lab.append(1))).code == 0
+    command = backfill(lab)
+    refused = command("deliver", "--batches", "0", "--sink", sink_file(lab, "again"))
+    assert (refused.code, "--batches names batches of the pipeline itself" in refused.err) == (2, True)
+    refuses_once("begin")
+    failed = command("deliver", "--sink", sink_file(lab, "again"))
+    assert (failed.code, "--batches" in failed.err) == (75, False)
+    assert command("deliver", "--sink", sink_file(lab, "again")).code == 0
     assert values(lab) == {"1": 1.0}
 
 

@@ -117,7 +117,5 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
     """The batch of a backfill, if it is delivered; None if there is none yet, or if the last one was abandoned."""
-    # A backfill is one batch, whatever the pipeline delivers meanwhile. So it follows nothing but abandoned ones.
-    if view.cursor is None or view.cursor.is_beginning:
-        return None
-    return backfill.checkpoint.offset(view.cursor.batch_number)
+    number = view.backfilled_number
+    return None if number is None else backfill.checkpoint.offset(number)

@@ -39,6 +39,12 @@ class UndeliverableBatchError(TerminalError):
     batch_number: int
 
 
+class UndeliverableBackfillError(TerminalError):
+    """A backfill has delivered nothing: it is open, it was abandoned, or nobody ever began it."""
+
+    backfill_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redelivery:
     """Committed batches of a pipeline, and the sink that they are to be delivered to. No catalog is asked.
@@ -57,6 +63,26 @@ class Redelivery:
     checkpoint: Checkpoint
     backfill_id: str | None = None
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
+
+    def batches(self, asked: Sequence[int] | None) -> Sequence[int] | None:
+        """Numbers of the batches that are meant: those asked for, or the one batch of the backfill.
+
+        Raises:
+            UsageError: numbers were given for a backfill.
+            UndeliverableBackfillError: the backfill has delivered nothing.
+        """
+        if self.backfill_id is None:
+            return asked
+        if asked is not None:
+            raise UsageError("--batches names batches of the pipeline itself: leave them out, or leave out --backfill")
+        number = self.checkpoint.look().backfilled_number
+        if number is None:
+            raise UndeliverableBackfillError(
+                f"backfill {self.backfill_id} of {self.pipeline.name} has delivered nothing, so it cannot be delivered "
+                "once more: start its range again, or correct the ID",
+                backfill_id=self.backfill_id,
+            )
+        return [number]
 
     def check(self, numbers: Sequence[int]) -> list[int]:
         """The batches among these that changed something; the others were abandoned or moved the cursor.
