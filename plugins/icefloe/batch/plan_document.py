@@ -33,7 +33,7 @@ class Plan:
             such a plan pins neither offset, settings nor tasks.
         checkpoint_id: checkpoint that the batch belongs to; None in format 1, which has no digests either.
         offset_digest: digest of the offset record that the plan was made for.
-        settings_digest: digest of ``filter`` and ``sink`` with ``${ENV}`` expanded; see `RunSettings`.
+        settings_digest: digest of the settings that decide what arrives; see `RunSettings`.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
         sink: settings of the sink, ``${ENV}`` unexpanded.
         changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.

@@ -25,9 +25,9 @@ _SINK_DEFAULTS: Final = asdict(SinkSettings(type=""))
 class RunSettings:
     """Values that a plan does not hold. They travel to tasks inside closures, like credentials, and are never stored.
 
-    There are two kinds. Text with ``${ENV}`` in it: a plan holds the text as it is written, and a hash of the expanded
-    text. Values that only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open
-    batch.
+    There are two kinds. Those that decide what arrives: a plan holds their hash, and no task of a batch goes on with
+    other ones. They may have ``${ENV}`` in them, or say what of a staged batch a sink is given. Values that only help a
+    batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
 
     Attributes:
         checkpoint_url: URL of the checkpoint of the batch.
@@ -97,6 +97,17 @@ class RunSettings:
     @property
     def digest(self) -> str:
         """Hash of the settings that decide rows and their destination. A plan holds it instead of the values."""
+        # Only a delivery still needs `changes` and `columns` once there is a plan, which has what is staged.
+        output = [{"changes": self.changes, "columns": self.columns}] if self.delivery else []
+        return _hash_of([*self._decisive, *output])
+
+    @property
+    def digest_without_output(self) -> str:
+        """The same as earlier releases computed it: a delivery took ``changes`` and ``columns`` from the file."""
+        return _hash_of(self._decisive)
+
+    @property
+    def _decisive(self) -> list[object]:
         # Without defaults, so that a later release with more keys computes the same hash.
         apart = ("conn_id", "target_file_bytes")
         destination = {
@@ -106,8 +117,7 @@ class RunSettings:
         if self.delivery:
             delivery = {key: value for key, value in self.delivery.items() if key not in apart}
             decisive.append({**delivery, "options": decisive_options(self.delivery["options"])})
-        text = json.dumps(decisive, sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return decisive
 
     def to_environment(self) -> dict[str, str]:
         """The variable that carries these settings to a child process."""
@@ -131,3 +141,8 @@ def checkpoint_url_of(pipeline: Pipeline, backfill_id: str | None) -> str:
     """URL of the checkpoint of a pipeline or of a backfill of it, with ``${ENV}`` as the pipeline has it."""
     below = () if backfill_id is None else (backfill_prefix(backfill_id),)
     return "/".join((pipeline.checkpoint_url, *below))
+
+
+def _hash_of(decisive: list[object]) -> str:
+    text = json.dumps(decisive, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

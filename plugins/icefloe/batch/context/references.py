@@ -154,10 +154,12 @@ class TaskReference:
 
 
 def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
-    """Stops if ``${ENV}`` in the settings means something else here than when the batch was planned."""
-    if plan.settings_digest is not None and settings.digest != plan.settings_digest:
+    """Stops if settings that decide what arrives are other ones than when the batch was planned."""
+    # Both forms: the shorter one never equals the one that a plan of this release has.
+    if plan.settings_digest not in (None, settings.digest, settings.digest_without_output):
         raise TerminalError(
-            f"filter or sink of pipeline {plan.pipeline} have changed since batch {plan.batch_number} was planned: an "
-            "environment variable in them has another value here; give it the same value on every worker",
+            f"filter, sink, changes or columns of pipeline {plan.pipeline} have changed since batch "
+            f"{plan.batch_number} was planned: the file was edited, or an environment variable in it has another value "
+            "here; restore what it was until the batch is done, with the same value on every worker",
             batch_number=plan.batch_number,
         )

@@ -1,0 +1,64 @@
+"""Settings that decide what arrives: no task of a batch goes on with other ones."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.deliver.delivered import Delivered
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import RunSettings
+from icefloe.errors import TerminalError
+from icefloe.pipeline.pipeline_file import load_pipeline
+from support.sinks.document_folder import registered
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Delivered]:
+    with registered():
+        made = Delivered.create(tmp_path)
+        made.append(1, 2)
+        yield made
+
+
+def opened(lab: Delivered, **keys: Any) -> BatchReference:
+    """A batch that is planned, to be delivered to a folder of documents."""
+    lab.pipeline(sink={"type": "documents", "folder": str(lab.target)}, **keys)
+    session = PipelineSession.open(
+        load_pipeline(lab.folder / "events.yaml"), credentials=Credentials(), environ={}
+    )  # fmt: skip
+    reference = open_and_plan(session).reference
+    assert reference is not None
+    return reference
+
+
+@pytest.mark.parametrize(
+    "edited", [{"changes": "upsert"}, {"columns": ("id",)}, {"columns": None}, {"filter": "id > 1"}]
+)
+def test_no_task_goes_on_after_an_edit_of_what_a_sink_is_given(lab: Delivered, edited: dict[str, Any]) -> None:
+    reference = opened(lab, changes="net", columns=["id", "value"])
+    reference.open()
+    with pytest.raises(TerminalError, match="filter, sink, changes or columns of pipeline events have changed since"):
+        replace(reference, settings=replace(reference.settings, **edited)).open()
+
+
+def test_values_that_help_a_batch_through_may_be_edited(lab: Delivered) -> None:
+    reference = opened(lab)
+    replace(reference, settings=replace(reference.settings, memory_bytes=1 << 26, on_removed_rows="skip")).open()
+
+
+def test_a_plan_of_an_earlier_release_goes_on(lab: Delivered) -> None:
+    reference = opened(lab, changes="upsert")
+    plan = replace(reference.open().plan, settings_digest=reference.settings.digest_without_output)
+    assert plan.settings_digest != reference.settings.digest
+    reference.open(plan)
+
+
+def test_files_that_stay_where_tasks_write_them_have_one_digest() -> None:
+    settings = RunSettings(changes="net", columns=("id",))
+    assert settings.digest == settings.digest_without_output == replace(settings, changes="each").digest
