@@ -1,15 +1,18 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
 from icefloe.sinks.kafka.topic_batches import TopicChangedError
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError
 from icefloe.sinks.kafka.transaction import TooLargeError
 from icefloe.sinks.part_sink import SupersededError
+from icefloe.storage.location import open_store
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, Staged, inserts
 from support.servers.kafka import Kafka
@@ -180,6 +183,19 @@ def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_s
     with pytest.raises(TooLargeError, match=r'with the key \{"id":2\} is too large for topic .* which takes 2000'):
         sink.deliver(staged.batch, begun, staged.staged[0])
     assert place.ids() == []
+
+
+def test_a_change_that_was_too_large_is_sent_as_soon_as_the_topic_takes_it(place: KafkaPlace, tmp_path: Path) -> None:
+    place.sink(topic_settings={"max.message.bytes": 2000}).claim(FLIGHTS)
+    staged = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b" * 3000)]])
+    records = DeliveryRecords(open_store(tmp_path.as_uri()))
+    begun = records.begin(place.sink().begin(staged.batch))
+    with pytest.raises(TooLargeError):
+        place.sink().deliver(staged.batch, begun, staged.staged[0])
+    place.take_messages_of(2**20)
+    begun = records.begin(place.sink().begin(staged.batch))
+    place.sink().deliver(staged.batch, begun, staged.staged[0])
+    assert place.ids() == [1, 2]
 
 
 def test_an_unclaimed_topic_that_holds_messages_is_refused(place: KafkaPlace) -> None:

@@ -132,7 +132,8 @@ class DeliverySink(ABC):
         Returns:
             Facts that every part needs, such as the name of the index behind an alias; JSON values only. The first try
             records them, and all later tries and all parts get the recorded ones. So a part that wakes up late never
-            takes for its own what the alias names by then.
+            takes for its own what the alias names by then. Return only facts that no later try may change. A setting
+            that somebody corrects so that the next try succeeds, such as a largest message, is asked for by `deliver`.
 
         Raises:
             SupersededError: the destination holds a later batch.

@@ -11,6 +11,7 @@ Read in this order:
 - `state_topic`: the topic that holds these records
 - `transaction`: a producer of transactions
 - `topic_owner`: the claim of a topic
+- `begun_on_topic`: facts of a batch for its tries and parts
 - `topic_batches`: a batch that begins and ends
 - `part_delivery`: one part in transactions
 - `too_large_changes`: changes that are too large for the topic

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
+from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_refusals import FencedError, KafkaSilentError
@@ -63,13 +64,14 @@ class KafkaSink(PartSink, KeepsDeadLetters):
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Writes the batch into the topic of states; see the package."""
         encoder = self._format.encoder(batch)
-        return self._until_decided(lambda: begin_batch(self._clients, self._options, self._log, batch, encoder))
+        begun = self._until_decided(lambda: begin_batch(self._clients, self._options, self._log, batch, encoder))
+        return begun.facts()
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, object], part: StagedPart) -> PartDelivery:
         """Sends the part."""
         sender = PartSender(
             clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
-            batch=batch, begun=begun, part=part,
+            batch=batch, begun=BegunOnTopic.of(begun), part=part,
             letters=TooLargeChanges(
                 folder=self._letters, batch_number=batch.batch_number, part_number=part.number,
                 has_text=self._options.format == "json",
@@ -86,7 +88,8 @@ class KafkaSink(PartSink, KeepsDeadLetters):
         count = sum(each.dead_letters for each in deliveries)
         if self._letters is not None and count:
             self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
-        self._until_decided(lambda: finish_batch(self._clients, self._options, self._log, batch, begun, deliveries))
+        facts = BegunOnTopic.of(begun)
+        self._until_decided(lambda: finish_batch(self._clients, self._options, self._log, batch, facts, deliveries))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""

@@ -1,12 +1,12 @@
 """One part: its events in transactions of bounded size, each with the record of how far the part is."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
 from icefloe.documents import dump_document
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.encoder import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder
 from icefloe.sinks.kafka.event_rows import event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
@@ -15,6 +15,7 @@ from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
 from icefloe.sinks.kafka.topic_batches import TopicChangedError, part_role, topic_missing
 from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
+from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
@@ -31,7 +32,7 @@ class PartSender:
     log: StateTopic
     encoder: Encoder
     batch: ProvenBatch
-    begun: Mapping[str, Any]
+    begun: BegunOnTopic
     part: StagedPart
     letters: TooLargeChanges
     _bytes: int = 0
@@ -43,16 +44,15 @@ class PartSender:
             FencedError: another process sends this part; look again.
             SupersededError: a later batch was begun.
         """
-        with TransactionProducer(
-            self.clients, self.options, part_role(self.part.number), most_bytes=self.begun["most_bytes"]
-        ) as producer:
+        role, taken_bytes = part_role(self.part.number), self._taken_bytes()
+        with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
             state = self._look()
             if self._is_superseded(state) and self.batch.is_replay:
                 return self._left_alone()
             self._refuse_superseded(state)
             if self.part.number not in state.parts:
                 # Whoever fences the parts of this batch must know this number, before anything is sent under it.
-                self._record(producer, PartProgress(generation=self.begun["generation"]))
+                self._record(producer, PartProgress(generation=self.begun.generation))
                 state = self._look()
                 self._refuse_superseded(state)
             done = self._done(state)
@@ -62,12 +62,19 @@ class PartSender:
             dead_letters=self.letters.count(), bytes=self._bytes,
         )  # fmt: skip
 
+    def _taken_bytes(self) -> int:
+        """The largest message that the topic takes now: an administrator may have raised it since the last try."""
+        found = most_bytes(self.clients, self.options.topic)
+        if found is None:
+            raise topic_missing(self.options)
+        return found
+
     def _look(self) -> TopicState:
         return self.log.look() or TopicState()
 
     def _is_superseded(self, state: TopicState) -> bool:
         claim, last = state.claim, state.batch
-        this = (self.begun["generation"], self.batch.batch_number)
+        this = (self.begun.generation, self.batch.batch_number)
         return (
             claim is None or last is None or claim.generation > this[0] or (last.generation, last.batch_number) > this
         )
@@ -87,9 +94,9 @@ class PartSender:
 
     def _done(self, state: TopicState) -> PartProgress:
         found = state.parts[self.part.number]
-        if (found.generation, found.batch_number) == (self.begun["generation"], self.batch.batch_number):
+        if (found.generation, found.batch_number) == (self.begun.generation, self.batch.batch_number):
             return found
-        return PartProgress(generation=self.begun["generation"], batch_number=self.batch.batch_number)
+        return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
 
     def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
         """Sends the rows after those that are done, transaction by transaction."""
@@ -140,7 +147,7 @@ class PartSender:
 
     def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
         progress = PartProgress(
-            generation=self.begun["generation"], batch_number=self.batch.batch_number, rows=rows, events=events
+            generation=self.begun.generation, batch_number=self.batch.batch_number, rows=rows, events=events
         )
         # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
         producer.flush()
@@ -151,10 +158,10 @@ class PartSender:
         if not partitions:
             raise topic_missing(self.options)
         # Partitions are only ever added, so those of every message before were no more.
-        if partitions != self.begun["partitions"]:
+        if partitions != self.begun.partitions:
             raise TopicChangedError(
                 f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
-                f"delivered, and had {self.begun['partitions']}: keys would move, and their changes lose their order; "
+                f"delivered, and had {self.begun.partitions}: keys would move, and their changes lose their order; "
                 "load the table again with icefloe reset, or deliver to another sink.topic",
                 topic=self.options.topic, partitions=partitions,
             )  # fmt: skip

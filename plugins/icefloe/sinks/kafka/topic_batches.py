@@ -1,19 +1,20 @@
 """A batch as a whole: begun before its parts, finished after them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.batch_marks import begin_mark, end_mark
+from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.encoder import Encoder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
-from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, most_bytes
+from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic
 from icefloe.sinks.kafka.transaction import TransactionProducer
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
@@ -27,11 +28,8 @@ class TopicChangedError(TerminalError):
 
 def begin_batch(
     clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
-) -> Mapping[str, object]:
+) -> BegunOnTopic:
     """Writes down the batch, and keeps every part of an earlier one from writing.
-
-    Returns:
-        ``generation``, ``partitions``, ``topic_id`` and ``most_bytes`` of one message, for its parts.
 
     Raises:
         FencedError: another decision was made meanwhile; look again.
@@ -52,10 +50,7 @@ def begin_batch(
             generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
             partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
         )  # fmt: skip
-        begun = {
-            "generation": new.generation, "partitions": new.partitions, "topic_id": new.topic_id,
-            "most_bytes": most_bytes(clients, options.topic),
-        }  # fmt: skip
+        begun = BegunOnTopic(generation=new.generation, partitions=new.partitions)
         if batch.is_replay and last is not None and _place(last) >= _place(new):
             return begun
         _refuse_superseded(last, new, options)
@@ -87,7 +82,7 @@ def _truncation(encoder: Encoder, topic: Topic) -> bytes:
 
 
 def finish_batch(
-    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: Mapping[str, object],
+    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: BegunOnTopic,
     deliveries: Sequence[PartDelivery],
 ) -> None:  # fmt: skip
     """Writes down that all parts of a batch are delivered.
@@ -98,7 +93,7 @@ def finish_batch(
     """
     with deciding(clients, options) as producer:
         last = (log.look() or TopicState()).batch
-        this = (begun["generation"], batch.batch_number)
+        this = (begun.generation, batch.batch_number)
         if last is None or (batch.is_replay and _place(last) > this):
             return
         if _place(last) > this:

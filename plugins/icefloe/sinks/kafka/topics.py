@@ -99,8 +99,10 @@ def make_topic(
         _await_topic(clients, name)
 
 
-def most_bytes(clients: KafkaClients, name: str) -> int:
+def most_bytes(clients: KafkaClients, name: str) -> int | None:
     """The largest message that a topic takes (``max.message.bytes``), or a common default if this user may not ask.
+
+    None: there is no such topic.
 
     Raises:
         KafkaSilentError: no answer.
@@ -115,6 +117,8 @@ def most_bytes(clients: KafkaClients, name: str) -> int:
     except KafkaException as cause:
         if cause.args[0].code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
             return _USUAL_BYTES
+        if cause.args[0].code() in _ABSENT:
+            return None
         raise error_of(cause.args[0], request) from cause
     return int(found["max.message.bytes"].value)
 

@@ -1,0 +1,29 @@
+"""The facts of a batch that its first try finds at the topic, for all its tries and all its parts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunOnTopic:
+    """Facts that fence a batch and place its messages, so that no try may have others.
+
+    Settings of the topic are none of them. They may be changed between two tries, so each part asks for them.
+
+    Attributes:
+        generation: of the claim; one of a later owner is greater.
+        partitions: number of partitions of the topic.
+    """
+
+    generation: int
+    partitions: int
+
+    def facts(self) -> Mapping[str, object]:
+        """The answer of `PartSink.begin`."""
+        return {"generation": self.generation, "partitions": self.partitions}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """The facts as they were recorded. Earlier releases recorded others with them."""
+        return cls(generation=facts["generation"], partitions=facts["partitions"])
