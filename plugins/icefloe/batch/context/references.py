@@ -9,7 +9,7 @@ from typing import Self
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
+from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.fenced_store import FencedStore
@@ -96,6 +96,11 @@ class BatchReference:
     def folder_of_changes(self) -> Sink:
         """The folder to which tasks of the batch write changes; known without its plan."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings)
+
+    @property
+    def delivered_folder(self) -> Sink | None:
+        """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+        return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @contextmanager
     def delivery_sink(self) -> Iterator[DeliverySink]:

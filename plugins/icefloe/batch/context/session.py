@@ -8,7 +8,7 @@ from typing import Self
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
+from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
@@ -121,6 +121,16 @@ class PipelineSession:
     def sink(self) -> Sink:
         """The folder to which tasks write changes, opened."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings, requests=self.requests)
+
+    @cached_property
+    def delivered_folder(self) -> Sink | None:
+        """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+        return delivered_folder(self.settings, self.credentials, self.surroundings)
+
+    @property
+    def numbered_folders(self) -> tuple[Sink, ...]:
+        """The folders in which each batch has its number, also one without changes."""
+        return (self.sink,) if self.delivered_folder is None else (self.sink, self.delivered_folder)
 
     def origin(self, checkpoint_id: str) -> Origin:
         """Who delivers to the sink: this pipeline by a checkpoint of it."""

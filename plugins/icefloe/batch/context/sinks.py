@@ -17,7 +17,7 @@ from icefloe.sinks.part_sink import DeliverySink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 
-__all__ = ["delivery_sink", "folder_of_changes", "sink_of_pipeline"]
+__all__ = ["delivered_folder", "delivery_sink", "folder_of_changes", "sink_of_pipeline"]
 
 
 def folder_of_changes(
@@ -45,6 +45,14 @@ def folder_of_changes(
     )
 
 
+def delivered_folder(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> FilesSink | None:
+    """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+    if settings.delivery.get("type") != "files":
+        return None
+    store = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
+    return FilesSink(store, target_file_bytes=settings.delivery["target_file_bytes"])
+
+
 @contextmanager
 def delivery_sink(
     settings: RunSettings, credentials: Credentials, surroundings: Surroundings
@@ -63,9 +71,9 @@ def sink_of_pipeline(pipeline: Pipeline, credentials: Credentials) -> AbstractCo
 
 
 def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> DeliverySink:
-    if settings.delivery["type"] == "files":
-        folder = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
-        return FilesDelivery(FilesSink(folder, target_file_bytes=settings.delivery["target_file_bytes"]))
+    folder = delivered_folder(settings, credentials, surroundings)
+    if folder is not None:
+        return FilesDelivery(folder)
     return open_delivery_sink(
         settings.delivery,
         connection=credentials.sink_connection,

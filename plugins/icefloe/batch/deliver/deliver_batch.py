@@ -14,6 +14,7 @@ from icefloe.batch.deliver.deliver_part import DeliverPart
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.deliver.output import Output
 from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
+from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.prove.prove_batch import prove_batch
 from icefloe.batch.task_outcome import require_success
@@ -81,6 +82,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         output = Output.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
+            _show_ends_before(reference, running)
             now = sink.begin(batch)
             begun = records.begin(now)
             numbers = _part_numbers(sink, manifest)
@@ -105,6 +107,18 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 ),
             )
         logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)
+
+
+def _show_ends_before(reference: BatchReference, running: RunningBatch) -> None:
+    """Readers stop at a number without a manifest: an end before this batch may have been killed before its own."""
+    plan = running.plan
+    show_ends(
+        running.checkpoint,
+        reference.delivered_folder,
+        up_to=plan.batch_number - 1,
+        pipeline=plan.pipeline,
+        table=plan.table,
+    )
 
 
 @contextmanager

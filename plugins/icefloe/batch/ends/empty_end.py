@@ -11,9 +11,31 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer, forma
 from icefloe.sinks.sink import BatchSummary
 from icefloe.units import now_text
 
-__all__ = ["EmptyEnd"]
+__all__ = ["EmptyEnd", "empty_summary"]
 
 _NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
+
+
+def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> BatchSummary:
+    """A batch without changes as its sink gets it.
+
+    Args:
+        pipeline: name of the pipeline.
+        table: name of its table.
+        batch_number: number of the batch.
+        snapshot_id: snapshot of the cursor behind the batch; None: the pipeline begins.
+    """
+    return BatchSummary(
+        pipeline=pipeline,
+        table=table,
+        batch_number=batch_number,
+        after_snapshot_id=snapshot_id,
+        up_to_snapshot_id=snapshot_id,
+        steps=0,
+        rows=0,
+        counts=_NO_CHANGES,
+        hash_sum=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +80,8 @@ class EmptyEnd:
     @property
     def summary(self) -> BatchSummary:
         """The batch as its sink gets it. Its range is empty, so it differs from every batch that has a range."""
-        return BatchSummary(
-            pipeline=self.pipeline,
-            table=self.table,
-            batch_number=self.offset.batch_number,
-            after_snapshot_id=self.cursor.snapshot_id,
-            up_to_snapshot_id=self.cursor.snapshot_id,
-            steps=0,
-            rows=0,
-            counts=_NO_CHANGES,
-            hash_sum=0,
-        )
+        number, snapshot_id = self.offset.batch_number, self.cursor.snapshot_id
+        return empty_summary(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
 
     def commit(self, writer: Writer) -> CommitRecord:
         """The commit record of the batch, made now."""

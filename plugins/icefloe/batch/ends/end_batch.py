@@ -5,6 +5,7 @@ The order of the writes decides every race, and lets any run complete what a kil
 1. the sink: an empty batch is made whole. No commit of a run can replace it, so nothing becomes visible any more.
 2. the report
 3. the checkpoint: the batch is done, and the cursor stays or moves.
+4. the folder of delivered files, if the batch was staged: its readers see the end too.
 
 A run that delivers the batch makes it whole in step 1 too. Whoever is first there decides.
 """
@@ -13,13 +14,14 @@ import logging
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.sinks.sink import Sink
 
-__all__ = ["complete_unfinished_end", "end_without_changes"]
+__all__ = ["complete_unfinished_end", "end_here", "end_without_changes"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +51,31 @@ def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> C
         end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
         if not end.is_begun or session.sink.whole(opened.batch_number) != end.summary:
             return None
-    return end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
+    return end_here(session, end)
 
 
-def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, writer: Writer) -> CommitRecord:
+def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
+    """`end_without_changes` in the places of a session."""
+    return end_without_changes(
+        end,
+        checkpoint=session.checkpoint,
+        sink=session.sink,
+        delivered=session.delivered_folder,
+        writer=session.writer,
+    )
+
+
+def end_without_changes(
+    end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, delivered: Sink | None, writer: Writer
+) -> CommitRecord:
     """Ends a batch without changes; repeating it completes what was begun.
+
+    Args:
+        end: the end.
+        checkpoint: of the pipeline or of the backfill.
+        sink: the folder to which tasks write changes.
+        delivered: the folder in which readers count delivered batches; None: ``sink``, or none at all.
+        writer: who ends the batch.
 
     Returns:
         The commit record that counts: this one, or the record of a run that was faster.
@@ -74,6 +96,7 @@ def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, wr
         sink.discard(number)
     except IcefloeError as error:
         logger.warning("files of batch %d that no reader sees remain at the sink: %s", number, error)
+    try_to_show_ends(checkpoint, delivered, up_to=number, pipeline=end.pipeline, table=end.table)
     return found
 
 

@@ -60,7 +60,7 @@ def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetR
 
 
 def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """Makes the checkpoint, its shuffle folder and the files' folder the pipeline's own; returns the owner's record.
+    """Makes the checkpoint, its shuffle folder and the files' folders the pipeline's own; returns the owner's record.
 
     Args:
         session: session of the pipeline.
@@ -81,7 +81,8 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
         coordination=written.coordination,
     )
     mark_folder(session.open_storage(join_url(pipeline.shuffle_url, owner.checkpoint_id)), marker)
-    session.sink.claim(owner=owner.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+    for folder in session.numbered_folders:
+        folder.claim(owner=owner.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
     return owner
 
 

@@ -9,7 +9,7 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
-from icefloe.batch.context.sinks import folder_of_changes
+from icefloe.batch.context.sinks import delivered_folder, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.ends.empty_end import EmptyEnd
@@ -129,7 +129,10 @@ class AbandonablePipeline:
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         checkpoint = self.checkpoint
-        found = end_without_changes(end, checkpoint=checkpoint, sink=self._sink, writer=self.writer)
+        delivered = delivered_folder(self._settings, self.credentials, self.surroundings)
+        found = end_without_changes(
+            end, checkpoint=checkpoint, sink=self._sink, delivered=delivered, writer=self.writer
+        )
         if found.outcome is BatchOutcome.ABANDONED:
             self._clean_up(end.offset)
             publish_end(checkpoint, self.pipeline, found)

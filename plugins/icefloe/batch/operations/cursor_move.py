@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.ends.end_batch import complete_unfinished_end, end_without_changes
+from icefloe.batch.ends.end_batch import complete_unfinished_end, end_here
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.record_batch import claim_places
 from icefloe.batch.open.recorded_pipeline import record_pipeline
@@ -21,7 +21,9 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.sinks.sink import Sink
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -135,15 +137,9 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
         PathInUseError: the sink already holds a batch of this number.
     """
     pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
-    session.sink.check()
     # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
-    session.sink.refuse_other_batch(
-        pipeline=pipeline.name,
-        table=pipeline.table,
-        batch_number=number,
-        after_snapshot_id=offset.after_snapshot_id,
-        up_to_snapshot_id=offset.up_to_snapshot_id,
-    )
+    for folder in session.numbered_folders:
+        _require_free(folder, pipeline, offset)
     owner = claim_places(session, offset.checkpoint_id)
     if offset.move is not None and offset.move.outcome is BatchOutcome.CURSOR_SET:
         record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
@@ -155,6 +151,18 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
             "again, and pause the pipeline before you move its cursor",
             batch_number=number,
         )
-    done = end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
+    done = end_here(session, end)
     publish_status(session, phase="cleanup")
     return done
+
+
+def _require_free(folder: Sink, pipeline: Pipeline, offset: OffsetRecord) -> None:
+    """Raise unless a folder can be written, and has no other batch of the number of a move."""
+    folder.check()
+    folder.refuse_other_batch(
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        batch_number=offset.batch_number,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+    )

@@ -8,6 +8,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CommitRecord
@@ -81,6 +82,8 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
             batch_number=number,
         )
     BatchReport.of_given_up(checkpoint, commit).keep(checkpoint)
+    # What a run published of the batch right before this stays visible: readers drop it at the load that comes.
+    try_to_show_ends(checkpoint, session.delivered_folder, up_to=number, pipeline=end.pipeline, table=end.table)
     try:
         clean_up_finished(session.reference(end.offset))
     except IcefloeError as error:
