@@ -24,8 +24,8 @@ from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.flow import Phase
+from icefloe.memory_pool import share_heap
 from icefloe.shuffle import map_output
 from support.fakes.peak_memory import peak_kib
 from support.pipelines.workshop import OpenBatch, Workshop

@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 from benchmarks.figures import parser_of, write_figures
 from benchmarks.hot_ranges import shuffled
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.rows.task_heap import share_heap
+from icefloe.memory_pool import share_heap
 from support.nodes.machines import NodeMachine, certificates, member_file, on_machine
 from support.pipelines.workshop import OpenBatch
 from support.servers.private_authority import PrivateAuthority

@@ -83,9 +83,9 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_store_was_met() -> None:
     """Forgets what a test learned of stores by their addresses: the system gives a port to more servers than one."""
-    from icefloe.storage.silence import silence_of
+    from icefloe.storage.store_health import health_of_store
 
-    silence_of.cache_clear()
+    health_of_store.cache_clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

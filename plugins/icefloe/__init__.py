@@ -18,7 +18,8 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `storage`: bytes under keys, on disks and object stores
 - `pipeline`: pipeline files
 - `documents`: JSON documents that pass between processes
-- `outgoing`: errors and logs on their way out, without secrets
+- `redacted_output`: errors and logs on their way out, without secrets
+- `memory_pool`: one heap for what Arrow, NumPy and Python take
 - `patience`: how long to wait for an answer
 - `threads`: threads that begin or raise, and calls that several of them make
 - `flow`: the tasks of a batch and their order

@@ -23,7 +23,7 @@ RELAYS: Final = frozenset(
         "cli/verify.py",  # what verify found to differ
         "orchestration/dags/broken_dag.py",  # of a pipeline file
         "orchestration/tasks/snapshot_sensor.py",  # of the trigger
-        "outgoing.py",  # of any error, without what was hidden after it was made
+        "redacted_output.py",  # of any error, without what was hidden after it was made
         "pipeline/unbuilt_keys.py",  # of keys, as of a pipeline file
         "pipeline/error_lines.py",  # of any error about a key
         "pipeline/problems.py",  # lines of a pipeline file

@@ -15,7 +15,7 @@ DELETES: Final = (
     ),
     Mutation(
         name="what was deleted from a file before is deleted again with what is deleted now",
-        path="iceberg/scan/reached_files.py",
+        path="iceberg/scan/delete_targets.py",
         before="changes = {reach: (earlier, later) for reach",
         after="changes = {reach: (DeleteNumbers(), later) for reach",
     ),
@@ -33,7 +33,7 @@ DELETES: Final = (
     ),
     Mutation(
         name="rows that a commit adds are taken back with what its delete files delete from older rows",
-        path="iceberg/scan/reached_files.py",
+        path="iceberg/scan/delete_targets.py",
         before="if snapshot_id not in self.added_by:",
         after="if True:",
         suite=("tests/iceberg/scan/test_changed_delete_files.py",),
@@ -47,13 +47,13 @@ DELETES: Final = (
     ),
     Mutation(
         name="a delete file that a commit takes away was not in force before it",
-        path="iceberg/scan/delete_states.py",
+        path="iceberg/scan/live_deletes.py",
         before="Around(removed | (after - added), after)",
         after="Around(after - added, after)",
     ),
     Mutation(
         name="a delete file that was taken away stays in force",
-        path="iceberg/scan/delete_states.py",
+        path="iceberg/scan/live_deletes.py",
         before="self._of(entry for entry in entries if entry.status is not EntryStatus.DELETED)",
         after="self._of(entries)",
         suite=("tests/iceberg/scan/test_changed_delete_files.py",),

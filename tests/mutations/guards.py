@@ -247,14 +247,14 @@ GUARDS: Final = (
     ),
     Mutation(
         name="rows of any size are taken",
-        path="batch/rows/row_bound.py",
+        path="batch/rows/memory_limit.py",
         before="        if batch.nbytes <= most:",
         after="        if True:",
         suite=_LARGE_ROW,
     ),
     Mutation(
         name="a row is thought to be in memory a third as often as it is",
-        path="batch/rows/row_bound.py",
+        path="batch/rows/memory_limit.py",
         before="_COPIES: Final = 20",
         after="_COPIES: Final = 6",
         suite=_LARGE_ROW,

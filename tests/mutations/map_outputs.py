@@ -245,8 +245,8 @@ MAP_OUTPUTS: Final = (
     Mutation(
         name="a range reads one moves file",
         path="batch/reduce/load_moves.py",
-        before="IdentityMoves.concat(found)",
-        after="IdentityMoves.concat(found[:1])",
+        before="WeightedHashes.concat(found)",
+        after="WeightedHashes.concat(found[:1])",
         suite=_MOVES,
     ),
     Mutation(

@@ -194,7 +194,7 @@ ROWS: Final = (
     ),
     Mutation(
         name="as many rows of an identity beyond memory are paired as the larger side has",
-        path="batch/reduce/torn_identity.py",
+        path="batch/reduce/oversized_identity.py",
         before="pairs = int(self._copies[ordinal].min())",
         after="pairs = int(self._copies[ordinal].max())",
     ),

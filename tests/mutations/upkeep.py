@@ -30,7 +30,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="a sweep looks for trials only where a pipeline has begun",
-        path="batch/sweep/trials.py",
+        path="batch/sweep/probe_leftovers.py",
         before="for pipeline in sorted(storage.folders(room)):",
         after="for pipeline in sorted(storage.folders(room))[:0]:",
         suite=SURVEY,
@@ -93,14 +93,14 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="pins hold nothing behind the nearest ancestor of a head and of a state that was left",
-        path="iceberg/history/held_snapshots.py",
+        path="iceberg/history/needed_snapshots.py",
         before="ids[: max([last, *landed]) + 1]",
         after="ids[: last + 1]",
         suite=("tests/iceberg/history/test_pins.py",),
     ),
     Mutation(
         name="the snapshot that a pipeline goes on from is not pinned",
-        path="iceberg/history/held_snapshots.py",
+        path="iceberg/history/needed_snapshots.py",
         before="return (*self.lineage, *self.further)",
         after="return (*self.lineage[:-1], *self.further)",
         suite=PINS,
@@ -135,7 +135,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="pins move on after a gap",
-        path="iceberg/history/held_snapshots.py",
+        path="iceberg/history/needed_snapshots.py",
         before="if pinned_end_id is not None:",
         after="if False:",
         suite=GAPS,

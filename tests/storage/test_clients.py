@@ -10,8 +10,8 @@ from icefloe.patience import answer_within
 from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
-from icefloe.storage.silence import Silence, silence_of
 from icefloe.storage.store import Store
+from icefloe.storage.store_health import StoreHealth, health_of_store
 from support.fakes.peak_memory import anonymous_kib
 from support.fakes.unanswering import drip_headers, keep_silent, serving
 
@@ -34,8 +34,8 @@ def store_at(port: int, *, patience: float) -> Store:
     return open_store("s3://lake/icefloe", options=options, patience=patience)
 
 
-def silence_at(port: int) -> Silence:
-    return silence_of("s3://lake", (f"http://127.0.0.1:{port}", ""))
+def silence_at(port: int) -> StoreHealth:
+    return health_of_store("s3://lake", (f"http://127.0.0.1:{port}", ""))
 
 
 CALLS: dict[str, Callable[[Store], object]] = {

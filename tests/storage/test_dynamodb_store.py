@@ -16,8 +16,8 @@ from icefloe.storage import dynamodb_client, location
 from icefloe.storage.dynamodb_items import Item
 from icefloe.storage.dynamodb_values import StoredValues
 from icefloe.storage.location import open_store
-from icefloe.storage.silence import silence_of
 from icefloe.storage.store import Store
+from icefloe.storage.store_health import health_of_store
 from storage.contract import StoreContract
 from storage.table_contract import Attributes, Both, table_client
 from support.servers.table_server import SECRET, Table, table_server
@@ -212,7 +212,7 @@ def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPat
         is_well.set()
         store = open_store("dynamodb://icefloe", options=served.access)
         assert store.size("key") is None
-        assert not silence_of("dynamodb://icefloe", (served.endpoint, "eu-west-1")).is_recent
+        assert not health_of_store("dynamodb://icefloe", (served.endpoint, "eu-west-1")).is_recent
 
 
 def test_a_table_that_takes_no_more_requests_is_an_error_that_passes(struck, storm):

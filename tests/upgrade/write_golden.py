@@ -52,7 +52,7 @@ KINDS = (
     "icefloe.checkpoint.records:PipelineRecord",
     "icefloe.batch.status.pipeline_status:PipelineStatus",
     "icefloe.batch.plan_document:Plan",
-    "icefloe.batch.reduce.range_extents:RangeExtents",
+    "icefloe.batch.reduce.batch_extents:RangeExtents",
     "icefloe.batch.stage.range_results:RangeResult",
     "icefloe.sinks.claim:SinkClaim",
 )

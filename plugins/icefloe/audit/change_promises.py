@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.audit.identity_runs import IdentityRuns
+from icefloe.audit.identity_order import IdentityRuns
 from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.step import Step

@@ -22,8 +22,8 @@ from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.stage.staged_changes import StagedChanges

@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen, log_to_stderr
 from icefloe.errors import IcefloeError, TransientError, one_line
-from icefloe.outgoing import shown
+from icefloe.memory_pool import share_heap
 from icefloe.patience import has_given_up
+from icefloe.redacted_output import shown
 
 _INTERRUPTED: Final = 130
 _OURS_TO_FIX: Final = 70

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from icefloe.outgoing import OutgoingFilter, outgoing_logs
+from icefloe.redacted_output import OutgoingFilter, outgoing_logs
 
 _PIPED_WIDTH = 200
 

@@ -19,7 +19,7 @@ Read in this order:
 - `certificates`: authorities of one's own, and certificates that are refused
 - `refusals`: refusals that obstore has no type for
 - `store_errors`: obstore's errors as ours
-- `silence`: stores that did not answer
+- `store_health`: stores that did not answer
 - `local_store`: local disk
 - `synced_files`: files that outlast a loss of power
 - `unfinished`: files that are being written

@@ -15,7 +15,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import brief_seconds
 from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.refusals import is_not_implemented
-from icefloe.storage.silence import silence_of
+from icefloe.storage.store_health import health_of_store
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -66,7 +66,7 @@ class RemoteClients:
         self._looks = self._client("looks")
         self._uploads: dict[int, stores.ObjectStore] = {}
         self._is_private = endpoint.startswith("https://")
-        self._silence = silence_of(url, (endpoint, client_options.get("root_certificate", "")))
+        self._silence = health_of_store(url, (endpoint, client_options.get("root_certificate", "")))
 
     @property
     def looks(self) -> stores.ObjectStore:

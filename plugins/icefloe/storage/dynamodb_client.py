@@ -10,13 +10,13 @@ from time import monotonic
 from typing import Any
 
 from icefloe.errors import IcefloeError, TerminalError
-from icefloe.outgoing import raise_outgoing
 from icefloe.patience import brief_seconds
+from icefloe.redacted_output import raise_outgoing
 from icefloe.storage.clients import RETRY_SHARE, SILENCE_SHARE, pauses_until
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.dynamodb_errors import is_answered, is_refused_condition, overloaded, table_error
 from icefloe.storage.dynamodb_session import botocore_client
-from icefloe.storage.silence import silence_of
+from icefloe.storage.store_health import health_of_store
 
 
 class DynamodbClient:
@@ -32,7 +32,7 @@ class DynamodbClient:
         self._patience_seconds = patience_seconds
         self._silence_seconds = patience_seconds * SILENCE_SHARE
         self._client = botocore_client(access, self._silence_seconds)
-        self._silence = silence_of(access.url, (access.endpoint, access.region))
+        self._silence = health_of_store(access.url, (access.endpoint, access.region))
         self._last_heard: tuple[datetime, float] | None = None
 
     def call(self, action: str, operation: str, /, **arguments: Any) -> dict[str, Any]:

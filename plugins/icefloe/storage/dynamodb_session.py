@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from icefloe.errors import TerminalError
-from icefloe.outgoing import raise_outgoing
+from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
 from icefloe.storage.dynamodb_access import DynamodbAccess

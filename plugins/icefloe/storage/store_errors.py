@@ -11,7 +11,7 @@ from typing import Final
 from obstore import exceptions
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.outgoing import raise_outgoing
+from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.keys import join_url

@@ -17,7 +17,7 @@ def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -
     batch = workshop.open()
     reference, files = pickle.loads(pickle.dumps((TaskReference.of(batch.reference, batch.plan), batch.files)))
     running = reference.open()
-    inputs = MapInputs.of(running.folder, files)
+    inputs = MapInputs(folder=running.folder, io=files.open(running.plan))
     assert running.plan == batch.plan
     rows = [rows for file in inputs.file_rows(0) for rows in inputs.row_reader().read(file)]
     assert sum(each.batch.num_rows for each in rows) == 5

@@ -32,7 +32,7 @@ def test_rows_of_likely_pairs_that_differ_in_some_column_are_left(
     assert all(window.leave_rest() for window in windows)
     weights: Counter[Any] = Counter()
     for window, weight in zip(windows, (-1, 1), strict=True):
-        left = window.left.hashed_rows()
+        left = window.remaining.hashed_rows()
         assert len(left.hashes) < len(before) / 2
         for batch in left.kept or []:
             for row in batch.to_pylist(maps_as_pydicts=None):
@@ -49,7 +49,7 @@ def test_few_rows_that_are_left_do_not_keep_the_batch_that_they_were_read_with(t
     whole_bytes = window.window.nbytes
     window.finish(1_990, np.zeros(0, np.int64))
     assert window.leave_rest()
-    [kept] = window.left.hashed_rows().kept or []
+    [kept] = window.remaining.hashed_rows().kept or []
     assert kept.num_rows == 10
     # Buffers of a slice are counted whole.
     assert kept.get_total_buffer_size() < whole_bytes / 10

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase

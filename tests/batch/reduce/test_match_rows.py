@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.match_rows import matched_rows
+from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
 
@@ -19,12 +19,12 @@ PLAN = CoalescePlan.of(
 )
 
 
-def equal_rows(identities: int) -> IdentityMoves:
+def equal_rows(identities: int) -> WeightedHashes:
     """One row, which every third identity loses and the others get."""
     random = np.random.default_rng(identities)
     hashes = RowHashes(np.zeros(identities, np.uint64), np.full(identities, 7, np.uint64))
     high, low = (random.integers(0, 2**64, identities, np.uint64) for _ in range(2))
-    return IdentityMoves(
+    return WeightedHashes(
         row_hashes=hashes,
         identity_hashes=RowHashes(high, low),
         change_ordinals=np.zeros(identities, np.int32),
@@ -32,7 +32,7 @@ def equal_rows(identities: int) -> IdentityMoves:
     )
 
 
-def found_in(rows: IdentityMoves, memory_bytes: int) -> Counter[tuple[int, ...]]:
+def found_in(rows: WeightedHashes, memory_bytes: int) -> Counter[tuple[int, ...]]:
     """Counts of the rows that cancel, by range, identity and weight."""
     found: Counter[tuple[int, ...]] = Counter()
     count = len(rows.weights)
@@ -51,13 +51,13 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
     assert len(expected) == 2000
     loaded: list[int] = []
 
-    def counted(path: Path, **options: int) -> IdentityMoves:
+    def counted(path: Path, **options: int) -> WeightedHashes:
         read = from_file(path, **options)
         loaded.append(len(read.weights))
         return read
 
-    from_file = IdentityMoves.from_file
-    monkeypatch.setattr(IdentityMoves, "from_file", counted)
+    from_file = WeightedHashes.from_file
+    monkeypatch.setattr(WeightedHashes, "from_file", counted)
     with monkeypatch.context() as patched:
         patched.setattr("icefloe.batch.reduce.match_rows._BYTES_PER_ROW", 1)
         with matched_rows(iter([rows]), rows=3000, plan=PLAN, memory_bytes=most):
@@ -70,12 +70,12 @@ def test_copies_of_one_row_of_one_identity_are_one_row_on_disk(monkeypatch: pyte
     copies = equal_rows(3000).take(np.tile([0, 1], 1000))
     added: list[int] = []
 
-    def counted(files: IdentityMoveFiles, rows: IdentityMoves, *others: Any) -> None:
+    def counted(files: SpilledMoves, rows: WeightedHashes, *others: Any) -> None:
         added.append(len(rows.weights))
         add(files, rows, *others)
 
-    add = IdentityMoveFiles.add
-    monkeypatch.setattr(IdentityMoveFiles, "add", counted)
+    add = SpilledMoves.add
+    monkeypatch.setattr(SpilledMoves, "add", counted)
     assert set(found_in(copies, 20_000).values()) == {1}
     assert max(added) == 2
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.moves_file import CorruptMovesError, has_whole_moves, read_moves, write_moves_file
+from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
@@ -22,7 +22,7 @@ GOLDEN: Final = Path(__file__).parent / "golden" / "00004.moves"
 RANGES: Final = 4
 KEY: Final = "moves/00004.moves"
 NUMBERS: Final = np.arange(1, 7).astype(np.uint64)
-MOVES: Final = IdentityMoves(
+MOVES: Final = WeightedHashes(
     row_hashes=RowHashes(NUMBERS % np.uint64(2), NUMBERS),
     identity_hashes=RowHashes(NUMBERS, NUMBERS << np.uint64(60)),
     change_ordinals=np.array([0, 1, 0, 1, 0, 1], np.int32),
@@ -37,7 +37,7 @@ def written(tmp_path: Path) -> bytes:
 
 
 def written_in(folder: Path, order: "np.typing.NDArray[np.int64]") -> bytes:
-    with IdentityMoveFiles(folder) as found:
+    with SpilledMoves(folder) as found:
         for position in order.tolist():
             some = np.array([position])
             found.add(MOVES.take(some), RANGE_IDS[some], RANGES)

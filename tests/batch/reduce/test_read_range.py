@@ -11,7 +11,7 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce import range_rows, repair
-from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
+from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.stage.staged_changes import StagedChanges

@@ -22,11 +22,11 @@ from batch.reduce.changed_keys import (
 )
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.load_moves import MovesGoneError, load_moves
-from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.repair import UnreliableStoreError
+from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Phase
@@ -51,7 +51,7 @@ def with_moves(batch: OpenBatch) -> CoalescePlan:
     return coalesced.plan
 
 
-def moves_of(batch: OpenBatch, range_id: int) -> IdentityMoves:
+def moves_of(batch: OpenBatch, range_id: int) -> WeightedHashes:
     moves = load_moves(batch.batch_folder, BatchExtents(batch.batch_folder, 0), range_id)
     assert moves is not None
     return moves

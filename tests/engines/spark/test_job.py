@@ -54,7 +54,8 @@ def test_workers_with_the_drivers_own_interpreter_are_not_asked_for_their_librar
     )  # fmt: skip
     found: list[object] = []
     monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
-    monkeypatch.setattr("icefloe.engines.spark.job.load_plan", lambda _: SimpleNamespace(pipeline="events"))
+    plan = SimpleNamespace(pipeline="events")
+    monkeypatch.setattr(BatchReference, "open", lambda _: SimpleNamespace(plan=plan))
     monkeypatch.setattr("icefloe.engines.spark.job.refuse_other_libraries", found.append)
     monkeypatch.setattr("icefloe.engines.spark.job.run_phase", lambda *_, **__: None)
     settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")

@@ -11,8 +11,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import StringType
 
 from icefloe import read_changes
-from icefloe.batch.rows import row_bound
-from icefloe.batch.rows.row_bound import DictionariesTooLargeError, RowBound
+from icefloe.batch.rows import memory_limit
+from icefloe.batch.rows.memory_limit import DictionariesTooLargeError, RowLimit
 from icefloe.iceberg.files import parquet_file
 from icefloe.iceberg.files.dictionary_pages import dictionary_bytes
 from icefloe.iceberg.files.parquet_file import ParquetRows
@@ -91,14 +91,14 @@ class Bound:
 
     def __init__(self, most: int) -> None:
         self.most_dictionary_bytes = most
-        self.refuse_dictionaries = RowBound(memory_bytes=0).refuse_dictionaries
+        self.refuse_dictionaries = RowLimit(memory_bytes=0).refuse_dictionaries
 
 
 def test_each_task_looks_at_dictionaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path, Schema(optional("word", StringType())))
     table.append(pa.table({"word": words("a")}))
     assert read_changes(table).read_all().num_rows == 5 * WORDS
-    monkeypatch.setattr(row_bound, "_DICTIONARY_COPIES", 1e6)
+    monkeypatch.setattr(memory_limit, "_DICTIONARY_COPIES", 1e6)
     with pytest.raises(DictionariesTooLargeError):
         read_changes(table).read_all()
 
@@ -114,9 +114,9 @@ def test_a_large_dictionary_is_not_decoded_to_measure_rows(monkeypatch: pytest.M
 
 
 def test_the_sentence_names_memory_with_which_the_file_is_read() -> None:
-    few = RowBound(memory_bytes=64 << 20)
+    few = RowLimit(memory_bytes=64 << 20)
     with pytest.raises(
         DictionariesTooLargeError, match=r"of 484\.0 MiB in one row group, which need .*: 896MiB"
     ) as refused:
         few.refuse_dictionaries(484 << 20, place="data file a of table t")
-    assert RowBound(memory_bytes=refused.value.needed_bytes).most_dictionary_bytes >= 484 << 20
+    assert RowLimit(memory_bytes=refused.value.needed_bytes).most_dictionary_bytes >= 484 << 20

@@ -4,8 +4,8 @@ import pytest
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from icefloe.iceberg.history.held_snapshots import HeldSnapshots
 from icefloe.iceberg.history.history import BranchMove, History
+from icefloe.iceberg.history.needed_snapshots import HeldSnapshots
 from icefloe.iceberg.history.pins import PinMoves, PinNames, PinnedRefs, pin_moves
 
 NAMES = PinNames.of("flights", "0123456789abcdef")

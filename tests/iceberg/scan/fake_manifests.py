@@ -13,7 +13,7 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, E
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.data_manifests import DataManifests
-from icefloe.iceberg.scan.delete_states import DeleteStates
+from icefloe.iceberg.scan.live_deletes import LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
@@ -106,7 +106,7 @@ class ReadFiles:
     """
 
     def __init__(self, reader: Any, *steps: Step) -> None:
-        self.deletes = DeleteStates.read(steps, reader.lists, reader)
+        self.deletes = LiveDeletes.read(steps, reader.lists, reader)
         self.data = DataManifests(reader.lists, reader, self.deletes)
 
     def terms(self, of: Step) -> list[FileTerm]:

@@ -199,7 +199,7 @@ class OpenBatch:
 
     @property
     def inputs(self) -> MapInputs:
-        return MapInputs.of(self.running.folder, self.files)
+        return MapInputs(folder=self.running.folder, io=self.files.open(self.plan))
 
     @property
     def batch_folder(self) -> BatchFolder:

@@ -1,13 +1,11 @@
 """The inputs of map tasks: the folder of their batch, and the table's files."""
 
 from dataclasses import dataclass, field
-from typing import Self
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
-from icefloe.batch.rows.row_bound import RowBound
+from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.table_access import TableAccess
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
@@ -29,18 +27,13 @@ class MapInputs:
     io: FileIO
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
 
-    @classmethod
-    def of(cls, folder: BatchFolder, files: TableAccess) -> Self:
-        """The inputs in this process."""
-        return cls(folder=folder, io=files.open(folder.plan))
-
     def row_reader(self) -> TableRowReader:
         """Reads the rows of the table's files in the shape of the batch."""
         return TableRowReader(
             shape=self.folder.shape,
             io=self.io,
             table=self.folder.plan.table,
-            bound=RowBound(memory_bytes=self.folder.memory_bytes),
+            bound=RowLimit(memory_bytes=self.folder.memory_bytes),
             footers=self.footers,
         )
 

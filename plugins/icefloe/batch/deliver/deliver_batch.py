@@ -12,7 +12,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_part import DeliverPart
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
-from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
 from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
@@ -79,7 +79,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         if records.batch() is not None:
             return
         parts = staged_parts(running.sink, manifest, memory_bytes=running.settings.memory_bytes)
-        output = Output.of(manifest.batch, list(parts), running.settings)
+        output = OutputMode.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             _show_ends_before(reference, running)

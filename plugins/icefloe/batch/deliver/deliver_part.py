@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
-from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import staged_parts
-from icefloe.batch.rows.row_bound import out_of_memory
-from icefloe.batch.rows.task_heap import release_unshared_memory
+from icefloe.batch.rows.memory_limit import out_of_memory
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
+from icefloe.memory_pool import release_unshared_memory
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink
@@ -34,7 +34,7 @@ class DeliverPart:
     reference: BatchReference
     batch: ProvenBatch
     manifest: Manifest
-    output: Output
+    output: OutputMode
     begun: Mapping[str, object]
 
     def __call__(self, number: int) -> TaskOutcome:

@@ -6,8 +6,8 @@ from functools import partial
 import pyarrow as pa
 
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.output import Output
-from icefloe.batch.rows.row_bound import RowBound
+from icefloe.batch.deliver.output_mode import OutputMode
+from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -21,7 +21,7 @@ from icefloe.sinks.sink import Sink
 __all__ = ["committed_batch", "staged_parts"]
 
 
-def proven_batch(running: RunningBatch, manifest: Manifest, output: Output) -> ProvenBatch:
+def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
     """The batch of a run whose manifest is written.
 
     Args:
@@ -47,7 +47,7 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: Output) -> P
 def committed_batch(
     spec: BatchSpec,
     manifest: Manifest,
-    output: Output,
+    output: OutputMode,
     *,
     owner: str,
     schema: pa.Schema,
@@ -83,7 +83,7 @@ def _proven(
     schema: pa.Schema,
     identity: Identity,
     hidden: tuple[str, ...],
-    output: Output,
+    output: OutputMode,
     continues: bool = False,
     is_replay: bool = False,
 ) -> ProvenBatch:
@@ -128,7 +128,7 @@ def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterat
         manifest: of the batch.
         memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
     """
-    files, bound, first_row = _staged_files(sink), RowBound(memory_bytes=memory_bytes), 0
+    files, bound, first_row = _staged_files(sink), RowLimit(memory_bytes=memory_bytes), 0
     for number, part in enumerate(manifest.parts):
         yield StagedPart(
             number=number,
@@ -140,7 +140,7 @@ def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterat
         first_row += part.rows
 
 
-def _read(files: FilesSink, batch_number: int, part: Part, bound: RowBound) -> Iterator[pa.RecordBatch]:
+def _read(files: FilesSink, batch_number: int, part: Part, bound: RowLimit) -> Iterator[pa.RecordBatch]:
     for rows in files.read_part(batch_number, part):
         bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
         yield rows

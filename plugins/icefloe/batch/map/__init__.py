@@ -15,7 +15,7 @@ Read in this order:
 - `rewritten_files`: pairs of files of which one probably is a rewrite of the other
 - `ordered_rows`: equal rows of such a pair that are in the same order
 - `file_window`: one of the files as it is read
-- `left_rows`: rows that the fast ways leave, hashed as they are read
+- `remaining_rows`: rows that the fast ways leave, hashed as they are read
 - `hashed_rows`: such rows with their hashes, and the memory for them
 - `read_tally`: rows read, checked against the plan
 """

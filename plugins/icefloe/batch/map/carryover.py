@@ -101,7 +101,7 @@ class CarryOver:
 
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:
         # Loaded here, because a task whose files only add rows does not need it.
-        from icefloe.batch.map.left_rows import hash_file
+        from icefloe.batch.map.remaining_rows import hash_file
 
         budget = MemoryBudget(self._memory_bytes)
         # A row may also have moved to another file, so rows that differ by position are compared with those of all

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.batch.map.hashed_rows import MemoryBudget
-from icefloe.batch.map.left_rows import LeftRows
 from icefloe.batch.map.read_tally import FileTally
+from icefloe.batch.map.remaining_rows import RemainingRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions
 
@@ -20,13 +20,13 @@ class FileWindow:
         most_left_rows: the most rows that may be left.
 
     Attributes:
-        left: rows that have no equal row, until now.
+        remaining: rows that have no equal row, until now.
         rows_done: number of rows before the window.
         window: rows that were read and are not done; the first of them is the next row of the file.
     """
 
     def __init__(self, tally: FileTally, reader: TableRowReader, budget: MemoryBudget, *, most_left_rows: int) -> None:
-        self.left = LeftRows(tally, reader, budget)
+        self.remaining = RemainingRows(tally, reader, budget)
         self.window: pa.RecordBatch = pa.record_batch({})
         self._batch_rows = 0
         self._batches = reader.read(tally.file)
@@ -40,9 +40,9 @@ class FileWindow:
         return self._tally.file.data_file.record_count - self.rows_done
 
     @property
-    def is_over(self) -> bool:
+    def has_too_many(self) -> bool:
         """True if more rows are left than may be."""
-        return self.left.num_rows > self._most_left_rows
+        return self.remaining.num_rows > self._most_left_rows
 
     def fill(self) -> bool:
         """Reads on if the window is empty; False at the end of the file."""
@@ -68,13 +68,13 @@ class FileWindow:
         if unequal is None and num_rows < self._batch_rows / 2:
             unequal = np.arange(num_rows)  # copied: a slice would keep the whole batch in memory
         if unequal is None or len(unequal):
-            self.left.add(self.head(num_rows), np.arange(self.rows_done, self.rows_done + num_rows), unequal)
+            self.remaining.add(self.head(num_rows), np.arange(self.rows_done, self.rows_done + num_rows), unequal)
         self.rows_done += num_rows
         self.window = self.window.slice(num_rows)
 
     def leave_rest(self) -> bool:
         """Leaves all rows to the end of the file; False if they are too many."""
-        while not self.is_over:
+        while not self.has_too_many:
             if not self.fill():
                 return True
             self.finish(self.window.num_rows)

@@ -41,7 +41,7 @@ def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[
     taken: FastWay | None = None
     may_match = FastWay.MATCHED in ways and removed.rows_ahead + added.rows_ahead >= LEAST_MATCHED_ROWS
     telling: list[int] | None = None if may_match else []
-    while removed.fill() and added.fill() and not (removed.is_over or added.is_over):
+    while removed.fill() and added.fill() and not (removed.has_too_many or added.has_too_many):
         if FastWay.ALIGNED in ways and _cancel_aligned(removed, added):
             taken = FastWay.ALIGNED
             continue
@@ -51,7 +51,7 @@ def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[
             taken = FastWay.MATCHED
         elif telling and _skip(removed, added, telling):
             continue
-        elif 2 * (removed.left.num_rows + added.left.num_rows) < removed.rows_done + added.rows_done:
+        elif 2 * (removed.remaining.num_rows + added.remaining.num_rows) < removed.rows_done + added.rows_done:
             # Most rows were cancelled until here, so these may be many changes in one place.
             rows = min(removed.window.num_rows, added.window.num_rows)
             removed.finish(rows)

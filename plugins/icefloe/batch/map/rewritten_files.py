@@ -87,7 +87,7 @@ def compare_rewritten(
         most_rows = pair_rows if is_ample else budget.free_bytes // BYTES_PER_HASHED_ROW
         sides = [FileWindow(FileTally(file), reader, budget, most_left_rows=most_rows) for file in pair]
         way = cancel_in_order(*sides, ways=ways)
-        lefts = [side.left for side in sides]
+        lefts = [side.remaining for side in sides]
         if (is_ample or way is not None) and all(side.leave_rest() for side in sides):
             left_rows = sum(left.num_rows for left in lefts)
             if is_ample:

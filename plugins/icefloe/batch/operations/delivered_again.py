@@ -14,7 +14,7 @@ from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.deliver.deliver_part import delivered_part
-from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
@@ -105,7 +105,7 @@ class Redelivery:
         manifest = self._manifest(number)
         settings = RunSettings.of(self.target)
         staged = list(staged_parts(self._folder, manifest, memory_bytes=settings.memory_bytes))
-        output = Output.of(manifest.batch, staged, settings)
+        output = OutputMode.of(manifest.batch, staged, settings)
         batch = self._batch(number, manifest, output)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
@@ -213,7 +213,7 @@ class Redelivery:
                 batch_number=number,
             ) from cause
 
-    def _batch(self, number: int, manifest: Manifest, output: Output) -> ProvenBatch:
+    def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset = self.checkpoint.offset(number)
         if offset is None or offset.checkpoint_id is None:
             raise UndeliverableBatchError(

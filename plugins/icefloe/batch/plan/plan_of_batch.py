@@ -11,8 +11,6 @@ from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
-from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
@@ -29,7 +27,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     """The plan of a pipeline's batch, as its offset specifies it.
 
     Raises:
-        UnknownSnapshotError: a snapshot of the range has expired since the batch was recorded, or drawn up.
+        TerminalError: a snapshot of the range has expired since the batch was recorded, or drawn up.
         IcefloeError: as `make_plan`.
     """
     offset, session = batch.offset, batch.session
@@ -57,18 +55,18 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
 
 @contextmanager
 def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
-    """Adds the command that gives an open batch up to the sentence that says that its history is gone."""
+    """Adds the command that gives an open batch up to the sentence that says why it cannot be planned again."""
     try:
         yield
-    except (MissingMetadataError, UnknownSnapshotError) as error:
+    except TerminalError as error:
         if not batch.is_resumed:
             raise
         number, backfill_id = batch.offset.batch_number, batch.session.backfill_id
         which = "" if backfill_id is None else f" --backfill {backfill_id}"
         command = f"icefloe abandon {batch.session.pipeline.name}{which}"
         raise error.restated(
-            f"{error.sentence}; batch {number} is open and needs it: `{command}` gives the batch up, and the next run "
-            "plans by the table as it then is",
+            f"{error.sentence}; batch {number} is open and has no plan: if that cannot be mended, `{command}` gives "
+            "the batch up, and the next run plans by the table as it then is",
             batch_number=number,
         ) from error
 

@@ -6,7 +6,7 @@ Read in this order:
 
 - `prove_batch`: the steps in their order
 - `finished_tasks`: the results of all tasks, and the proof that they add up
-- `summary_check`: snapshot summaries as a second witness
+- `snapshot_summaries`: snapshot summaries as a second witness
 """
 
 __all__ = ["finished_tasks", "prove_batch"]

@@ -7,7 +7,7 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.prove.finished_tasks import FinishedTasks, UnfinishedTasksError, staging_phase
-from icefloe.batch.prove.summary_check import check_summaries
+from icefloe.batch.prove.snapshot_summaries import check_summaries
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.stage.range_results import delete_range_results

@@ -6,18 +6,18 @@ Read in this order:
 
 - `coalesce_map_outputs`: index files in, reduce ranges out
 - `repair`: the map outputs of a batch, checked, and made again if they are damaged, with their extents
-- `range_extents`: what each reduce range fetches
+- `batch_extents`: what each reduce range fetches
 - `read_range`: one reduce range, from shuffle blocks to delivered changes
 - `range_rows`: a range's rows in groups that keep identities together
 - `divided_rows`: rows that do not fit into memory, divided on local disk
 - `group_changes`: the changes that the rows of a group make
-- `torn_identity`: the changes of one identity that does not fit into memory
-- `identity_move_files`: equal rows of different identities, kept on disk
+- `oversized_identity`: the changes of one identity that does not fit into memory
+- `spilled_moves`: equal rows of different identities, kept on disk
 - `match_rows`: brings equal rows of different identities together, and cancels them
 - `write_moves`: one hash range: the rows that cancel across identities, found before ranges are read
 - `moves_file`: the file of these rows
 - `load_moves`: those that a reduce range leaves out
-- `find_identity_moves`: finds them in one process, for batches that an older release opened
+- `moves_of_older_batches`: finds them in one process, for batches that an older release opened
 """
 
-__all__ = ["coalesce_map_outputs", "range_extents", "read_range", "repair", "write_moves"]
+__all__ = ["batch_extents", "coalesce_map_outputs", "read_range", "repair", "write_moves"]

@@ -9,8 +9,8 @@ from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolde
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
-from icefloe.batch.reduce.find_identity_moves import write_identity_moves
-from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.batch.reduce.batch_extents import BatchExtents
+from icefloe.batch.reduce.moves_of_older_batches import write_identity_moves
 from icefloe.batch.reduce.repair import collected_blocks, until_readable, void_damaged
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.map_output import new_attempt

@@ -8,9 +8,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.oversized_identity import TornIdentity
 from icefloe.batch.reduce.range_rows import RowGroup
-from icefloe.batch.reduce.torn_identity import TornIdentity
+from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
@@ -75,7 +75,7 @@ class GroupChanges:
     """
 
     def __init__(
-        self, folder: BatchFolder, staged: StagedChanges, cancelled: Mapping[int, IdentityMoves] | None
+        self, folder: BatchFolder, staged: StagedChanges, cancelled: Mapping[int, WeightedHashes] | None
     ) -> None:
         self._plan = folder.plan
         self._shuffled = folder.shuffled_form
@@ -171,7 +171,7 @@ class GroupChanges:
         kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
         return positions[kept], weights, ordinals[kept], last_ordinal
 
-    def _cancelled_of(self, identities: RowHashes | None) -> IdentityMoves | None:
+    def _cancelled_of(self, identities: RowHashes | None) -> WeightedHashes | None:
         """The cancelled rows of the one reduce partition that a piece's rows belong to."""
         if not self._cancelled or not identities:
             return None
@@ -180,7 +180,7 @@ class GroupChanges:
 
     def _without(
         self,
-        cancelled: IdentityMoves,
+        cancelled: WeightedHashes,
         keys: RowHashes,
         ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],

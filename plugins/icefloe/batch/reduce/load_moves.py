@@ -2,10 +2,10 @@
 
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.find_identity_moves import load_identity_moves
-from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.moves_file import CorruptMovesError, read_moves
-from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.batch.reduce.moves_of_older_batches import load_identity_moves
+from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.errors import TransientError
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError
@@ -18,7 +18,7 @@ class MovesGoneError(TransientError):
     key: str
 
 
-def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> IdentityMoves | None:
+def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> WeightedHashes | None:
     """The rows to cancel in a reduce range; None if the delivered columns show the identity, so that none can be.
 
     Raises:
@@ -31,7 +31,7 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ide
     if not folder.plan.hash_partitions:
         return load_identity_moves(folder, range_id)
 
-    def load(hash_range_id: int) -> IdentityMoves:
+    def load(hash_range_id: int) -> WeightedHashes:
         key = moves_key(hash_range_id)
         try:
             return read_moves(folder.store, key, range_id)
@@ -45,4 +45,4 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ide
             ) from cause
 
     found = map_parallel(load, extents.hash_range_ids, at_once=folder.store.requests_at_once)
-    return IdentityMoves.concat(found)
+    return WeightedHashes.concat(found)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
+from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -25,8 +25,8 @@ _LEAST_ROWS: Final = 16
 
 @contextmanager
 def matched_rows(
-    pieces: Iterable[IdentityMoves], *, rows: int, plan: CoalescePlan, memory_bytes: int
-) -> Iterator[IdentityMoveFiles]:
+    pieces: Iterable[WeightedHashes], *, rows: int, plan: CoalescePlan, memory_bytes: int
+) -> Iterator[SpilledMoves]:
     """The rows that equal rows of other identities cancel, by reduce range; on local disk until the context ends.
 
     Args:
@@ -42,7 +42,7 @@ def matched_rows(
     disk = next(iter(local_folders(os.environ)), None)
     #   pieces -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
     # Only hashes go through it: 44 bytes on disk for a row of any size.
-    with IdentityMoveFiles(disk) as slices, IdentityMoveFiles(disk) as found:
+    with SpilledMoves(disk) as slices, SpilledMoves(disk) as found:
         for piece in pieces:
             # If not all rows fit into memory, many may be copies of one row of one identity, which no slice divides.
             kept = _consolidated(piece) if bits else piece
@@ -54,7 +54,7 @@ def matched_rows(
         yield found
 
 
-def _cancelled(slices: IdentityMoveFiles, number: int, *, most_rows: int, disk: Path | None) -> Iterator[IdentityMoves]:
+def _cancelled(slices: SpilledMoves, number: int, *, most_rows: int, disk: Path | None) -> Iterator[WeightedHashes]:
     """The rows of a slice that cancel, in pieces."""
     rows = slices.rows_of(number)
     if rows <= most_rows:
@@ -63,13 +63,13 @@ def _cancelled(slices: IdentityMoveFiles, number: int, *, most_rows: int, disk: 
         return
     # Many identities have equal rows. So the slice is cut by identity, and the parts are read twice.
     bits = min(_MAX_SLICE_BITS, (-(-rows // most_rows) - 1).bit_length())
-    with IdentityMoveFiles(disk) as parts:
+    with SpilledMoves(disk) as parts:
         for piece in slices.pieces_of(number, most_rows):
             parts.add(piece, _first_bits(piece.identity_hashes, bits), 1 << bits)
         yield from _changed(lambda: (_consolidated(parts.of(part)) for part in range(1 << bits)))
 
 
-def _changed(pieces: Callable[[], Iterable[IdentityMoves]]) -> Iterator[IdentityMoves]:
+def _changed(pieces: Callable[[], Iterable[WeightedHashes]]) -> Iterator[WeightedHashes]:
     """The rows that cancel, of pieces that are read twice, their identities ascending.
 
     First, the weight that equal rows have in common; then, from which identities it is taken.
@@ -87,7 +87,7 @@ def _changed(pieces: Callable[[], Iterable[IdentityMoves]]) -> Iterator[Identity
         yield replace(rows.take(positions), weights=changes)
 
 
-def _consolidated(rows: IdentityMoves) -> IdentityMoves:
+def _consolidated(rows: WeightedHashes) -> WeightedHashes:
     keys = combined_hashes(rows.row_hashes, rows.identity_hashes)
     positions, weights = consolidate(keys, rows.change_ordinals, rows.weights)
     return replace(rows.take(positions), weights=weights)

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
+from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle.blocks import CorruptBlockError
 from icefloe.storage.store import RangeMissingError, Store
@@ -31,7 +31,7 @@ class CorruptMovesError(TransientError):
     reason: str
 
 
-def write_moves_file(path: Path, found: IdentityMoveFiles, *, num_ranges: int) -> int:
+def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int:
     """Writes the file of all ranges on local disk; the same rows give the same bytes. Holds one range's rows at a time.
 
     Returns:
@@ -68,7 +68,7 @@ def has_whole_moves(store: Store, key: str) -> bool:
     return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
 
 
-def read_moves(store: Store, key: str, range_id: int) -> IdentityMoves:
+def read_moves(store: Store, key: str, range_id: int) -> WeightedHashes:
     """The rows of one reduce range in a moves file.
 
     Raises:
@@ -87,14 +87,14 @@ def read_moves(store: Store, key: str, range_id: int) -> IdentityMoves:
             )
         offset, length, crc32 = _ENTRY.unpack(_unsealed(entry))
         if not length:
-            return IdentityMoves.none()
+            return WeightedHashes.none()
         [block] = store.get_ranges(key, [(offset, offset + length)])
     except RangeMissingError as cause:
         raise _corrupt("it was cut") from cause
     if zlib.crc32(block) != crc32:
         raise _corrupt(f"the block of range {range_id} does not match its checksum")
     try:
-        return IdentityMoves.from_bytes(block)
+        return WeightedHashes.from_bytes(block)
     except CorruptBlockError as cause:
         raise _corrupt(cause.reason) from cause
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision
-from icefloe.batch.rows.row_bound import RowBound
+from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
@@ -69,7 +69,7 @@ class RangeRows:
         self._shuffled = shuffled
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
-        self._bound = RowBound(memory_bytes=memory_bytes)
+        self._bound = RowLimit(memory_bytes=memory_bytes)
         self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
         # In a range of one part, all rows have the same first bits, by which they would be divided first.
         self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0

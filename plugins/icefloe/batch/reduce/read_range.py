@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.group_changes import GroupChanges
 from icefloe.batch.reduce.load_moves import load_moves
-from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
 from icefloe.batch.stage.staged_changes import StagedChanges

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
 from icefloe.batch.reduce.load_moves import MovesGoneError
-from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.collected_blocks import CollectedBlocks

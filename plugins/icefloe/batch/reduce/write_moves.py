@@ -18,11 +18,11 @@ import pyarrow as pa
 from icefloe.audit.sums import Sums
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.identity_move_files import IdentityMoves
 from icefloe.batch.reduce.match_rows import matched_rows
 from icefloe.batch.reduce.moves_file import has_whole_moves, write_moves_file
-from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.hash_rows import HashRows
@@ -69,13 +69,13 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
 
 
-def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
+def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHashes]:
     """The hash rows of a range, which are proven to be all of them after the last."""
     sums = Sums()
     for piece in _tables(folder, extents):
         rows = HashRows.of(piece)
         sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
-        moves = IdentityMoves(**rows._asdict())
+        moves = WeightedHashes(**rows._asdict())
         yield replace(moves, change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else moves
     what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
     sums.require(Sums(extents.ordinals), what=what)

@@ -7,19 +7,17 @@ Read in this order:
 - `weighted_rows`: rows with the weight they have in each step
 - `term_effects`: terms become effects on the rows of each data file that has them
 - `file_effects`: a data file's rows and what each step does to them
-- `row_bound`: refuses rows that are too large for a task, and says when its memory ended
-- `task_heap`: one heap for all memory of a task
+- `memory_limit`: refuses rows that are too large for a task, and says when its memory ended
 - `row_reader`: reads the rows that effects touch and the filter lets pass
 - `shuffled_form`: rows as shuffle blocks hold them
 """
 
 __all__ = [
     "file_effects",
-    "row_bound",
+    "memory_limit",
     "row_reader",
     "row_set",
     "row_shape",
     "shuffled_form",
-    "task_heap",
     "weighted_rows",
 ]

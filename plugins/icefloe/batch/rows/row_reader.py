@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from icefloe.batch.rows.file_effects import FileRows
-from icefloe.batch.rows.row_bound import RowBound
+from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
@@ -86,7 +86,7 @@ class TableRowReader:
     shape: RowShape
     io: FileIO
     table: str
-    bound: RowBound | None = None
+    bound: RowLimit | None = None
     decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
     footers: KeptFooters = field(default_factory=KeptFooters, compare=False)
     projections: KeptProjections = field(default_factory=KeptProjections, compare=False)

@@ -12,15 +12,13 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
-from icefloe.batch.rows.row_bound import out_of_memory
-from icefloe.batch.rows.task_heap import release_unshared_memory
+from icefloe.batch.rows.memory_limit import out_of_memory
 from icefloe.batch.table_access import TableAccess
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
+from icefloe.memory_pool import release_unshared_memory
 from icefloe.storage.requests import RequestTotals
-
-__all__ = ["MapTaskRun", "RangeRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,7 @@ class MapTaskRun:
         name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
         with _Attempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
             running = attempt.open()
-            inputs = MapInputs.of(running.folder, self.files)
+            inputs = MapInputs(folder=running.folder, io=self.files.open(running.plan))
             if self.phase is Phase.INSERT_ONLY:
                 with running.fenced():
                     record = write_part(inputs, running.sink, map_id, attempt=name, generation=generation)

@@ -13,7 +13,7 @@ Read in this order:
 - `forgotten_files`: the files of a checkpoint that is gone
 - `places_of_changes`: the sinks of files, and the folders where batches are staged on the way to other sinks
 - `sink_files`: the files there that no manifest names
-- `trials`: what was left of trying whether a place can be written
+- `probe_leftovers`: what was left of trying whether a place can be written
 - `leftover`: some files that are to be deleted, and their deletion
 """
 

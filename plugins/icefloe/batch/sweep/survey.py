@@ -11,10 +11,10 @@ from icefloe.batch.sweep.forgotten_files import ForgottenFiles
 from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.places_of_changes import PlacesOfChanges, pipeline_url
+from icefloe.batch.sweep.probe_leftovers import checkpoint_folders, old_trials, storage_folders
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
-from icefloe.batch.sweep.trials import checkpoint_folders, old_trials, storage_folders
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time

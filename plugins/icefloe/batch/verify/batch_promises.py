@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from icefloe.audit.change_promises import ChangePromises
-from icefloe.audit.identity_runs import IdentityRuns
+from icefloe.audit.identity_order import IdentityRuns
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.checkpoint.identity import Identity

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from icefloe.errors import TransientError
-from icefloe.outgoing import outgoing_errors
+from icefloe.redacted_output import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from icefloe.batch.batch_keys import split_plan_url
-from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.phase_record import TrackedApplication
@@ -19,7 +18,7 @@ from icefloe.engines.spark.submitter import end_with_submitter
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
-from icefloe.outgoing import outgoing_errors, outgoing_logs
+from icefloe.redacted_output import outgoing_errors, outgoing_logs
 
 __all__ = ["run_job"]
 
@@ -70,7 +69,7 @@ def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[Sp
     """A Spark application that ends with the block."""
     from pyspark import SparkConf, SparkContext
 
-    pipeline = load_plan(batch.folder).pipeline
+    pipeline = batch.open().plan.pipeline
     # Not a session: its SQL classes take a second to load and run nothing here.
     spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
     try:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from icefloe.batch.rows.task_heap import POOL_VARIABLE, memory_pool
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.rpc import rpc_settings
 from icefloe.errors import TerminalError
+from icefloe.memory_pool import pool_variable
 
 _HEAP: Final = "1g"
 _BESIDE_ARROW_BYTES: Final = 512 << 20
@@ -53,7 +53,7 @@ def spark_conf(
         "spark.driver.memory": _HEAP,
         "spark.executor.memory": _HEAP,
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
-        f"spark.executorEnv.{POOL_VARIABLE}": memory_pool(environ),
+        **{f"spark.executorEnv.{name}": pool for name, pool in pool_variable(environ).items()},
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
         **rpc_settings(configured, master=master, environ=environ),
@@ -99,7 +99,7 @@ def driver_environment(
     """
     folder = str(Path(sys.executable).parent)
     added = {
-        POOL_VARIABLE: memory_pool(environ),
+        **pool_variable(environ),
         "PATH": f"{folder}:{environ.get('PATH', '/usr/bin:/bin')}",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable if master.is_local else environ.get("PYSPARK_PYTHON", "python3"),

@@ -18,8 +18,8 @@ from pyiceberg.exceptions import (
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.refused_certificate import refused_certificate
-from icefloe.outgoing import raise_outgoing
 from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 
 _TRANSIENT: Final = (ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException)

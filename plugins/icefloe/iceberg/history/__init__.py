@@ -12,7 +12,7 @@ Read in this order:
 - `tag_moves`: a tag that was moved
 - `snapshot_at`: the snapshot that was current at a time
 - `expiry`: when a snapshot may expire
-- `held_snapshots`: the snapshots that a pipeline still needs
+- `needed_snapshots`: the snapshots that a pipeline still needs
 - `pins`: branches and tags that keep snapshots from expiring
 - `lag`: the lag of a cursor behind its branch
 - `cursor_distance`: the commits that a move of the cursor skips or repeats

@@ -9,8 +9,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
-from icefloe.iceberg.history.held_snapshots import HeldSnapshots
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.needed_snapshots import HeldSnapshots
 
 __all__ = ["PinNames", "PinnedRefs", "let_go", "may_have_pins", "pin"]
 

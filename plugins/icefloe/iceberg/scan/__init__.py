@@ -3,12 +3,12 @@
 Read in this order:
 
 - `scan_tasks`: each data file of a batch once
-- `delete_states`: delete files of each state, read first
+- `live_deletes`: delete files of each state, read first
 - `delete_file_index`: the delete files that reach each data file
 - `data_manifests`: the data files that count for a step, read
 - `changed_files`: the terms of these files
 - `terms_of_files`: the terms of each data file of a batch
-- `reached_files`: data files that delete files reach
+- `delete_targets`: data files that delete files reach
 - `manifest_pruning`: manifests that delete files cannot reach
 - `key_bounds`: the check whether an equality delete can match rows of a file
 - `filter_pruning`: files that a filter rules out
@@ -19,7 +19,7 @@ __all__ = [
     "changed_files",
     "data_manifests",
     "delete_file_index",
-    "delete_states",
     "filter_pruning",
+    "live_deletes",
     "scan_tasks",
 ]

@@ -9,8 +9,8 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
 from icefloe.iceberg.scan.delete_file_index import DeleteNumbers
-from icefloe.iceberg.scan.delete_states import DeleteStates
-from icefloe.iceberg.scan.reached_files import KeptFiles, ReachedFiles
+from icefloe.iceberg.scan.delete_targets import DeleteTargets, KeptFiles
+from icefloe.iceberg.scan.live_deletes import LiveDeletes
 
 __all__ = ["FileTerm"]
 
@@ -55,7 +55,7 @@ class StepTerms(NamedTuple):
 class StepFiles(Protocol):
     """The data files that count for a step."""
 
-    def terms(self, deletes: DeleteStates) -> StepTerms:
+    def terms(self, deletes: LiveDeletes) -> StepTerms:
         """The terms whose sum is the step's change; terms that cancel are left out."""
         ...
 
@@ -69,7 +69,7 @@ class StateFiles(NamedTuple):
     """
 
     entries: Sequence[DataEntry]
-    reached: Sequence[ReachedFiles]
+    reached: Sequence[DeleteTargets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class CommittedFiles:
 
     by_snapshot: Mapping[int, StateFiles]
 
-    def terms(self, deletes: DeleteStates) -> StepTerms:
+    def terms(self, deletes: LiveDeletes) -> StepTerms:
         """See `StepFiles`."""
         found = [_committed(snapshot_id, files, deletes) for snapshot_id, files in self.by_snapshot.items()]
         # A file that is listed twice may have terms that cancel or add up.
@@ -93,11 +93,11 @@ class ComparedFiles:
 
     by_snapshot: Mapping[int, StateFiles]
 
-    def terms(self, deletes: DeleteStates) -> StepTerms:
+    def terms(self, deletes: LiveDeletes) -> StepTerms:
         """See `StepFiles`."""
         return StepTerms(_net(self._terms(deletes)))
 
-    def _terms(self, deletes: DeleteStates) -> Iterator[FileTerm]:
+    def _terms(self, deletes: LiveDeletes) -> Iterator[FileTerm]:
         for weight, (snapshot_id, files) in zip((-1, 1), self.by_snapshot.items(), strict=True):
             in_force = deletes.index.in_force_at(deletes.live[snapshot_id])
             for entry in files.entries:
@@ -115,7 +115,7 @@ class LoadedFiles:
     snapshot_id: int
     part: LoadPart | None
 
-    def terms(self, deletes: DeleteStates) -> StepTerms:
+    def terms(self, deletes: LiveDeletes) -> StepTerms:
         """See `StepFiles`.
 
         Raises:
@@ -135,7 +135,7 @@ class LoadedFiles:
         return StepTerms(terms[self.part.first_file : self.part.stop_file])
 
 
-def _committed(snapshot_id: int, files: StateFiles, deletes: DeleteStates) -> StepTerms:
+def _committed(snapshot_id: int, files: StateFiles, deletes: LiveDeletes) -> StepTerms:
     """The change of one snapshot."""
     if not files.entries and not any(deletes.own[snapshot_id]):
         return StepTerms(())

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import CommittedFiles, ComparedFiles, LoadedFiles, StateFiles, StepFiles
-from icefloe.iceberg.scan.delete_states import DeleteStates, Manifests, own_manifests
+from icefloe.iceberg.scan.delete_targets import DeleteTargets
+from icefloe.iceberg.scan.live_deletes import LiveDeletes, Manifests, own_manifests
 from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
-from icefloe.iceberg.scan.reached_files import ReachedFiles
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
@@ -26,12 +26,12 @@ class DataManifests:
         warnings: one sentence each, of the manifests that were read so far.
     """
 
-    def __init__(self, manifests: Manifests, reader: ManifestReader, deletes: DeleteStates) -> None:
+    def __init__(self, manifests: Manifests, reader: ManifestReader, deletes: LiveDeletes) -> None:
         self._manifests = manifests
         self._reader = reader
         self._deletes = deletes
         self._pruning = ManifestPruning(deletes.index.entries(deletes.changed), reader.partition_types)
-        self._reached: dict[tuple[str, int | None], ReachedFiles] = {}
+        self._reached: dict[tuple[str, int | None], DeleteTargets] = {}
         self.warnings: list[str] = []
 
     def read(self, step: Step) -> StepFiles:
@@ -86,7 +86,7 @@ class DataManifests:
         for entries in map_parallel(self._reader.data_entries, _live_data(manifests)):
             yield from _live_entries(entries)
 
-    def _reached_in(self, manifests: Iterable[ManifestFile]) -> list[ReachedFiles]:
+    def _reached_in(self, manifests: Iterable[ManifestFile]) -> list[DeleteTargets]:
         """Live files that a delete file can reach which the batch adds or removes, by manifest."""
         wanted = [manifest for manifest in _live_data(manifests) if self._pruning.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
@@ -94,12 +94,12 @@ class DataManifests:
             self._reached[_content(manifest)] = reached
         return [self._reached[_content(manifest)] for manifest in wanted]
 
-    def _read_reached(self, manifest: ManifestFile) -> ReachedFiles:
+    def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:
         index, in_force = self._deletes.index, self._deletes.index.in_force_at(self._deletes.changed)
         entries = _live_entries(self._reader.data_entries(manifest, self._pruning.paths(manifest.spec_id)))
         # Here, not after the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         reached = [(entry, reach) for entry in entries if any(in_force(reach := index.reach(entry)))]
-        return ReachedFiles([entry for entry, _ in reached], [reach for _, reach in reached])
+        return DeleteTargets([entry for entry, _ in reached], [reach for _, reach in reached])
 
 
 def _live_entries(entries: Iterable[DataEntry]) -> Iterator[DataEntry]:

@@ -15,7 +15,7 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, 
 from icefloe.iceberg.scan.changed_files import StepTerms
 from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
-from icefloe.iceberg.scan.delete_states import DeleteStates
+from icefloe.iceberg.scan.live_deletes import LiveDeletes
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
@@ -124,7 +124,7 @@ def plan_scan_tasks(
     """
     read_before = table.manifests.manifests_read
     manifests = _manifests_of(steps, table)
-    deletes = DeleteStates.read(steps, manifests, table.manifests)
+    deletes = LiveDeletes.read(steps, manifests, table.manifests)
     data = DataManifests(manifests, table.manifests, deletes)
     row_ids: dict[int, FirstRowIds] = {}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
-from icefloe.iceberg.scan.reached_files import KeptFiles
+from icefloe.iceberg.scan.delete_targets import KeptFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

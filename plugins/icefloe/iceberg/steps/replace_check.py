@@ -13,7 +13,7 @@ from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
-from icefloe.iceberg.scan.delete_states import DeleteStates
+from icefloe.iceberg.scan.live_deletes import LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
@@ -78,7 +78,7 @@ def check_replace(
         return None
     step = _step(snapshot)
     own = {snapshot.snapshot_id: manifests}
-    deletes = DeleteStates.read([step], own, reader)
+    deletes = LiveDeletes.read([step], own, reader)
     terms = list(DataManifests(own, reader, deletes).read(step).terms(deletes).each())
 
     def live_rows(term: FileTerm) -> int | None:

@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from airflow.sdk.log import redact
 
 from icefloe.errors import IcefloeError, TerminalError, one_line
-from icefloe.outgoing import outgoing_errors, outgoing_logs, raise_outgoing
 from icefloe.pipeline.model import Pipeline
+from icefloe.redacted_output import outgoing_errors, outgoing_logs, raise_outgoing
 from icefloe.redaction.hidden import redacted
 
 __all__ = ["TROUBLE", "airflow_failures"]

@@ -17,8 +17,8 @@ from airflow.triggers.base import TriggerEvent
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.orchestration.tasks.lanes import Lanes
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
-from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
+from icefloe.redacted_output import filter_root_logs, outgoing_errors
 
 if TYPE_CHECKING:
     from icefloe.batch.open.find_work import Work

@@ -9,10 +9,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from icefloe.batch.rows.task_heap import share_heap
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
+from icefloe.memory_pool import share_heap
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures

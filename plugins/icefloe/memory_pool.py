@@ -3,13 +3,13 @@
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-__all__ = ["POOL_VARIABLE", "memory_pool", "release_unshared_memory", "share_heap"]
+__all__ = ["pool_variable", "release_unshared_memory", "share_heap"]
 
-POOL_VARIABLE: Final = "ARROW_DEFAULT_MEMORY_POOL"
+_VARIABLE: Final = "ARROW_DEFAULT_MEMORY_POOL"
 
 
-def memory_pool(environ: Mapping[str, str]) -> str:
-    """The memory pool that Arrow is to use: the one that the environment names, otherwise the C library's.
+def pool_variable(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that names Arrow's memory pool: as the environment has it, otherwise the C library's heap.
 
     Arrow's own allocators reserve up to a gigabyte at once, and keep freed bytes that the rest of the process cannot
     use. A task that alternates between Arrow and NumPy then holds both: measured in a reduce task, 85 MiB more.
@@ -17,7 +17,7 @@ def memory_pool(environ: Mapping[str, str]) -> str:
     Args:
         environ: of this process.
     """
-    return environ.get(POOL_VARIABLE, "").strip() or "system"
+    return {_VARIABLE: environ.get(_VARIABLE, "").strip() or "system"}
 
 
 def share_heap(environ: MutableMapping[str, str]) -> None:
@@ -30,7 +30,7 @@ def share_heap(environ: MutableMapping[str, str]) -> None:
     Args:
         environ: of this process, which is changed. If it names a memory pool of Arrow, that choice counts.
     """
-    environ[POOL_VARIABLE] = memory_pool(environ)
+    environ.update(pool_variable(environ))
 
 
 def release_unshared_memory() -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.units import format_bytes
 
-__all__ = ["RowBound", "out_of_memory"]
+__all__ = ["RowLimit", "out_of_memory"]
 
 _COPIES: Final = 20
 """An updated row is in memory at most as often: decoded, hashed, encoded, merged. Measured with 64 MB."""
@@ -37,7 +37,7 @@ class DictionariesTooLargeError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowBound:
+class RowLimit:
     """Refuses rows with which a process would take more than the memory of a task and 512 MiB.
 
     Attributes:

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.audit.identity_runs import IdentityRuns
+from icefloe.audit.identity_order import IdentityRuns
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes

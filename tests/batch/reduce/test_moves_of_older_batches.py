@@ -9,7 +9,7 @@ from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.reduce.find_identity_moves import load_identity_moves
+from icefloe.batch.reduce.moves_of_older_batches import load_identity_moves
 from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError

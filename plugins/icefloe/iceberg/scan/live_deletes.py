@@ -14,7 +14,7 @@ from icefloe.storage.parallel import map_parallel
 Manifests = Mapping[int, Sequence[ManifestFile]]
 """The manifests of states, by snapshot id."""
 
-__all__ = ["DeleteStates"]
+__all__ = ["LiveDeletes"]
 
 
 class OwnDeletes(NamedTuple):
@@ -32,7 +32,7 @@ class Around(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteStates:
+class LiveDeletes:
     """The delete files of a batch, and which of them are live when.
 
     Attributes:

@@ -12,7 +12,7 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
 
-class LeftRows:
+class RemainingRows:
     """Collects rows with their hashes. Rows that do not fit into memory are read again if they survive.
 
     Args:
@@ -95,7 +95,7 @@ def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, h
         budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
         hash_slice: slice of the hashes.
     """
-    left = LeftRows(FileTally(file), reader, budget)
+    left = RemainingRows(FileTally(file), reader, budget)
     for rows in reader.read(file):
         left.tally.add(rows)
         left.add_slice(rows.batch, rows.positions, hash_slice)

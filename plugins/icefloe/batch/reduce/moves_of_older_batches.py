@@ -11,10 +11,10 @@ import numpy as np
 
 from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder
-from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
+from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.match_rows import matched_rows
-from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
+from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.shuffle.blocks import BlockRows, CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
@@ -51,7 +51,7 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
     logger.info("batch %d: found the rows that changed their identity only", folder.plan.batch_number)
 
 
-def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
+def load_identity_moves(folder: BatchFolder, range_id: int) -> WeightedHashes:
     """The rows of a range that are cancelled elsewhere.
 
     Raises:
@@ -60,7 +60,7 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
     key = identity_moves_key(range_id)
     what = f"{folder.store.url}/{key}, with the rows that range {range_id} has in common with other ranges,"
     try:
-        return IdentityMoves.from_bytes(folder.store.get(key))
+        return WeightedHashes.from_bytes(folder.store.get(key))
     except KeyMissingError as cause:
         raise BatchFileMissingError(f"{what} is missing: run coalesce again", url=folder.store.url, key=key) from cause
     except CorruptBlockError as cause:
@@ -82,11 +82,11 @@ def _missing(folder: BatchFolder, plan: CoalescePlan) -> list[int]:
     return [range_id for range_id, is_needed in zip(range_ids, found, strict=True) if is_needed]
 
 
-def _write(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None:
+def _write(folder: BatchFolder, range_id: int, found: SpilledMoves) -> None:
     folder.store.put(identity_moves_key(range_id), found.of(range_id).to_bytes())
 
 
-def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
+def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHashes]:
     """The rows of a range, piece by piece."""
     shuffled = folder.shuffled_form
     fetched = RangeRows(
@@ -96,7 +96,7 @@ def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]
         rows, weights, ordinals = BlockRows.of(piece)
         if folder.plan.is_net:
             ordinals = np.zeros_like(ordinals)
-        yield IdentityMoves(
+        yield WeightedHashes(
             row_hashes=row_hashes(shuffled.without_identity(rows).columns),
             identity_hashes=shuffled.identities(rows),
             change_ordinals=ordinals,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from icefloe.batch.reduce import torn_identity
-from icefloe.batch.reduce.torn_identity import TornIdentity
+from icefloe.batch.reduce import oversized_identity
+from icefloe.batch.reduce.oversized_identity import TornIdentity
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import pair_updates
@@ -56,7 +56,7 @@ def test_its_changes_are_those_of_all_rows_at_once(
     with pytest.MonkeyPatch.context() as patches, TornIdentity(
         SCHEMA, num_ordinals=STEPS, memory_bytes=memory_bytes
     ) as torn:  # fmt: skip
-        patches.setattr(torn_identity, "_MOST_ROWS", at_once)
+        patches.setattr(oversized_identity, "_MOST_ROWS", at_once)
         for piece in range(pieces):
             some = by_hash[groups * pieces // 31 == piece] if len(groups) else by_hash
             some = some[::-1]

@@ -36,7 +36,7 @@ class KeptFiles:
 
 
 @dataclass(frozen=True)
-class ReachedFiles:
+class DeleteTargets:
     """Live files of one manifest that delete files of the batch can reach, and the reach of each.
 
     A hundred steps ask for the same thousands of files: what is found for one step holds for all.
@@ -60,7 +60,7 @@ class ReachedFiles:
         """The reaches, each once."""
         return frozenset(self.reaches)
 
-    def without_added_by(self, snapshot_id: int) -> "ReachedFiles":
+    def without_added_by(self, snapshot_id: int) -> "DeleteTargets":
         """The same without files that a snapshot added."""
         if snapshot_id not in self.added_by:
             return self
@@ -69,7 +69,7 @@ class ReachedFiles:
             for entry, reach in zip(self.entries, self.reaches, strict=True)
             if entry.status is not EntryStatus.ADDED or entry.snapshot_id != snapshot_id
         ]
-        return ReachedFiles([entry for entry, _ in kept], [reach for _, reach in kept])
+        return DeleteTargets([entry for entry, _ in kept], [reach for _, reach in kept])
 
     def between(self, in_force: InForce) -> KeptFiles:
         """The files in a step; ``in_force`` looks up the delete files before and after it."""

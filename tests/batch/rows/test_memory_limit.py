@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.rows.row_bound import RowBound, RowTooLargeError
+from icefloe.batch.rows.memory_limit import RowLimit, RowTooLargeError
 
 MEMORY_BYTES = 64 << 20
 LARGEST_BYTES = (MEMORY_BYTES + (256 << 20)) // 20
@@ -16,7 +16,7 @@ def batch(*sizes: int, kind: pa.DataType | None = None) -> pa.RecordBatch:
 
 
 def check(rows: pa.RecordBatch, memory_bytes: int = MEMORY_BYTES) -> None:
-    RowBound(memory_bytes=memory_bytes).check(rows, place="data file s3://lake/a.parquet of table db.t")
+    RowLimit(memory_bytes=memory_bytes).check(rows, place="data file s3://lake/a.parquet of table db.t")
 
 
 @pytest.mark.parametrize("kind", [None, pa.large_binary(), pa.dictionary(pa.int32(), pa.string())])

@@ -6,7 +6,7 @@ import traceback
 import pytest
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.outgoing import (
+from icefloe.redacted_output import (
     ForeignError,
     OutgoingFilter,
     filter_root_logs,
@@ -49,7 +49,7 @@ def test_causes_are_shown_without_what_they_hold() -> None:
     with pytest.raises(TransientError) as caught, outgoing_errors():
         raise error
     printed = "".join(traceback.format_exception(caught.value))
-    assert "test_outgoing.LibraryError: you sent ***" in printed
+    assert "test_redacted_output.LibraryError: you sent ***" in printed
     assert SECRET not in printed
     assert caught.value.__cause__ is not None
     assert isinstance(caught.value.__cause__.__cause__, ForeignError)
@@ -108,7 +108,7 @@ def test_an_error_that_cannot_say_what_is_wrong_hides_no_other(error: Exception)
         raise error
     assert type(caught.value.__cause__) is ForeignError
     printed = "".join(traceback.format_exception(caught.value))
-    assert "test_outgoing.SilentError" in printed
+    assert "test_redacted_output.SilentError" in printed
     assert SECRET not in printed
 
 

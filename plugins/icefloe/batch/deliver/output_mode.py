@@ -14,11 +14,11 @@ from icefloe.pipeline.option_values import OutputOption
 from icefloe.sinks.batch_to_deliver import StagedPart
 from icefloe.sinks.sink import BatchSummary
 
-__all__ = ["Output"]
+__all__ = ["OutputMode"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class OutputMode:
     """The part of a batch that a sink is given.
 
     Attributes:

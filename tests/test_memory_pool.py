@@ -7,8 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from icefloe.batch.rows.task_heap import POOL_VARIABLE, release_unshared_memory, share_heap
+from icefloe.memory_pool import release_unshared_memory, share_heap
 
+POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 SHOW = "import pyarrow as pa; print(pa.default_memory_pool().backend_name)"
 
 

@@ -4,7 +4,7 @@ from functools import cache
 from time import monotonic
 
 
-class Silence:
+class StoreHealth:
     """Begins when a store was waited for in vain, ends when it answers or after a while; for all threads.
 
     Attributes:
@@ -32,7 +32,7 @@ class Silence:
 
 
 @cache
-def silence_of(url: str, endpoints: tuple[str, ...]) -> Silence:
+def health_of_store(url: str, endpoints: tuple[str, ...]) -> StoreHealth:
     """The silence of a store in this process, which opens the same store many times.
 
     Args:
@@ -40,4 +40,4 @@ def silence_of(url: str, endpoints: tuple[str, ...]) -> Silence:
         endpoints: the addresses of its service, if they are set.
     """
     del url, endpoints
-    return Silence()
+    return StoreHealth()

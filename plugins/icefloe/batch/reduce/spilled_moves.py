@@ -29,7 +29,7 @@ _RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IdentityMoves:
+class WeightedHashes:
     """Rows by their hashes, and their weights; all arrays have one length.
 
     Attributes:
@@ -139,7 +139,7 @@ class IdentityMoves:
         return [*lanes, self.change_ordinals, self.weights]
 
 
-class IdentityMoveFiles:
+class SpilledMoves:
     """Rows on local disk, by number; more of them than memory holds.
 
     Args:
@@ -160,17 +160,17 @@ class IdentityMoveFiles:
         """Removes the files."""
         self._owned.close()
 
-    def add(self, rows: IdentityMoves, numbers: NDArray[np.int32], count: int) -> None:
+    def add(self, rows: WeightedHashes, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""
         with on_local_disk(_CANNOT_KEEP):
             for number, part in rows.split(numbers, count).items():
                 part.append_to(self._path(number))
 
-    def of(self, number: int) -> IdentityMoves:
+    def of(self, number: int) -> WeightedHashes:
         """All rows of a number."""
         path = self._path(number)
         with on_local_disk(_CANNOT_KEEP):
-            return IdentityMoves.from_file(path) if path.exists() else IdentityMoves.none()
+            return WeightedHashes.from_file(path) if path.exists() else WeightedHashes.none()
 
     def rows_of(self, number: int) -> int:
         """The number of rows that are kept under a number."""
@@ -178,11 +178,11 @@ class IdentityMoveFiles:
         with on_local_disk(_CANNOT_KEEP):
             return path.stat().st_size // _RECORD.itemsize if path.exists() else 0
 
-    def pieces_of(self, number: int, rows: int) -> Iterator[IdentityMoves]:
+    def pieces_of(self, number: int, rows: int) -> Iterator[WeightedHashes]:
         """All rows of a number, in pieces of at most ``rows``."""
         for start in range(0, self.rows_of(number), rows):
             with on_local_disk(_CANNOT_KEEP):
-                yield IdentityMoves.from_file(self._path(number), start=start, rows=rows)
+                yield WeightedHashes.from_file(self._path(number), start=start, rows=rows)
 
     def _path(self, number: int) -> Path:
         return self._folder / str(number)
