@@ -11,6 +11,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.kafka.transaction import TooLargeError
+from icefloe.sinks.sink_identity import OtherSinkError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, Staged
 from support.servers.kafka import Kafka
@@ -91,3 +92,15 @@ def test_a_tombstone_that_is_too_large_itself_is_only_kept(place: KafkaPlace, tm
 def test_without_a_folder_the_first_one_is_an_error(place: KafkaPlace) -> None:
     with pytest.raises(TooLargeError, match="is too large for topic"):
         deliver_all(place.sink(dead_letters=None), Staged(number=0, parts=[ROWS]))
+
+
+def test_letters_of_another_topic_are_neither_counted_nor_mixed_with_those_of_the_first(place: KafkaPlace) -> None:
+    deliver_all(place.sink(), Staged(number=0, parts=[ROWS]))
+    with pytest.raises(OtherSinkError, match=f"keeps dead letters of topic {place.topic} of cluster .*not of topic"):
+        place.sink(topic=f"{place.topic}-copy").claim(FLIGHTS)
+    with pytest.raises(OtherSinkError):
+        place.sink(topic=f"{place.topic}-copy").dead_letters()
+    assert place.sink().dead_letters() == {0: 3}
+    # Other addresses of the same brokers are no other sink.
+    servers = place.kafka.bootstrap_servers
+    place.sink(bootstrap_servers=f"{servers},{servers}").claim(FLIGHTS)

@@ -8,10 +8,12 @@ import pytest
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.sinks.sink_identity import OtherSinkError, SinkIdentity
 from icefloe.storage.location import open_store
 
 OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")
 THEIRS = replace(OURS, owner="b", pipeline="others")
+SINK = SinkIdentity(sink="index flights", cluster="a")
 LETTER = DeadLetter(id="1", version=7, operation="delete", document=None, reason="too long")
 
 
@@ -21,18 +23,23 @@ def folder(tmp_path: Path) -> DeadLetterFolder:
 
 
 def test_a_folder_belongs_to_one_pipeline(folder: DeadLetterFolder) -> None:
-    folder.claim(OURS)
+    folder.claim(OURS, SINK)
     folder.put(0, 0, [LETTER])
-    folder.claim(OURS)
+    folder.claim(OURS, SINK)
     with pytest.raises(PathClaimedError, match=r"of pipeline others; .* a sink\.dead_letters\.path of its own$"):
-        folder.claim(THEIRS)
+        folder.claim(THEIRS, SINK)
     assert list(folder.letters(0)) == [LETTER]
 
 
 def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
-    folder.claim(OURS)
-    folder.claim(THEIRS, takes_over=True)
-    folder.claim(THEIRS)
+    folder.claim(OURS, SINK)
+    folder.claim(THEIRS, SINK, takes_over=True)
+    folder.claim(THEIRS, SINK)
     with pytest.raises(PathClaimedError, match="not to checkpoint a"):
-        folder.claim(OURS)
+        folder.claim(OURS, SINK)
+    other = replace(SINK, sink="index others")
+    with pytest.raises(OtherSinkError, match="keeps dead letters of index flights of cluster a"):
+        folder.claim(THEIRS, other)
+    folder.claim(THEIRS, other, takes_over=True)
+    folder.refuse_other_sink(other)
     assert folder.batches() == []

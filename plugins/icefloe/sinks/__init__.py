@@ -17,6 +17,7 @@ Read in this order:
 - `open_delivery_sink`: from settings to such a sink
 - `key_changes`: changes that come to one operation for each key
 - `dead_letters`: what a destination refuses for good
+- `sink_identity`: the sink that a folder of dead letters belongs to
 - `opensearch`: documents in a search index
 - `kafka`: the sink that sends events to a topic
 """

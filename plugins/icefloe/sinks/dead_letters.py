@@ -11,6 +11,7 @@ from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path
+from icefloe.sinks.sink_identity import SinkIdentity, claim_for_sink, refuse_other_sink
 from icefloe.storage.store import Store
 
 _NAMED = 3
@@ -74,21 +75,32 @@ class DeadLetterFolder:
         self._store = store
         self._limit = limit
 
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        """Make the folder an origin's own: letters of another one have the same names and would be replaced.
+    def claim(self, origin: Origin, sink: SinkIdentity, *, takes_over: bool = False) -> None:
+        """Make the folder an origin's and a sink's own: letters of others have the same names and would be replaced.
 
         Args:
             origin: whose letters it keeps.
-            takes_over: True if it may be another origin's, whose letters count no more.
+            sink: the sink that refuses them.
+            takes_over: True if it may be another one's, whose letters count no more.
 
         Raises:
             PathClaimedError: it is another origin's.
+            OtherSinkError: it is another sink's.
         """
         claim = SinkClaim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
         if takes_over:
             self._store.put(CLAIM, dump_document(claim))
         else:
             claim_path(self._store, claim, keys="sink.dead_letters.path of its own")
+        claim_for_sink(self._store, sink, takes_over=takes_over)
+
+    def refuse_other_sink(self, sink: SinkIdentity) -> None:
+        """Raise if the folder is known to be another sink's.
+
+        Raises:
+            OtherSinkError: it is.
+        """
+        refuse_other_sink(self._store, sink)
 
     def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
         """Keep the letters of a part, in place of those of an earlier try; none remain if none are given."""

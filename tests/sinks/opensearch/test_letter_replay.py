@@ -10,9 +10,10 @@ import pytest
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
+from icefloe.sinks.sink_identity import OtherSinkError
 from icefloe.testing import OutwardCalls
 from icefloe.testing.outward_calls import Fault, ProcessEndedError
-from sinks.opensearch.batches import changes, part, proven, rows_of, run
+from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
 from support.sinks.fake_cluster import FakeCluster
 
@@ -111,3 +112,43 @@ def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Pa
     assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(0, 1), (0, 1)]
     assert sink.dead_letters() == {0: 2}
     assert len(cluster.documents("people")) == 8
+
+
+def letters_of(folder: Path) -> dict[str, Any]:
+    return {"dead_letters": {"path": f"file://{folder}"}}
+
+
+def test_letters_of_one_index_stay_when_their_batch_goes_to_another_with_the_same_folder(tmp_path: Path) -> None:
+    cluster, sink = poisoned(tmp_path)
+    with pytest.raises(OtherSinkError, match=r"keeps dead letters of index people of cluster .*not of index other of"):
+        claimed(cluster, index="other", **letters_of(tmp_path))
+    assert sink.dead_letters() == {0: 2}
+    other = sink_at(cluster, index="other", **letters_of(tmp_path))
+    for call in (lambda: other.replay_dead_letters(0), other.dead_letters):
+        with pytest.raises(OtherSinkError):
+            call()
+    assert sink.dead_letters() == {0: 2}
+
+
+def test_an_index_of_the_same_name_in_another_cluster_is_another_sink(tmp_path: Path) -> None:
+    poisoned(tmp_path)
+    with pytest.raises(OtherSinkError, match="if that is the same sink on a new cluster, delete that file"):
+        claimed(FakeCluster(), **letters_of(tmp_path))
+    (tmp_path / "_sink.json").unlink()
+    assert claimed(FakeCluster(), **letters_of(tmp_path)).dead_letters() == {0: 2}
+
+
+def test_a_cluster_keeps_its_folder_under_another_address_and_if_it_keeps_its_id_to_itself(tmp_path: Path) -> None:
+    cluster, _ = poisoned(tmp_path)
+    assert claimed(cluster, url="https://new.example:443", **letters_of(tmp_path)).dead_letters() == {0: 2}
+    cluster.id = None
+    assert claimed(cluster, **letters_of(tmp_path)).dead_letters() == {0: 2}
+
+
+def test_a_folder_of_an_earlier_release_becomes_that_of_the_first_sink_that_claims_it(tmp_path: Path) -> None:
+    cluster, sink = poisoned(tmp_path)
+    (tmp_path / "_sink.json").unlink()
+    assert sink.dead_letters() == {0: 2}
+    sink.claim(ORIGIN)
+    with pytest.raises(OtherSinkError):
+        claimed(cluster, index="other", **letters_of(tmp_path))

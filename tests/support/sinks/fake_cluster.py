@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError, TransportError
 
@@ -33,6 +34,7 @@ class FakeCluster:
         most_bytes: size of a request at most.
         requests: method and path of each request.
         version: of itself, as it tells.
+        id: of itself, as it tells; None: it tells nobody.
     """
 
     version: Mapping[str, str] = MappingProxyType({"number": "3.3.0", "distribution": "opensearch"})
@@ -43,6 +45,7 @@ class FakeCluster:
         self.item_refusal: Callable[[dict[str, Any], Any], tuple[int, str] | None] = lambda _, __: None
         self.most_bytes = 2**20
         self.requests: list[str] = []
+        self.id: str | None = uuid4().hex
         self._number = 0
         self._points: dict[str, tuple[Index, list[tuple[str, Document]]]] = {}
         self._lock = RLock()
@@ -97,7 +100,7 @@ class FakeCluster:
                 del index.documents[key]
 
     def _describe(self, _data: bytes, _params: Any) -> Any:
-        return {"version": dict(self.version)}
+        return {"version": dict(self.version), **({} if self.id is None else {"cluster_uuid": self.id})}
 
     def _get(self, name: str, _data: bytes, _params: Any) -> Any:
         found = self._behind(name)

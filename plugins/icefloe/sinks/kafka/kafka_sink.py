@@ -20,8 +20,9 @@ from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChanges
 from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
-from icefloe.sinks.kafka.topics import find_topic
+from icefloe.sinks.kafka.topics import cluster_id, find_topic
 from icefloe.sinks.part_sink import KeepsDeadLetters, PartDelivery, PartSink
+from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
 Answer = TypeVar("Answer")
@@ -59,7 +60,7 @@ class KafkaSink(PartSink, KeepsDeadLetters):
         """Makes the topics, and writes the owner into the topic of states and the folder of dead letters."""
         self._until_decided(lambda: claim_topic(self._clients, self._options, self._log, origin, takes_over=takes_over))
         if self._letters is not None:
-            self._letters.claim(origin, takes_over=takes_over)
+            self._letters.claim(origin, self._identity(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Writes the batch into the topic of states; see the package."""
@@ -108,6 +109,7 @@ class KafkaSink(PartSink, KeepsDeadLetters):
         folder = self._letters
         if folder is None:
             return {}
+        folder.refuse_other_sink(self._identity())
         return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
@@ -125,6 +127,9 @@ class KafkaSink(PartSink, KeepsDeadLetters):
     def close(self) -> None:
         """Gives back connections."""
         self._log.close()
+
+    def _identity(self) -> SinkIdentity:
+        return SinkIdentity(sink=f"topic {self._options.topic}", cluster=cluster_id(self._clients, self._options.topic))
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
         """Makes a call again if another process began the same one: the state then says what is left to do.

@@ -63,6 +63,26 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
     return Topic(name=name, id=str(found.topic_id), partitions=len(found.partitions))
 
 
+def cluster_id(clients: KafkaClients, name: str) -> str | None:
+    """The id that the cluster gave itself, which stays when the addresses of its brokers change.
+
+    Args:
+        clients: of the cluster.
+        name: of the topic in question, for errors.
+
+    Returns:
+        None if the cluster tells nobody.
+
+    Raises:
+        KafkaAnswerError: the cluster refuses.
+        KafkaSilentError: no answer.
+    """
+    request = KafkaRequest(doing="describe the cluster", topic=name, right="Describe")
+    with refusals_of(request):
+        found = _answer(clients, lambda: clients.admin.describe_cluster(request_timeout=clients.seconds), request)
+    return found.cluster_id or None
+
+
 def make_topic(
     clients: KafkaClients, name: str, *, partitions: int | None, replication_factor: int | None,
     settings: Mapping[str, object], only_try: bool = False,

@@ -185,11 +185,6 @@ class Cluster:
         """Send a bulk request once, whatever comes."""
         return self._send("POST", path, lines, params, _LINES)
 
-    def is_elasticsearch(self) -> bool:
-        """True if the cluster says that it is none of OpenSearch; one that tells nobody counts as OpenSearch."""
-        found = self.ask("GET", "/", allowed=(401, 403, 404)).body.get("version")
-        return isinstance(found, Mapping) and "number" in found and found.get("distribution") != "opensearch"
-
     def refused(self, what: str, answer: Answer) -> ClusterRefusedError:
         """The error of an answer that another try gets again."""
         if answer.status in (401, 403):

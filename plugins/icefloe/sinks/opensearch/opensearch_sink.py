@@ -13,6 +13,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
+from icefloe.sinks.opensearch.cluster_facts import cluster_id
 from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
 from icefloe.sinks.opensearch.deletions import OldMarks
 from icefloe.sinks.opensearch.delivery import PartDeliverer
@@ -23,6 +24,7 @@ from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.present_index import PresentIndex
 from icefloe.sinks.opensearch.read_back import read_documents
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink, SeesForeignWrites
+from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
 
@@ -87,7 +89,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             self._indexes.refuse_foreign()
         self._claims.claim(origin, takes_over=takes_over)
         if self._letters is not None:
-            self._letters.claim(origin, takes_over=takes_over)
+            self._letters.claim(origin, self._identity(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
@@ -188,7 +190,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
-        folder = self._letters
+        folder = self._own_letters()
         if folder is None:
             return {}
         return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
@@ -198,8 +200,11 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
         Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
         a letter that is older than ``index.gc_deletes`` stays: its row may have been deleted and forgotten since.
+
+        Raises:
+            OtherSinkError: the folder has the letters of another sink.
         """
-        folder = self._letters
+        folder = self._own_letters()
         if folder is None:
             return []
 
@@ -217,8 +222,17 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         """Give back connections."""
         self._cluster.close()
 
+    def _identity(self) -> SinkIdentity:
+        return SinkIdentity(sink=f"index {self._settings.index}", cluster=cluster_id(self._cluster))
+
+    def _own_letters(self) -> DeadLetterFolder | None:
+        """The folder of dead letters, which is not known to be another sink's; None: there is none."""
+        if self._letters is not None:
+            self._letters.refuse_other_sink(self._identity())
+        return self._letters
+
     def _ids_of_letters(self) -> frozenset[str]:
-        folder = self._letters
+        folder = self._own_letters()
         if folder is None:
             return frozenset()
         return frozenset(letter.id for number in folder.batches() for letter in folder.letters(number))

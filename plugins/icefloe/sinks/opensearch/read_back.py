@@ -15,6 +15,7 @@ import pyarrow as pa
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.errors import TransientError
 from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.cluster_facts import is_elasticsearch
 from icefloe.sinks.opensearch.document_ids import document_ids
 from icefloe.sinks.opensearch.row_documents import DELETED
 
@@ -73,7 +74,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
         PointGoneError: it was removed since the first page.
     """
     cluster.ask("POST", f"/{index}/_refresh")
-    calls = _ELASTICSEARCH if cluster.is_elasticsearch() else _OPENSEARCH
+    calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
     opened = cluster.ask("POST", f"/{index}{calls.path}", params={"keep_alive": _KEEP_ALIVE})
     point = opened.body[calls.name]
     try:
