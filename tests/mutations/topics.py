@@ -21,7 +21,7 @@ TOPICS: Final = (
     Mutation(
         name="a part that is in the topic as a whole is sent again",
         path=_PART,
-        before='if (found.generation, found.batch_number) == (self.begun["generation"], self.batch.batch_number):',
+        before="if (found.generation, found.batch_number) == (self.begun.generation, self.batch.batch_number):",
         after="if False:",
         suite=_SINK,
     ),
@@ -33,7 +33,7 @@ TOPICS: Final = (
         further=(
             Edit(
                 path=_BATCHES,
-                before="    if last is not None and _place(last) > _place(this):\n        raise",
+                before="    if _place(last) > _place(this):\n        raise",
                 after="    if False:\n        raise",
             ),
         ),
@@ -42,14 +42,14 @@ TOPICS: Final = (
     Mutation(
         name="parts of a batch that never ended may write after the next one has begun",
         path=_BATCHES,
-        before="            _fence_parts(clients, options, log.look() or state)\n",
+        before="    _fence_parts(clients, options, log.look() or TopicState())\n",
         after="",
         suite=("tests/servers/test_kafka_zombies.py::test_a_batch_after_one_that_never_ended_keeps_its_processes_out",),
     ),
     Mutation(
         name="keys move to other partitions in the middle of a batch",
         path=_PART,
-        before='        if partitions != self.begun["partitions"]:',
+        before="        if partitions != self.begun.partitions:",
         after="        if False:",
         suite=_SINK,
     ),
@@ -75,9 +75,23 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a batch whose first try only fenced counts as begun",
+        path=_BATCHES,
+        before='    return is_this and last.state != "fencing"',
+        after="    return is_this",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="the second try of a new owner takes the topic for its own already",
+        path=_BATCHES,
+        before="    if not is_of_other_owner:\n",
+        after="    if True:\n",
+        suite=_SINK,
+    ),
+    Mutation(
         name="changes of an earlier load are read back",
         path=_BATCHES,
-        before="            new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
+        before="                new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
         after="",
         suite=_SINK,
     ),

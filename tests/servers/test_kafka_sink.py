@@ -1,12 +1,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.sinks.kafka import topic_batches
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
 from icefloe.sinks.kafka.topic_batches import TopicChangedError
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError
@@ -32,6 +34,10 @@ LOAD = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b")], [("INSE
 CHANGES = Staged(
     number=1, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "A"), ("DELETE", 2, "b"), ("INSERT", 4, "d")]]
 )
+
+
+def silent(*_: object) -> None:
+    raise KafkaSilentError("no answer", code="_TIMED_OUT", topic="flights")
 
 
 def test_a_plain_reader_sees_each_change_once_in_the_order_of_its_key(place: KafkaPlace) -> None:
@@ -129,6 +135,50 @@ def test_a_load_that_begins_again_truncates_each_partition_first(place: KafkaPla
     assert [(mark["status"], mark["id"], mark["event_count"]) for mark in marks] == [
         ("BEGIN", "0", None), ("END", "0", 3), ("BEGIN", "1", None), ("END", "1", 10)
     ]  # fmt: skip
+
+
+def test_a_load_that_is_delivered_again_truncates_after_a_beginning_that_failed(
+    place: KafkaPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    late = sink.begin(LOAD.batch)
+    sink.deliver(LOAD.batch, late, LOAD.staged[0])
+    again = inserts(2, range(10, 20), options={"is_replay": True}).load()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(topic_batches, "_open", silent)
+        with pytest.raises(KafkaSilentError):
+            place.sink().begin(again.batch)
+    deliver_all(place.sink(), again)
+    by_partition = defaultdict(list)
+    for message in place.messages():
+        by_partition[message.partition].append(json.loads(message.value or b"")["op"])
+    assert sorted(by_partition) == [0, 1]
+    for operations in by_partition.values():
+        assert operations.count("t") == 1
+        assert set(operations[: operations.index("t")]) <= {"r"}
+    found = pa.Table.from_batches(list(sink.read_back(again.schema)))
+    assert sorted(found["id"].to_pylist()) == list(range(10, 20))
+    with pytest.raises(SupersededError, match="batch 0 came too late"):
+        sink.deliver(LOAD.batch, late, LOAD.staged[1])
+
+
+def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_first_try_fails(
+    place: KafkaPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.sink().claim(FLIGHTS)
+    deliver_all(place.sink(), LOAD)
+    other = replace(FLIGHTS, owner="checkpoint-2")
+    place.sink().claim(other, takes_over=True)
+    first = inserts(1, range(10, 20), origin=other, options={"is_replay": True})
+    with monkeypatch.context() as patched:
+        patched.setattr(topic_batches, "_open", silent)
+        with pytest.raises(KafkaSilentError):
+            place.sink().begin(first.batch)
+    deliver_all(place.sink(), first)
+    found = pa.Table.from_batches(list(place.sink().read_back(first.schema)))
+    assert sorted(found["id"].to_pylist()) == list(range(10, 20))
 
 
 def test_plain_rows_cannot_be_loaded_again_into_their_topic(place: KafkaPlace) -> None:

@@ -53,9 +53,12 @@ every part number that was ever used. Senders that began before are fenced. Send
 and stop. A sender whose number was never used writes its record alone first and reads the state again: either
 ``begin`` finds the number, or the sender finds the new batch.
 
-*Across owners.* A take-over writes the record ``claim`` with the next generation. The first batch of a generation
-fences all part numbers in the same way. Claims and batches are decided under one id, ``<state topic>-decides``: of
-several at once, the one that began last reads the decisions of the others.
+*Across owners.* A take-over writes the record ``claim`` with the next generation, at which all senders of the
+generation before stop. The first batch of a generation fences all part numbers too. It writes its number only when it
+opens, so that each of its tries finds a batch of the owner before, and sets the offsets of its own rows.
+
+Claims and batches are decided under one id, ``<state topic>-decides``: of several at once, the one that began last
+reads the decisions of the others.
 
 *Order.* All changes of a key are in one part, in order, and in one partition, the one that the hash of its bytes
 names. The number of partitions is asked for before each commit. It only grows, so if it still is the number that

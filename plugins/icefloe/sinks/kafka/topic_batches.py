@@ -37,38 +37,67 @@ def begin_batch(
         TopicChangedError: the topic has other partitions or another key, or was made again.
     """
     with deciding(clients, options) as producer:
-        state = log.look() or TopicState()
-        claim, topic, last = _claim_of(state, options, batch), _topic(clients, options), state.batch
-        if last is None and batch.continues:
-            raise TopicChangedError(
-                f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
-                f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
-                "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
-                topic=options.topic, partitions=topic.partitions,
-            )  # fmt: skip
-        new = StartedBatch(
-            generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
-            partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
-        )  # fmt: skip
+        state, topic = log.look() or TopicState(), _topic(clients, options)
+        last, new = state.batch, _started(state, topic, options, batch)
         begun = BegunOnTopic(generation=new.generation, partitions=new.partitions)
-        if batch.is_replay and last is not None and _place(last) >= _place(new):
+        if last is not None and _is_begun(last, new, options, batch):
             return begun
-        _refuse_superseded(last, new, options)
-        is_begun = last is not None and _place(last) == _place(new)
-        if last is not None and (is_begun or not batch.begins_anew):
-            _refuse_changed(last, new, options)
-        if is_begun and last is not None and last.state != "fencing":
-            return begun
-        if last is not None and (last.state != "finished" or last.generation != new.generation):
-            # Parts of a batch that never ended may still write: an abandoned one, or one of the owner before.
-            _write(producer, options, replace(new, state="fencing"))
-            _fence_parts(clients, options, log.look() or state)
         truncation = None
-        if last is not None and (batch.begins_anew or last.generation != new.generation):
-            truncation = _truncation(encoder, topic) if batch.begins_anew else None
-            new = replace(new, starts=tuple(end_offsets(clients, topic)))
+        if last is not None:
+            _fence(producer, clients, options, log, last=last, new=new)
+            if batch.begins_anew or last.generation != new.generation:
+                truncation = _truncation(encoder, topic) if batch.begins_anew else None
+                new = replace(new, starts=tuple(end_offsets(clients, topic)))
         _open(producer, options, batch, new, truncation)
     return begun
+
+
+def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: ProvenBatch) -> StartedBatch:
+    """The record of the batch once its parts may begin."""
+    claim, last = _claim_of(state, options, batch), state.batch
+    if last is None and batch.continues:
+        raise TopicChangedError(
+            f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
+            f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
+            "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
+            topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
+    return StartedBatch(
+        generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
+        partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
+    )  # fmt: skip
+
+
+def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> bool:
+    """True if an earlier try let the parts begin, or the batch is a replay and the topic has a later one.
+
+    A try that only fenced has begun nothing: truncation and offsets of a load come with the end of fencing.
+
+    Raises:
+        SupersededError: a later batch was begun, and this is no replay.
+        TopicChangedError: the topic has other partitions or another key, or was made again.
+    """
+    if batch.is_replay and _place(last) > _place(new):
+        return True
+    _refuse_superseded(last, new, options)
+    is_this = _place(last) == _place(new)
+    if is_this or not batch.begins_anew:
+        _refuse_changed(last, new, options)
+    return is_this and last.state != "fencing"
+
+
+def _fence(
+    producer: TransactionProducer, clients: KafkaClients, options: KafkaOptions, log: StateTopic, *,
+    last: StartedBatch, new: StartedBatch,
+) -> None:  # fmt: skip
+    """Keeps the parts of a batch that never ended from writing: an abandoned one, or one of the owner before."""
+    is_of_other_owner = last.generation != new.generation
+    if last.state == "finished" and not is_of_other_owner:
+        return
+    if not is_of_other_owner:
+        # Parts of an owner before stop at the claim. The record stays theirs, so that each try finds the change.
+        _write(producer, options, replace(new, state="fencing"))
+    _fence_parts(clients, options, log.look() or TopicState())
 
 
 def _truncation(encoder: Encoder, topic: Topic) -> bytes:
@@ -108,9 +137,9 @@ def finish_batch(
             producer.commit()
 
 
-def _refuse_superseded(last: StartedBatch | None, this: StartedBatch, options: KafkaOptions) -> None:
+def _refuse_superseded(last: StartedBatch, this: StartedBatch, options: KafkaOptions) -> None:
     """Raise if a later batch was begun."""
-    if last is not None and _place(last) > _place(this):
+    if _place(last) > _place(this):
         raise _superseded(options, last, this.batch_number)
 
 

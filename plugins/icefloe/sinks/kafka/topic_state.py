@@ -38,7 +38,8 @@ class StartedBatch:
     """The last batch that was begun.
 
     Attributes:
-        state: ``fencing``: its parts may not begin yet; ``open``: they may; ``finished``: all of them are delivered.
+        state: ``fencing``: its parts may not begin yet, and neither truncation nor ``starts`` of its load is written;
+            ``open``: they may; ``finished``: all of them are delivered.
         topic_id: the id that the cluster gave the topic; a topic that is made again has another.
         partitions: number of partitions of the topic; a key is always in the same one as long as it does not change.
         identity: names of the key's columns.
