@@ -1,4 +1,4 @@
-"""The time to wait for a catalog or a store that does not answer."""
+"""Calls with a time limit, and places that are not asked any more while calls to them hang."""
 
 import threading
 from collections import defaultdict

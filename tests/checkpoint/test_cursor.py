@@ -75,7 +75,7 @@ def test_the_end_of_an_abandoned_batch_is_the_place_where_it_began() -> None:
     )
     assert abandoned.outcome is BatchOutcome.ABANDONED
     assert abandoned.end.is_at(before.end)
-    assert abandoned.end == before.end.behind(3)
+    assert abandoned.end == before.end.at_batch(3)
     assert not before.end.is_at(Cursor.beginning(2))
 
 

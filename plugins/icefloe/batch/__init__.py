@@ -9,8 +9,8 @@ A room passes files to the next one:
 
 No room calls an earlier one to learn what it needs. Two begin with the work of an earlier one: coalesce makes damaged
 map outputs again, and `deliver` and `commit` prove the batch first.
-`run` starts the tasks of `map` and `reduce` by their numbers. The modules here are the documents that pass between the
-rooms.
+`run` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share: documents
+that pass between them, settings, credentials, and the store that a late task cannot write to.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""``report.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
+"""``reports/<batch>.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -42,15 +42,15 @@ class Cursor:
     is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
     pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
-    def behind(self, batch_number: int) -> "Cursor":
+    def at_batch(self, batch_number: int) -> "Cursor":
         """The same place as the end of a later batch that delivered nothing."""
         return replace(self, batch_number=batch_number)
 
     def is_at(self, other: "Cursor") -> bool:
         """True if both are the same place, whatever their batches."""
-        return self == other.behind(self.batch_number)
+        return self == other.at_batch(self.batch_number)
 
     @classmethod
     def beginning(cls, batch_number: int, *, pipeline_since: int | None = None) -> "Cursor":
-        """The end of a batch behind which the pipeline begins, as if it were new."""
+        """The end of a batch after which the pipeline begins, as if it were new."""
         return cls(batch_number=batch_number, snapshot_id=None, is_beginning=True, pipeline_since=pipeline_since)

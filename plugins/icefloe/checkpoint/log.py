@@ -46,7 +46,7 @@ class Checkpoint:
         return Checkpoint(self._store.child(backfill_prefix(backfill_id)))
 
     def pipeline(self, cursor: Cursor | None = None) -> PipelineRecord | None:
-        """Record of the pipeline as it is behind a cursor; None before its first batch.
+        """Record of the pipeline as it is after a cursor; None before its first batch.
 
         Args:
             cursor: None: as it was when the checkpoint was made.
@@ -58,7 +58,7 @@ class Checkpoint:
         return None if move is None else move.pipeline
 
     def create_pipeline(self, record: PipelineRecord, cursor: Cursor | None = None) -> PipelineRecord:
-        """Records the pipeline that the checkpoint is for; returns the record that counts behind a cursor."""
+        """Records the pipeline that the checkpoint is for; returns the record that counts after a cursor."""
         if cursor is not None and cursor.pipeline_since is not None:
             return self.pipeline(cursor) or record
         return self._records.create(record, PIPELINE)
@@ -159,7 +159,7 @@ class Checkpoint:
         number = record.batch_number
         offset = self.offset(number)
         refuse_another_range(record, offset, url=self.url, offset_url=self._records.url_of(offset_key(number)))
-        # What a reset recorded counts until the next reset, so each commit behind it names it.
+        # What a reset recorded counts until the next reset, so each commit after it names it.
         follows = None if offset is None else offset.follows
         if follows is not None and follows.pipeline_since is not None:
             record = replace(record, version=3, pipeline_since=follows.pipeline_since)

@@ -173,7 +173,7 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch is done.
 
     Attributes:
-        version: 3 if the cursor behind the batch is one that only format 3 can describe.
+        version: 3 if the cursor after the batch is one that only format 3 can describe.
         checkpoint_id: None in format 1, as is ``committed_by``.
         committed_by: run that committed the batch.
         route: way through the flow; for a batch that delivered nothing, its outcome.
@@ -210,8 +210,8 @@ class CommitRecord:
 
     @property
     def end(self) -> Cursor:
-        """The cursor behind the batch."""
-        # Behind the last part of a load, the snapshot is delivered as behind any other batch.
+        """The cursor after the batch."""
+        # After the last part of a load, the snapshot is delivered as after any other batch.
         part = self.load_part
         return Cursor(
             batch_number=self.batch_number,
@@ -260,7 +260,7 @@ def _refuse_negative(batch_number: int) -> None:
 
 
 def format_of(follows: Cursor | None, *, is_move: bool = False) -> Literal[2, 3]:
-    """The oldest format that can describe a batch behind a cursor; see the top of this module."""
+    """The oldest format that can describe a batch after a cursor; see the top of this module."""
     return 3 if is_move or _needs_3(follows) else 2
 
 

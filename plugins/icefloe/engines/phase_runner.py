@@ -1,4 +1,4 @@
-"""Runs the phases of a batch without Airflow, in threads of this process or as Spark applications."""
+"""The ways to run the phases of a batch: in threads of this process, or as Spark applications."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Memory that a store has just not answered: the next caller should not wait as long."""
+"""Facts that a process knows of a store: that it has just not answered, and what it has shown that it can do."""
 
 from functools import cache
 from time import monotonic

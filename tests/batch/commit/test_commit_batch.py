@@ -93,7 +93,7 @@ def test_a_map_record_that_was_tampered_with_does_not_count(workshop: Workshop, 
 
 def test_a_range_that_has_not_delivered_is_waited_for(workshop: Workshop, batch: OpenBatch) -> None:
     batch.store.delete(["results/00001.json"])
-    with pytest.raises(UnfinishedTasksError, match=r"^1 of \d+ ranges of batch 1 have not delivered \(the first: 1\)"):
+    with pytest.raises(UnfinishedTasksError, match=r"^1 of \d+ ranges of batch 1 have not been read \(the first: 1\)"):
         batch.commit()
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

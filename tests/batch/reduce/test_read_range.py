@@ -150,7 +150,7 @@ def test_extents_that_are_gone_or_damaged_are_written_again(workshop: Workshop, 
         batch.store.delete([extents_key(0)])
     else:
         flip_byte(batch.store, extents_key(0), position % len(whole))
-    with pytest.raises(ExtentsGoneError, match=r"the extents .* are gone or damaged, .* run again"):
+    with pytest.raises(ExtentsGoneError, match=r"the extents .*, which coalesce wrote, are gone or damaged: run again"):
         read(batch)
     batch.run(Phase.SHUFFLE_READ)
     assert parts(workshop)

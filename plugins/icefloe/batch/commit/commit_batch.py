@@ -35,6 +35,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     running.checkpoint.refuse_other(running.settings.writer)
     tally = PhaseTally()
     running.requests.taken()
+    # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_batch(running)
     report = report_of(
         proven.batch,

@@ -11,7 +11,7 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer, forma
 from icefloe.sinks.sink import BatchSummary
 from icefloe.units import now_text
 
-__all__ = ["EmptyEnd", "empty_summary"]
+__all__ = ["EmptyEnd"]
 
 _NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
 
@@ -23,7 +23,7 @@ def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: 
         pipeline: name of the pipeline.
         table: name of its table.
         batch_number: number of the batch.
-        snapshot_id: snapshot of the cursor behind the batch; None: the pipeline begins.
+        snapshot_id: snapshot of the cursor after the batch; None: the pipeline begins.
     """
     return BatchSummary(
         pipeline=pipeline,
@@ -47,7 +47,7 @@ class EmptyEnd:
         table: name of its table.
         offset: the batch.
         outcome: reason for its end.
-        cursor: cursor behind it.
+        cursor: cursor after it.
     """
 
     pipeline: str
@@ -74,7 +74,7 @@ class EmptyEnd:
     def of_abandoned(cls, offset: OffsetRecord, before: Cursor | None, *, pipeline: str, table: str) -> "EmptyEnd":
         """The end of a batch that is given up: the cursor stays at ``before``, the end of the batch before it."""
         number = offset.batch_number
-        cursor = Cursor.beginning(number) if before is None else before.behind(number)
+        cursor = Cursor.beginning(number) if before is None else before.at_batch(number)
         return cls(pipeline=pipeline, table=table, offset=offset, outcome=BatchOutcome.ABANDONED, cursor=cursor)
 
     @property

@@ -1,4 +1,4 @@
-"""Rows of one file that may not cancel, with their hashes."""
+"""Rows of one file that might not cancel, with their hashes, and the memory that they may take."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

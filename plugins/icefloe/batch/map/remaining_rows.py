@@ -1,4 +1,4 @@
-"""Rows of one file that are left to be hashed, kept in memory as long as there is some."""
+"""Rows of one file that remain to be compared, hashed, and kept in memory as long as there is some."""
 
 import numpy as np
 import pyarrow as pa

@@ -9,7 +9,7 @@ Read in this order:
 - `new_batch`: the record of a new one
 - `record_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the range of a pipeline's next batch
-- `next_passage`: the snapshots behind its cursor, as far as history and pins lead
+- `next_passage`: the snapshots after its cursor, as far as history and pins lead
 - `range_request`: a range that somebody requests
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one

@@ -33,7 +33,7 @@ def find_work(session: PipelineSession) -> Work:
     cursor = view.cursor
     if cursor is None or cursor.is_beginning:
         # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
-        # Otherwise the first run after that snapshot would place it behind the first rows.
+        # Otherwise the first run after that snapshot would place it after the first rows.
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
     else:
         has_new = head_id != cursor.snapshot_id or cursor.load_part is not None

@@ -1,4 +1,4 @@
-"""The snapshots behind a pipeline's cursor, or as many of them as history and pins still lead to."""
+"""The snapshots after a pipeline's cursor, or as many of them as history and pins still lead to."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -35,7 +35,7 @@ def next_passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) 
 def passage_at_gap(
     gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
 ) -> tuple[Passage, str]:
-    """The passage up to a gap in the history, as far as pins hold it; behind that a full load.
+    """The passage up to a gap in the history, as far as pins hold it; after that a full load.
 
     Returns:
         The passage and its warning. A passage after no snapshot is the load.

@@ -98,7 +98,7 @@ def _since(view: CheckpointView) -> int | None:
     opened = view.opened
     if opened is None:
         return None if view.cursor is None else view.cursor.snapshot_id
-    # A load reads one snapshot, and `from_now` reads none: the batches behind them begin at their end.
+    # A load reads one snapshot, and `from_now` reads none: the batches after them begin at their end.
     is_load = any(step.kind is StepKind.INITIAL for step in opened.steps)
     is_from_now = not opened.steps and opened.after_snapshot_id is None
     return opened.up_to_snapshot_id if is_load or is_from_now else opened.after_snapshot_id

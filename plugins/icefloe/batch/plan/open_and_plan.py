@@ -114,7 +114,7 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
 
 
 def _open_requested(session: PipelineSession, request: RangeRequest, cores: int | None) -> OpenedBatch:
-    """The batch of a backfill, or the next one behind an abandoned one."""
+    """The batch of a backfill, or the next one after an abandoned one."""
     batch = requested_batch(session, request, cores=cores)
     if batch is not None and batch.is_resumed:
         # Only an open batch can have an end that somebody began.

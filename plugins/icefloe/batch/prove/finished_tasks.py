@@ -24,7 +24,7 @@ __all__ = ["FinishedTasks", "UnfinishedTasksError"]
 
 
 class UnfinishedTasksError(TransientError):
-    """Tasks of a batch have not delivered, or their parts are gone. Facts: ``phase``, which runs only these again.
+    """Tasks of a batch have not finished, or their parts are gone. Facts: ``phase``, which runs only these again.
 
     Repeating commit alone does not help.
     """
@@ -58,7 +58,7 @@ class FinishedTasks:
             delivers: True if the batch is staged, to be delivered to another sink.
 
         Raises:
-            UnfinishedTasksError: a task has not delivered yet.
+            UnfinishedTasksError: a task has not finished yet.
         """
         plan = folder.plan
         records = _records(folder)
@@ -136,7 +136,7 @@ def _results(folder: BatchFolder) -> list[RangeResult]:
     if missing:
         phase = staging_phase(folder.plan)
         raise UnfinishedTasksError(
-            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not delivered (the first: "
+            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not been read (the first: "
             f"{missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run again",
             phase=phase,
         )

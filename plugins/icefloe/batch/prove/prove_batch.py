@@ -48,7 +48,7 @@ def prove_batch(running: RunningBatch) -> ProvenSums:
     """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
 
     Raises:
-        UnfinishedTasksError: a task has not delivered yet, or its part is gone or cut.
+        UnfinishedTasksError: a task has not finished yet, or its part is gone or cut.
         RemovedRowsError: the pipeline takes inserts alone, and the batch removes rows.
         AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
     """
@@ -86,7 +86,7 @@ def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
 def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError) -> None:
     """Lets the tasks whose parts are damaged run again; the others are adopted."""
     numbers = set(damage.numbers)
-    logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
+    logger.warning("batch %d: parts %s are written again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:
         delete_range_results(folder.store, sorted(numbers))
         return

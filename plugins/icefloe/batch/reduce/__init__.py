@@ -12,9 +12,9 @@ Read in this order:
 - `divided_rows`: rows that do not fit into memory, divided on local disk
 - `group_changes`: the changes that the rows of a group make
 - `oversized_identity`: the changes of one identity that does not fit into memory
-- `spilled_moves`: equal rows of different identities, kept on disk
-- `match_rows`: brings equal rows of different identities together, and cancels them
 - `write_moves`: one hash range: the rows that cancel across identities, found before ranges are read
+- `match_rows`: brings equal rows of different identities together, and cancels them
+- `spilled_moves`: such rows by their hashes, kept on disk
 - `moves_file`: the file of these rows
 - `load_moves`: those that a reduce range leaves out
 - `moves_of_older_batches`: finds them in one process, for batches that an older release opened

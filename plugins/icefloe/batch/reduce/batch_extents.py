@@ -96,7 +96,7 @@ class BatchExtents:
     def _gone(self) -> ExtentsGoneError:
         url = self._folder.store.url
         return ExtentsGoneError(
-            f"the extents {url}/{self._key} are gone or damaged, which coalesce had written: run again, the next try "
+            f"the extents {url}/{self._key}, which coalesce wrote, are gone or damaged: run again, the next try "
             "of this task writes them once more",
             url=url,
             key=self._key,

@@ -11,7 +11,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.moves_of_older_batches import write_identity_moves
-from icefloe.batch.reduce.repair import collected_blocks, until_readable, void_damaged
+from icefloe.batch.reduce.repair import read_all_blocks, until_readable, void_damaged
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_log import MissingMapOutputError
@@ -57,7 +57,7 @@ def coalesce_map_outputs(
 
     folder, plan = inputs.folder, inputs.folder.plan
     try:
-        collected = collected_blocks(folder, redo)
+        collected = read_all_blocks(folder, redo)
     except MissingMapOutputError as error:
         tally.map_outputs_missing += len(error.map_ids)
         raise

@@ -1,4 +1,4 @@
-"""Consolidated rows of whole identities, and the changes that they make."""
+"""The rows of whole identities, consolidated, and the changes that they make."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -188,7 +188,7 @@ class GroupChanges:
         """The rows left without those that other identities cancel. Cancelled rows of other pieces match none here."""
         own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
         # What other identities cancel is added like rows of opposite weight. Amounts for rows of other pieces come out
-        # behind the keys and are left out.
+        # after the keys and are left out.
         positions, sums = consolidate(
             RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
             np.concatenate([own, cancelled.change_ordinals]),

@@ -38,8 +38,8 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Wei
         except (KeyMissingError, CorruptMovesError) as cause:
             url = folder.store.url
             raise MovesGoneError(
-                f"the moves file {url}/{key} is gone or damaged, which range {range_id} needs: run again, the next try "
-                "of shuffle_read writes it once more",
+                f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next "
+                "try of shuffle_read writes it once more",
                 url=url,
                 key=key,
             ) from cause

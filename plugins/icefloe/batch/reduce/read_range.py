@@ -44,7 +44,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     extents = of_batch.of(range_id)
     staged = StagedChanges(folder)
     message = staged.write(sink, range_id, range_changes(folder, of_batch, range_id, staged))
-    logger.info("range %d: delivered %d changes", range_id, message.rows)
+    logger.info("range %d: wrote %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
         message=message,
@@ -86,6 +86,8 @@ def range_changes(
     changes = GroupChanges(folder, staged, by_partition)
     for group in rows.groups():
         yield from changes.of(group)
+    # Of blocks that several ranges of one partition fetch, a range knows only once it has read them which rows are its
+    # own. The sums of all ranges together must be those of the map outputs, which the proof of the batch compares.
     expected.add(rows.shared_sums)
     staged.sums.require(
         expected,

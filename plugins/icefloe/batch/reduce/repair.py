@@ -26,12 +26,12 @@ _OUTPUTS_AT_ONCE: Final = 128
 
 
 class UnreliableStoreError(TerminalError):
-    """Map outputs were made again and again and found damaged each time."""
+    """Map outputs, or what follows from them, were made again and again and found damaged each time."""
 
     url: str
 
 
-def collected_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
+def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
     """The blocks of every planned map task's output, which the caller closes; damaged outputs are made again.
 
     Args:
@@ -109,12 +109,14 @@ def until_readable(
         extents = BatchExtents(folder, epoch)
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
         if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
-            with collected_blocks(folder, redo) as blocks:
+            with read_all_blocks(folder, redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(plan, blocks)
         try:
             damaged = read(epoch)
         except (ExtentsGoneError, MovesGoneError) as gone:
+            # Both follow from the map outputs, which are as they were: so is the epoch. Extents are written above, and
+            # moves by `read` itself before its ranges.
             trouble = gone
             continue
         if not damaged:
@@ -148,7 +150,7 @@ def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) 
 def _unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
     """The error of a store that does not keep what is written to it."""
     return UnreliableStoreError(
-        f"map outputs of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: the store "
-        f"{folder.store.url} loses data; check its disks, then run the batch again",
+        f"files of the shuffle of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: the "
+        f"store {folder.store.url} loses data; check its disks, then run the batch again",
         url=folder.store.url,
     )

@@ -1,4 +1,4 @@
-"""The largest row that a task may meet, and the largest dictionary: both are in memory whole, several times."""
+"""Errors of a task that would take too much memory: by one row, by a dictionary, or as the machine says."""
 
 from dataclasses import dataclass
 from typing import Final, NoReturn

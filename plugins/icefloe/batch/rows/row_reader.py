@@ -120,7 +120,7 @@ class TableRowReader:
     def identical_columns(self, one: DataFile, other: DataFile) -> frozenset[str]:
         """Names of columns to read that hold equal values at equal positions of two files, by their bytes.
 
-        None if the files are not alike, or if the columns are too few to help.
+        No names if the files are not alike, or if the columns are too few to help.
         """
         # Loaded here, because most tasks have no two files to compare.
         from icefloe.iceberg.files.identical_columns import identical_columns

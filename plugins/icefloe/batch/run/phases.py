@@ -107,6 +107,7 @@ class _Tasks:
             plan,
             self._write_again,
             lambda epoch: self._read_missing(plan, epoch),
+            # The sum of the generations, which are all 0 where nothing was ever voided.
             epoch=0 if self._is_new() else None,
         )
 
@@ -130,7 +131,7 @@ class _Tasks:
             self.tally.requests += again.requests
 
     def _read_missing(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the ranges that have not delivered; voids and returns the map outputs that they found damaged."""
+        """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
         results = load_range_results(self.folder.store, [each.range_id for each in plan.ranges])
         missing = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
         logger.info("batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(plan.ranges))

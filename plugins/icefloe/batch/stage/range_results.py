@@ -20,7 +20,7 @@ __all__ = ["RangeResult", "create_range_result", "delete_range_results", "load_r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeResult:
-    """The changes of one reduce range, delivered.
+    """The changes of one reduce range, written as a part.
 
     Attributes:
         sums: sums of the delivered changes; equal to the sums of the map outputs.
@@ -62,5 +62,5 @@ def create_range_result(store: Store, result: RangeResult) -> RangeResult:
 
 
 def delete_range_results(store: Store, range_ids: Sequence[int]) -> None:
-    """Removes results of an open batch whose parts are gone, so that their ranges are delivered again."""
+    """Removes results of an open batch whose parts are gone, so that their ranges are read again."""
     store.delete(result_key(range_id) for range_id in range_ids)

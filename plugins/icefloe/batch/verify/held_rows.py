@@ -1,4 +1,4 @@
-"""The rows that a sink really holds, and those that it should hold, brought into one form."""
+"""The rows that a sink really holds, those that it should hold, and the difference."""
 
 from collections import Counter
 from collections.abc import Iterable

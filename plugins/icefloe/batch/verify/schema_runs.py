@@ -1,4 +1,4 @@
-"""Segments: neighbouring batches that can be replayed at once, from one state of the table to another."""
+"""Schema runs: neighbouring batches that can be replayed at once, from one state of the table to another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ def identical_columns(
         footers: as for ``read_data_file``.
 
     Returns:
-        Names of top-level columns of the schema. None if the files are no Parquet files of one layout, or if the
+        Names of top-level columns of the schema. No names if the files are no Parquet files of one layout, or if the
         columns take a small share of the bytes. A column that both files lack is identical if it has one value.
 
     Raises:

@@ -50,7 +50,7 @@ class HeldSnapshots:
         if head is None:
             return cls()
         head_id = head.snapshot_id
-        # The branch may have been rolled back behind the newest ancestor that both have, and moved on from there:
+        # The branch may have been rolled back to before the newest ancestor that both have, and moved on from there:
         #   cursor 3, moves 3 1 2     a landing on 1, which takes back 2 and 3, then the commit 2
         # If only the metadata files know the moves, an open batch knows where it lands.
         further = [*further]
