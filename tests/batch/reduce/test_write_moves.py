@@ -217,7 +217,7 @@ def test_a_range_says_which_moves_file_is_gone(workshop: Workshop) -> None:
     plan = with_moves(batch)
     batch.store.delete([moves_key(plan.hash_ranges[0].range_id)])
     with pytest.raises(
-        MovesGoneError, match=r"moves/\d{5}\.moves, which range \d+ needs, is gone or damaged.*shuffle_read writes it once more$"
+        MovesGoneError, match=r"moves/\d{5}\.moves, which range \d+ needs, is gone or damaged.*writes it once more$"
     ):
         moves_of(batch, 0)
 

@@ -85,8 +85,8 @@ def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline)
     elif rest := commits_behind(table.history, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id):
         warning = (
             f"the batch ends at snapshot {snapshots.up_to_snapshot_id} and leaves {len(rest)} to later batches, and "
-            "under this schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
-            f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
+            "under this schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch "
+            f"and max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
         )
     else:
         return snapshots

@@ -150,7 +150,7 @@ def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) 
 def _unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
     """The error of a store that does not keep what is written to it."""
     return UnreliableStoreError(
-        f"files of the shuffle of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: the "
-        f"store {folder.store.url} loses data; check its disks, then run the batch again",
+        f"files of the shuffle of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: "
+        f"the store {folder.store.url} loses data; check its disks, then run the batch again",
         url=folder.store.url,
     )
