@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from icefloe.iceberg.step import StepKind
 from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop
 from support.tables.events import NAME, SCHEMA, rows
+from support.tables.planning_tables import edit_metadata
 
 
 def work(workshop: Workshop) -> tuple[bool, bool]:
@@ -174,6 +176,21 @@ def test_a_rollback_stops_a_pipeline_that_wants_to_fail(workshop: Workshop) -> N
     with pytest.raises(NotAnAncestorError, match=f"snapshot {second} is not an ancestor of snapshot {first}"):
         workshop.prepare()
     assert workshop.set(on_rollback="compensate").deliver() is not None
+
+
+def test_a_rollback_that_the_table_has_forgotten_is_taken_back_behind_the_cursor(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.append([20, 21])
+    workshop.deliver()
+    table = workshop.table
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    workshop.append([30])
+    session = workshop.session()
+    edit_metadata(session.table, snapshot_log=session.table.metadata.snapshot_log[-1:], metadata_log=[])
+    surroundings = replace(session.surroundings, load_table=lambda *_, **__: session.table)
+    found = next_batch(replace(session, surroundings=surroundings))
+    assert found is not None
+    assert [step.kind for step in found.offset.steps] == [StepKind.STATES, StepKind.COMMIT]
 
 
 def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop: Workshop) -> None:

@@ -51,31 +51,33 @@ FORKED = {1: None, 2: 1, 3: 2, 4: 1, 5: 4, 6: 5}
 def test_the_last_move_that_was_no_commit_says_where_the_branch_landed(
     log: tuple[int, ...], after: int, up_to: int, landing: int
 ) -> None:
-    found = landing_after(history(FORKED), moves(*log), branch="main", after_snapshot_id=after, up_to_snapshot_id=up_to)
+    found = landing_after(
+        history(FORKED), moves(*log), was_head=False, after_snapshot_id=after, up_to_snapshot_id=up_to
+    )
     assert found is not None
     assert found.snapshot_id == landing
 
 
 def test_the_time_is_that_of_the_move() -> None:
     found = landing_after(
-        history(FORKED), moves(1, 2, 3, 1, 4), branch="main", after_snapshot_id=3, up_to_snapshot_id=4
+        history(FORKED), moves(1, 2, 3, 1, 4), was_head=False, after_snapshot_id=3, up_to_snapshot_id=4
     )
     assert found == BranchMove(snapshot_id=1, timestamp_ms=1003)
 
 
 @pytest.mark.parametrize("log", [(), (1, 2, 4), (1, 4, 2, 3)])
 def test_main_must_have_been_at_the_start_before_it_was_at_the_end(log: tuple[int, ...]) -> None:
-    found = landing_after(history(FORKED), moves(*log), branch="main", after_snapshot_id=3, up_to_snapshot_id=4)
+    found = landing_after(history(FORKED), moves(*log), was_head=False, after_snapshot_id=3, up_to_snapshot_id=4)
     assert found is None
 
 
 def test_an_unknown_other_branch_landed_on_the_nearest_common_ancestor() -> None:
-    found = landing_after(history(FORKED), (), branch="audit", after_snapshot_id=3, up_to_snapshot_id=6)
+    found = landing_after(history(FORKED), (), was_head=True, after_snapshot_id=3, up_to_snapshot_id=6)
     assert found == BranchMove(snapshot_id=1, timestamp_ms=40)
 
 
 def test_without_a_common_ancestor_it_landed_on_the_end() -> None:
     found = landing_after(
-        history({1: None, 2: None}, last_updated_ms=77), (), branch="audit", after_snapshot_id=1, up_to_snapshot_id=2
+        history({1: None, 2: None}, last_updated_ms=77), (), was_head=True, after_snapshot_id=1, up_to_snapshot_id=2
     )
     assert found == BranchMove(snapshot_id=2, timestamp_ms=77)

@@ -1,9 +1,12 @@
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import Table
 
 from iceberg.steps.planned_ranges import appended
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import find_passage
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import edit_metadata, plan_range, rows, snapshot_ids
 
@@ -74,6 +77,36 @@ def test_commits_that_expired_are_a_gap_even_if_the_log_leads_over_them(tmp_path
     edit_metadata(table, snapshots=kept, snapshot_log=moves)
     with pytest.raises(ExpiredHistoryError, match=f"no longer has the changes since snapshot {second}"):
         plan_range(table, after_snapshot_id=second, on_rollback="compensate")
+
+
+def forgotten_rollback(tmp_path: Path) -> Table:
+    """Snapshot 3 is kept by a pin; 4 was committed, the table rolled back to 2, and 4 expired with all that says so."""
+    table = appended(tmp_path, 4)
+    _, second, _, fourth = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(second).commit()
+    table.append(rows(20))
+    table.append(rows(21))
+    kept = [each for each in table.metadata.snapshots if each.snapshot_id != fourth]
+    edit_metadata(table, snapshots=kept, snapshot_log=table.metadata.snapshot_log[-2:], metadata_log=[])
+    return table
+
+
+def test_a_cursor_is_taken_back_although_nothing_says_any_more_how_main_left_it(tmp_path: Path) -> None:
+    table = forgotten_rollback(tmp_path)
+    _, second, third, *since = snapshot_ids(table)
+    passage = find_passage(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="compensate")
+    assert passage.landing is not None
+    assert (passage.landing.left_snapshot_id, passage.landing.snapshot.snapshot_id) == (third, second)
+    assert [each.snapshot_id for each in passage.commits] == since
+    with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {second}"):
+        find_passage(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="fail")
+
+
+def test_a_range_from_a_snapshot_that_main_is_not_known_to_have_had_names_both_ways_out(tmp_path: Path) -> None:
+    table = forgotten_rollback(tmp_path)
+    third = snapshot_ids(table)[2]
+    with pytest.raises(NotAnAncestorError, match="choose both ends on it, or start a pipeline over by icefloe reset"):
+        plan_range(table, after_snapshot_id=third, on_rollback="compensate")
 
 
 def test_another_snapshot_set_current_is_compensated(tmp_path: Path) -> None:

@@ -29,7 +29,14 @@ def next_passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) 
     load: _Load = "changes"
     if cursor is None:
         load = "full" if is_tag else _LOADS[pipeline.initial_load]
-    return find_passage(table, branch=branch, after_snapshot_id=after_snapshot_id, load=load, on_rollback=on_rollback)
+    return find_passage(
+        table,
+        branch=branch,
+        after_snapshot_id=after_snapshot_id,
+        after_was_head=True,
+        load=load,
+        on_rollback=on_rollback,
+    )
 
 
 def passage_at_gap(
@@ -78,6 +85,7 @@ def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, p
             after_snapshot_id=cursor.snapshot_id,
             up_to_snapshot_id=end_id,
             was_head=True,
+            after_was_head=True,
             on_rollback=pipeline.on_rollback,
         )
     except (ExpiredHistoryError, NotAnAncestorError):

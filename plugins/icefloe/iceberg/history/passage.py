@@ -48,6 +48,7 @@ def find_passage(
     after_snapshot_id: int | None = None,
     up_to_snapshot_id: int | None = None,
     was_head: bool = False,
+    after_was_head: bool = False,
     load: Literal["changes", "full", "from_earliest"] = "changes",
     on_rollback: RollbackOption = "fail",
 ) -> Passage:
@@ -63,6 +64,8 @@ def find_passage(
         up_to_snapshot_id: inclusive; None: the head of the branch.
         was_head: the caller knows that the end was the branch's head once. It need not be proven by the history, which
             expiry may have cut after it.
+        after_was_head: the caller knows the same of the start. If nothing says how the branch left it, the difference
+            of the two states is delivered.
         load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
             since the oldest existing snapshot. Its state comes first as a landing, unless history starts with it. The
             last two need ``after_snapshot_id`` to be None.
@@ -92,7 +95,7 @@ def find_passage(
     lineage = table.history.lineage(end.snapshot_id)
     if after_snapshot_id is None:
         return finder.from_oldest(lineage, needs_start=load == "changes")
-    return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback)
+    return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, was_head=after_was_head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,9 @@ class _Finder:
             commits=commits[1:] if is_landing else commits,
         )
 
-    def since(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption) -> Passage:
+    def since(
+        self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption, was_head: bool
+    ) -> Passage:
         """The passage from a snapshot to the first snapshot of a lineage."""
         landing = None
         before = self.table.history.snapshots.get(after_snapshot_id)
@@ -147,8 +152,9 @@ class _Finder:
             #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
             #    `- 4 - 5        then the commits 4 and 5
             landing = landing_of_rollback(
-                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback
-            )
+                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, was_head=was_head,
+                on_rollback=on_rollback,
+            )  # fmt: skip
             before = landing.snapshot
             commits = commits_after(lineage, before.snapshot_id) or ()
         elif before is None and not is_replace(commits[0]):

@@ -19,6 +19,7 @@ def landing_of_rollback(
     *,
     branch: str,
     after_snapshot_id: int,
+    was_head: bool,
     on_rollback: RollbackOption,
 ) -> Landing:
     """The state to which a branch moved when it left a snapshot.
@@ -28,6 +29,7 @@ def landing_of_rollback(
         lineage: the end of the range and its ancestors, newest first; the snapshot that was left is none of them.
         branch: its name.
         after_snapshot_id: the snapshot that it left.
+        was_head: the caller knows that the branch led to that snapshot once, whatever the table still says.
         on_rollback: ``fail``: raise also if there is such a state.
 
     Raises:
@@ -41,7 +43,11 @@ def landing_of_rollback(
     common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
     moves = branch_log(history, table.log, branch=branch, after_snapshot_id=after_snapshot_id)
     move = landing_after(
-        history, moves, branch=branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
+        history,
+        moves,
+        was_head=was_head or branch != MAIN,
+        after_snapshot_id=after_snapshot_id,
+        up_to_snapshot_id=up_to.snapshot_id,
     )
     if (
         common_id is None
@@ -50,7 +56,10 @@ def landing_of_rollback(
     ):
         raise history.expired(after_snapshot_id, oldest)
     if move is None:
-        reason = "a range follows the history of one branch"
+        reason = (
+            "a range follows the history of one branch; choose both ends on it, or start a pipeline over by icefloe "
+            "reset"
+        )
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
     if on_rollback == "fail":
         reason = f"the branch was moved to snapshot {move.snapshot_id}"
@@ -83,25 +92,26 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
 
 
 def landing_after(
-    history: History, moves: Sequence[BranchMove], *, branch: str, after_snapshot_id: int, up_to_snapshot_id: int
+    history: History, moves: Sequence[BranchMove], *, was_head: bool, after_snapshot_id: int, up_to_snapshot_id: int
 ) -> BranchMove | None:
     """The last move of the branch between two snapshots that was not a commit.
 
     Args:
         history: of the table.
         moves: of the branch; empty if nothing is known.
-        branch: its name.
+        was_head: True if the branch counts as having led to ``after_snapshot_id`` if nothing is known. ``main`` has a
+            log, so without that snapshot in it, it counts only if the caller knows; see `landing_of_rollback`.
         after_snapshot_id: the snapshot that the branch left; not an ancestor of the end.
         up_to_snapshot_id: the end, the snapshot that the branch reached.
 
     Returns:
         The snapshot that became current, an ancestor of the end or the end itself, and the time; None if the branch is
-        not known to have moved from one to the other. If nothing is known about a branch, it counts as moved to the
-        nearest common ancestor or, without one, to the end.
+        not known to have moved from one to the other. If nothing is known but that it led there, it counts as moved to
+        the nearest common ancestor or, without one, to the end.
     """
     fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
     if not moves:
-        return None if branch == MAIN else fallback
+        return fallback if was_head else None
     # The cursor is at 3, the branch was rolled back to 1, went on to 4 and 5, and 5 is the end:
     #   moves   1  2  3  1  4  5
     #                 |  |     arrival

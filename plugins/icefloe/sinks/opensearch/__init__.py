@@ -5,6 +5,7 @@ Read in this order:
 - `opensearch_sink`: the sink, by the contract of part sinks
 - `opensearch_options`: the keys of a pipeline and its connection
 - `cluster`: requests to the cluster
+- `cluster_facts`: its version and id
 - `index_names`: names and versions
 - `claims`: the owner of an index, and the batch begun last
 - `indexes`: indexes made, shown behind the alias, and removed
