@@ -13,8 +13,8 @@ DELIVERIES: Final = (
     Mutation(
         name="parts whose delivery is recorded are delivered again",
         path="batch/deliver/deliver_batch.py",
-        before="missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]",
-        after="missing = list(numbers)",
+        before="missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]",
+        after="missing = list(self.numbers)",
         further=(
             Edit(
                 path="batch/deliver/deliver_part.py",
@@ -23,6 +23,13 @@ DELIVERIES: Final = (
             ),
         ),
         suite=_DELIVER,
+    ),
+    Mutation(
+        name="parts with dead letters stay as an earlier try delivered them",
+        path="batch/deliver/deliver_batch.py",
+        before="            if not again:\n                raise\n",
+        after="            raise\n",
+        suite=("tests/batch/deliver/test_letters_over_the_limit.py",),
     ),
     Mutation(
         name="a batch that is recorded as visible is delivered again",

@@ -110,6 +110,13 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a letter stays although its change is in the topic",
+        path=_PART,
+        before="        self.letters.committed(self.part.first_row + rows)\n",
+        after="",
+        suite=("tests/servers/test_kafka_dead_letters.py",),
+    ),
+    Mutation(
         name="a change larger than the topic takes is sent",
         path="sinks/kafka/transaction.py",
         before="        if size + _OVERHEAD_BYTES <= self._most_bytes:",

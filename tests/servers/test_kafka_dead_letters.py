@@ -82,6 +82,20 @@ def test_more_letters_than_the_limit_are_an_error(place: KafkaPlace) -> None:
     assert place.messages() == []
 
 
+def test_letters_of_changes_that_the_topic_takes_by_now_leave_the_folder(place: KafkaPlace, tmp_path: Path) -> None:
+    few = {"path": (tmp_path / "dead").as_uri(), "limit": 2}
+    staged = Staged(number=0, parts=[ROWS])
+    with pytest.raises(TooManyDeadLettersError, match=r"raise the limit and run again, or raise max\.message\.bytes"):
+        deliver_all(place.sink(dead_letters=few), staged)
+    place.take_messages_of(2**20)
+    [delivery] = deliver_all(place.sink(dead_letters=few), staged)
+    assert (delivery.documents, delivery.repeated, delivery.dead_letters) == (5, 0, 0)
+    assert letters(tmp_path) == []
+    assert [message.key for message in place.messages()] == [
+        b'{"id":1}', b'{"id":2}', b'{"id":3}', b'{"id":4}', b'{"id":4}', b'{"id":5}'
+    ]  # fmt: skip
+
+
 def test_a_tombstone_that_is_too_large_itself_is_only_kept(place: KafkaPlace, tmp_path: Path) -> None:
     staged = Staged(number=0, parts=[[("DELETE", 1, LARGE)]], options={"identity": ("carrier",)})
     [delivery] = deliver_all(place.sink(), staged)

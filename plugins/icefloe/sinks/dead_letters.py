@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -69,11 +69,13 @@ class DeadLetterFolder:
     Args:
         store: the folder.
         limit: the most letters of one batch.
+        way_out: way for the destination to take the letters of an open batch, for people.
     """
 
-    def __init__(self, store: Store, *, limit: int) -> None:
+    def __init__(self, store: Store, *, limit: int, way_out: str = "correct the destination and run again") -> None:
         self._store = store
         self._limit = limit
+        self._way_out = way_out
 
     def claim(self, origin: Origin, sink: SinkIdentity, *, takes_over: bool = False) -> None:
         """Make the folder an origin's and a sink's own: letters of others have the same names and would be replaced.
@@ -122,11 +124,15 @@ class DeadLetterFolder:
             letter: the letter.
         """
         line = json.dumps(asdict(letter), ensure_ascii=False)
-        self._store.put(f"{_prefix(batch_number, part_number)}-{place:012d}.jsonl", f"{line}\n".encode())
+        self._store.put(_place_key(batch_number, part_number, place), f"{line}\n".encode())
 
-    def count(self, batch_number: int, part_number: int) -> int:
-        """Number of the letters of a part that `put_one` kept."""
-        return len(self._single(batch_number, part_number))
+    def places(self, batch_number: int, part_number: int) -> frozenset[int]:
+        """Places of the letters of a part that `put_one` kept."""
+        return frozenset(_place(key) for key in self._single(batch_number, part_number))
+
+    def remove(self, batch_number: int, part_number: int, places: Iterable[int]) -> None:
+        """Delete letters that `put_one` kept."""
+        self._store.delete([_place_key(batch_number, part_number, place) for place in places])
 
     def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
         """Raise if there are more letters than the limit allows.
@@ -144,7 +150,7 @@ class DeadLetterFolder:
         shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in letters[:_NAMED])
         raise TooManyDeadLettersError(
             f"{count} documents of batch {batch_number} were refused for good, and sink.dead_letters.limit is "
-            f"{self._limit} ({shown}); correct the index or the rows, or raise the limit",
+            f"{self._limit} ({shown}); raise the limit and run again, or {self._way_out}",
             url=self._store.url,
             batch_number=batch_number,
             count=count,
@@ -183,6 +189,14 @@ class DeadLetterFolder:
 
 def _key(batch_number: int, part_number: int) -> str:
     return f"{_prefix(batch_number, part_number)}.jsonl"
+
+
+def _place_key(batch_number: int, part_number: int, place: int) -> str:
+    return f"{_prefix(batch_number, part_number)}-{place:012d}.jsonl"
+
+
+def _place(key: str) -> int:
+    return int(key.removesuffix(".jsonl").rpartition("-")[2])
 
 
 def _prefix(batch_number: int, part_number: int) -> str:

@@ -149,6 +149,11 @@ class DeliverySink(ABC):
             batch: the batch.
             begun: facts that `begin` returned, as they were recorded.
             deliveries: of all parts, by number.
+
+        Raises:
+            SupersededError: the destination holds a later batch, which stays as it is.
+            TooManyDeadLettersError: all parts together have more dead letters than the destination allows. Parts that
+                earlier tries delivered with some are delivered again, and `finish` is called once more.
         """
 
     @abstractmethod

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from icefloe.batch.task_outcome import require_success
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, SupersededError
 from icefloe.units import time_text
@@ -87,15 +89,9 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             begun = records.begin(now)
             numbers = _part_numbers(sink, manifest)
             with _taken_back(batch, sink, begun, now):
-                _deliver_missing(
-                    DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun),
-                    numbers,
-                    engine,
-                    running,
-                    tally,
-                )
-                deliveries = _deliveries(running, numbers)
-                sink.finish(batch, begun, deliveries)
+                task = DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun)
+                call = _PartsCall(task=task, numbers=numbers, engine=engine, running=running, tally=tally)
+                deliveries = call.finish(sink)
             records.create_batch(
                 BatchDelivery.of(
                     deliveries,
@@ -157,31 +153,77 @@ def _part_numbers(sink: DeliverySink, manifest: Manifest) -> Sequence[int]:
     return range(1 if isinstance(sink, DriverSink) else len(manifest.parts))
 
 
-def _deliver_missing(
-    task: DeliverPart, numbers: Sequence[int], engine: Engine, running: RunningBatch, tally: PhaseTally
-) -> None:
-    """Delivers the parts without a recorded delivery; an error that retrying cannot fix comes first."""
-    found = DeliveryRecords(running.folder.store).parts(numbers)
-    missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]
-    logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
-    tally.begin(len(missing), of=len(numbers))
-    require_success(tally.finish(engine.map(task, missing) if missing else []))
+@dataclass(frozen=True, kw_only=True)
+class _PartsCall:
+    """The parts of a batch in one try.
 
-
-def _deliveries(running: RunningBatch, numbers: Sequence[int]) -> list[PartDelivery]:
-    """The recorded deliveries of all parts.
-
-    Raises:
-        TransientError: a record is gone, because somebody deletes files of the batch.
+    Attributes:
+        task: delivers one part.
+        numbers: of all parts.
+        engine: delivers them.
+        running: the batch.
+        tally: counts of the phase.
     """
-    found = [each for each in DeliveryRecords(running.folder.store).parts(numbers) if each is not None]
-    if len(found) < len(numbers):
-        raise TransientError(
-            f"records of delivered parts are gone from {running.folder.store.url}: somebody deletes files there; run "
-            "again, parts that the sink holds are not delivered twice",
-            url=running.folder.store.url,
-        )
-    return found
+
+    task: DeliverPart
+    numbers: Sequence[int]
+    engine: Engine
+    running: RunningBatch
+    tally: PhaseTally
+
+    def finish(self, sink: DeliverySink) -> list[PartDelivery]:
+        """Delivers the parts that are left and finishes the batch; returns the deliveries of all parts.
+
+        Dead letters are those of the try that delivered their part. If they are too many together, parts that earlier
+        tries delivered are delivered again, once, because the destination may have been corrected since.
+        """
+        sent = self._deliver_missing()
+        try:
+            return self._finished(sink)
+        except TooManyDeadLettersError:
+            found = zip(self.numbers, self._deliveries(), strict=True)
+            again = [number for number, each in found if each.dead_letters and number not in sent]
+            if not again:
+                raise
+            logger.info("batch %d: %d parts with dead letters again", self.task.batch.batch_number, len(again))
+            self._records.forget_parts(again)
+        self._deliver_missing()
+        return self._finished(sink)
+
+    def _finished(self, sink: DeliverySink) -> list[PartDelivery]:
+        deliveries = self._deliveries()
+        sink.finish(self.task.batch, self.task.begun, deliveries)
+        return deliveries
+
+    def _deliver_missing(self) -> frozenset[int]:
+        """Delivers the parts without a recorded delivery; an error that retrying cannot fix comes first."""
+        found = self._records.parts(self.numbers)
+        missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
+        number = self.task.batch.batch_number
+        logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
+        self.tally.begin(len(missing), of=len(self.numbers))
+        require_success(self.tally.finish(self.engine.map(self.task, missing) if missing else []))
+        return frozenset(missing)
+
+    def _deliveries(self) -> list[PartDelivery]:
+        """The recorded deliveries of all parts.
+
+        Raises:
+            TransientError: a record is gone, because somebody deletes files of the batch.
+        """
+        found = [each for each in self._records.parts(self.numbers) if each is not None]
+        if len(found) < len(self.numbers):
+            url = self.running.folder.store.url
+            raise TransientError(
+                f"records of delivered parts are gone from {url}: somebody deletes files there; run again, parts that "
+                "the sink holds are not delivered twice",
+                url=url,
+            )
+        return found
+
+    @property
+    def _records(self) -> DeliveryRecords:
+        return DeliveryRecords(self.running.folder.store)
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:

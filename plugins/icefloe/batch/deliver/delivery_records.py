@@ -30,7 +30,7 @@ class BegunDelivery:
 
 
 class DeliveryRecords:
-    """The records of one delivery. Of several tries the first to create a record counts.
+    """The records of one delivery. Of several tries the first to create a record counts, until it is forgotten.
 
     Args:
         store: folder of the batch.
@@ -56,6 +56,10 @@ class DeliveryRecords:
     def create_part(self, delivery: PartDelivery) -> None:
         """Records the delivery of a part, unless another try was first."""
         self._store.create(delivery_key(delivery.number), dump_document(delivery))
+
+    def forget_parts(self, numbers: Iterable[int]) -> None:
+        """Deletes the deliveries of parts, so that they are delivered again; the sink finds what it holds of them."""
+        self._store.delete([delivery_key(number) for number in numbers])
 
     def batch(self) -> BatchDelivery | None:
         """The delivery of the batch; None if it is not visible as a whole yet."""

@@ -165,5 +165,9 @@ def open_kafka_sink(
     """
     checked = KafkaOptions.of(options)
     letters = checked.dead_letters
-    folder = None if letters is None else DeadLetterFolder(open_store(letters.path), limit=letters.limit)
-    return KafkaSink(checked, KafkaClients.of(checked, connection), folder)
+    clients = KafkaClients.of(checked, connection)
+    if letters is None:
+        return KafkaSink(checked, clients)
+    # Changes after a letter may be in the topic already, so a part that went on without it cannot send it any more.
+    way_out = f"raise max.message.bytes of topic {checked.topic} and load the table again with icefloe reset"
+    return KafkaSink(checked, clients, DeadLetterFolder(open_store(letters.path), limit=letters.limit, way_out=way_out))

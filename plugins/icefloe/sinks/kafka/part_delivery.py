@@ -56,6 +56,7 @@ class PartSender:
                 state = self._look()
                 self._refuse_superseded(state)
             done = self._done(state)
+            self.letters.go_on_after(self.part.first_row + done.rows)
             sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
         return PartDelivery(
             number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
@@ -166,6 +167,7 @@ class PartSender:
                 topic=self.options.topic, partitions=partitions,
             )  # fmt: skip
         producer.commit()
+        self.letters.committed(self.part.first_row + rows)
 
     def _record(self, producer: TransactionProducer, progress: PartProgress) -> None:
         producer.commit_records(self.options.tokens, [(part_key(self.part.number), dump_document(progress))])

@@ -110,8 +110,8 @@ class PartDeliverer:
         document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
         if self.letters is None:
             raise RefusedDocumentError(
-                f"{self._url} refuses document {document_id} for good ({reason}); correct the row or the index's "
-                "mapping, or name a folder in sink.dead_letters",
+                f"{self._url} refuses document {document_id} for good ({reason}); correct the index's mapping and "
+                "run again, or name a folder in sink.dead_letters",
                 url=self._url,
                 id=document_id,
             )

@@ -34,7 +34,9 @@ def open_opensearch_sink(
     """The sink that a pipeline describes; arguments as in `open_delivery_sink`."""
     settings = OpenSearchSettings.of(options, connection)
     letters = settings.dead_letters
-    folder = None if letters is None else DeadLetterFolder(open_store(letters.path), limit=letters.limit)
+    if letters is None:
+        return OpenSearchSink(settings)
+    folder = DeadLetterFolder(open_store(letters.path), limit=letters.limit, way_out="correct the index and run again")
     return OpenSearchSink(settings, letters=folder)
 
 
