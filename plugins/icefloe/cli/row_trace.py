@@ -7,8 +7,10 @@ from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.replay_batches import committed_batches
+from icefloe.batch.verify.schema_runs import since_last_load
 from icefloe.batch.verify.table_state import TableState
-from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_schema
+from icefloe.batch.verify.written_columns import WrittenColumns
+from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord
@@ -164,13 +166,14 @@ class _Trace:
 
     def _held(self, sink: DeliverySink) -> list[dict[str, object]] | None:
         columns = self._session.pipeline.columns
-        shown = (self._schema if columns is None else self._schema.select(columns)).arrow
+        shown = self._schema if columns is None else self._schema.select(columns)
         if not self._identity.columns:
             self._notes.append(f"{sink.url} was not asked: its rows have no identity")
             return None
-        schema = shown if sink.keyed else change_schema(shown, with_batch=True)
-        rows = [row for batch in sink.read_back(schema, keys=self._key.values) for row in batch.to_pylist()]
-        return rows if sink.keyed else _last_row(rows)
+        if sink.keyed:
+            return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in rows.to_pylist()]
+        written = WrittenColumns(self._session, since_last_load(committed_batches(self._session)), shown)
+        return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in rows.to_pylist()])
 
     @property
     def _filter(self) -> str:

@@ -12,13 +12,13 @@ from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
-from icefloe.sinks.part_sink import PartDelivery, PartSink
+from icefloe.sinks.part_sink import KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
 __all__ = ["FilesDelivery"]
 
 
-class FilesDelivery(PartSink):
+class FilesDelivery(PartSink, KeepsWrittenColumns):
     """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers.
 
     Args:
@@ -99,11 +99,21 @@ class FilesDelivery(PartSink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes of every batch that has a manifest, batch by batch."""
+        for rows in self.read_back_as_written(lambda _number, _names: schema, keys=keys):
+            yield rows.select(schema.names)
+
+    def read_back_as_written(
+        self,
+        schema_of: SchemaOf,  # noqa: ARG002 - files have schemas of their own
+        *,
+        first_batch: int = 0,
+        keys: pa.RecordBatch | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes of batches that have a manifest, batch by batch, in the columns of their files."""
         for number in self._files.whole_batches():
-            for part in self._files.manifest(number).parts:
+            for part in self._files.manifest(number).parts if number >= first_batch else ():
                 for rows in self._files.read_part(number, part):
-                    found = rows.select(schema.names)
-                    yield found if keys is None else _of_keys(found, keys)
+                    yield rows if keys is None else _of_keys(rows, keys)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -15,10 +15,10 @@ in one call in the driver.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import ConfigDict
@@ -32,11 +32,17 @@ __all__ = [
     "DriverSink",
     "KeepsDeadLetters",
     "KeepsDeletions",
+    "KeepsWrittenColumns",
     "PartDelivery",
     "PartSink",
+    "SchemaOf",
     "SeesForeignWrites",
     "SupersededError",
 ]
+
+
+SchemaOf: TypeAlias = Callable[[int, Sequence[str]], pa.Schema]
+"""The schema of the changes of a batch, by its number and the names of columns that some of its changes have."""
 
 
 class SupersededError(TerminalError):
@@ -212,6 +218,25 @@ class SeesForeignWrites(DeliverySink):
     @abstractmethod
     def foreign_writes(self) -> int:
         """Number of such entries among those of the last `read_back`, once it is read to its end."""
+
+
+class KeepsWrittenColumns(DeliverySink):
+    """A log whose changes keep the columns that they were written with, whatever the table calls them since."""
+
+    @abstractmethod
+    def read_back_as_written(
+        self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes in the columns of their batches, in the order of `read_back`.
+
+        Args:
+            schema_of: the schema in which a batch was delivered.
+            first_batch: changes of earlier batches are left out.
+            keys: as in `read_back`.
+
+        Returns:
+            Record batches, each with changes of one batch.
+        """
 
 
 class PartSink(DeliverySink):

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.types import IntegerType, LongType, StringType
 
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import Outcome, Workspace, icefloe
@@ -12,6 +14,7 @@ from support.sinks.fake_cluster import FakeCluster
 from support.sinks.memory_index import MemoryIndex, Stored
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import INDICES, LOGS, registered_sinks
+from support.tables.events import rows
 
 
 class Lab(Workspace):
@@ -70,6 +73,85 @@ def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: Lab) -> 
     lab.require_equal("log", rows=5, changes="upsert")
 
 
+def add_a_column(lab: Lab) -> None:
+    with lab.table.update_schema() as update:
+        update.add_column("gate", StringType())
+
+
+def rename_a_column(lab: Lab) -> None:
+    with lab.table.update_schema() as update:
+        update.rename_column("word", "name")
+
+
+def reuse_a_name(lab: Lab) -> None:
+    rename_a_column(lab)
+    with lab.table.update_schema() as update:
+        update.add_column("word", LongType())
+
+
+def drop_a_column(lab: Lab) -> None:
+    with lab.table.update_schema() as update:
+        update.delete_column("word")
+
+
+def promote_a_column(lab: Lab) -> None:
+    with lab.table.update_schema() as update:
+        update.update_column("small", LongType())
+
+
+def with_small(*ids: int) -> pa.Table:
+    return rows(ids).append_column("small", pa.array(ids, pa.int32()))
+
+
+def change_a_column_with_rows(lab: Lab, change: Callable[[Lab], None], sink: str, **keys: Any) -> None:
+    with lab.table.update_schema() as update:
+        update.add_column("small", IntegerType())
+    lab.table.append(with_small(7, 8))
+    lab.deliver(sink, **keys)
+    change(lab)
+    held = lab.table.refresh().schema().as_arrow()
+    added = with_small(9).select([name for name in ("id", "value", "small") if name in held.names])
+    lab.table.append(added.cast(pa.schema([held.field(name) for name in added.column_names])))
+    lab.deliver(sink, **keys)
+
+
+CHANGES = [add_a_column, rename_a_column, reuse_a_name, drop_a_column, promote_a_column]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("changes", ["upsert", "append_only"])
+def test_files_from_before_a_change_of_columns_are_compared_by_field(
+    lab: Lab, change: Callable[[Lab], None], changes: str
+) -> None:
+    lab.append(1, 2, 3)
+    lab.deliver("files", changes=changes)
+    change_a_column_with_rows(lab, change, "files", changes=changes)
+    lab.require_equal("files", rows=6, changes=changes)
+    traced = icefloe("trace", lab.pipeline(sink=lab.sink("files"), engine="local", changes=changes), "id=7", "--json")
+    assert (traced.code, traced.err) == (0, "")
+    assert traced.document["sink_rows"] == traced.document["table_rows"] != []
+
+
+def test_files_whose_snapshot_expired_are_compared_in_the_schema_that_has_their_columns(lab: Lab) -> None:
+    lab.append(1, 2, 3)
+    lab.deliver("files", changes="upsert")
+    change_a_column_with_rows(lab, rename_a_column, "files", changes="upsert")
+    newest = lab.head()
+    old = [each.snapshot_id for each in lab.table.refresh().snapshots() if each.snapshot_id != newest]
+    lab.table.maintenance.expire_snapshots().by_ids(old).commit()
+    lab.require_equal("files", rows=6, changes="upsert")
+
+
+def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: Lab) -> None:
+    lab.append(1)
+    lab.deliver("files", changes="upsert")
+    lab.append(2)
+    pipeline = lab.pipeline(sink=lab.sink("files"), engine="local", changes="upsert")
+    assert icefloe("set-cursor", pipeline, "--snapshot-id", lab.head(), "--yes").code == 0
+    traced = icefloe("trace", pipeline, "id=1", "--json")
+    assert traced.document["sink_rows"] == traced.document["table_rows"] != []
+
+
 @pytest.mark.parametrize("sink", ["index", "log"])
 def test_rows_of_left_out_commits_are_counted_without_identity(lab: Lab, sink: str) -> None:
     keys = {"changes": "append_only", "on_removed_rows": "skip", "columns": ["value"]}
@@ -118,10 +200,10 @@ def live(server: MemoryIndex) -> dict[str, Stored]:
 
 def test_rows_that_differ_are_named(lab: Lab) -> None:
     three_batches(lab, "index")
-    rows = live(INDICES[""])
-    del rows["[1]"]
-    rows["[2]"] = Stored(1, {**(rows["[2]"].document or {}), "value": 8.0})
-    rows["[77]"] = Stored(1, {**(rows["[2]"].document or {}), "id": 77})
+    held = live(INDICES[""])
+    del held["[1]"]
+    held["[2]"] = Stored(1, {**(held["[2]"].document or {}), "value": 8.0})
+    held["[77]"] = Stored(1, {**(held["[2]"].document or {}), "id": 77})
     found = lab.verify("index", "--json")
     assert found.code == 65
     assert found.document["counts"] == {"missing": 1, "extra": 1, "different": 1}

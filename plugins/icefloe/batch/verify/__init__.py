@@ -10,6 +10,7 @@ Read in this order:
 - `continuity`: whether committed batches follow one another
 - `verify_delivery`: a sink that batches are delivered to, compared with the table
 - `held_rows`: the rows that such a sink holds, and those that it should hold
+- `written_columns`: the changes of a log in the columns of their batches, and in those of the table
 - `delivery_findings`: the findings of that comparison, in sentences
 """
 

@@ -13,6 +13,7 @@ from icefloe.audit.keyed_rows import KeyedRows, hash_bytes
 from icefloe.audit.replay import Replay
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_TYPE, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.errors import TerminalError
@@ -27,13 +28,14 @@ class HeldRows:
     Attributes:
         sink: the sink.
         shape: shape of the delivered rows; its identity is empty if the sink does not show it.
+        written: reads a log in the columns of its batches.
         names: dotted names of the identifier columns.
         first_batch: number of the first batch since the last start; a log may retain older ones, which do not count.
         retained: changes of each batch that the last whole reading of a log found.
     """
 
-    def __init__(self, sink: DeliverySink, shape: RowShape, *, first_batch: int) -> None:
-        self.sink, self.shape, self.first_batch = sink, shape, first_batch
+    def __init__(self, sink: DeliverySink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
+        self.sink, self.shape, self.written, self.first_batch = sink, shape, written, first_batch
         self.names = [] if shape.is_identity_carried else [".".join(path) for path in shape.identity]
         self.retained: Counter[int] = Counter()
 
@@ -105,14 +107,15 @@ class HeldRows:
         columns = self.shape.delivered.arrow
         schema = columns if self.sink.keyed else change_schema(columns, with_batch=True)
         self.retained = Counter()
-        for batch in self.sink.read_back(schema, keys=keys):
+        is_keyed = self.sink.keyed
+        for batch in self.sink.read_back(schema, keys=keys) if is_keyed else self.written.read(self.sink, keys=keys):
             if not batch.schema.equals(schema):
                 raise TerminalError(
                     f"{self.sink.url} is read back with other columns than the table has ({batch.schema.names} instead "
                     f"of {schema.names}); update the package of the sink",
                     url=self.sink.url,
                 )
-            if self.sink.keyed:
+            if is_keyed:
                 yield batch
                 continue
             recent = batch.filter(pc.greater_equal(batch.column(BATCH), self.first_batch))

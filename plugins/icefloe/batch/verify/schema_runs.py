@@ -54,6 +54,12 @@ def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
     return batches[starts[-1] :] if starts else batches
 
 
+def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
+    """The batches from the last one at which readers drop what they hold; all if there is none."""
+    begun = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
+    return batches[begun[-1] :] if begun else batches
+
+
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
     """The runs of batches that follow one another, in order.
 

@@ -25,6 +25,7 @@ from icefloe.batch.verify.held_rows import HeldRows
 from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import since_last_start
 from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.identity import Identity
@@ -88,7 +89,8 @@ class _Comparison:
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._shape = delivered_shape(session.pipeline, schema, identity)
-        self._rows = HeldRows(sink, self._shape, first_batch=first.batch_number)
+        written = WrittenColumns(session, self._batches, self._shape.delivered)
+        self._rows = HeldRows(sink, self._shape, written, first_batch=first.batch_number)
 
     @property
     def has_keys(self) -> bool:

@@ -8,6 +8,7 @@ Read in this order:
 - `promote`: from narrower types to wider ones
 - `narrow`: from wider types to narrower ones
 - `nested`: structs, lists and maps
+- `renamed_rows`: rows of an earlier schema of the table
 """
 
-__all__ = ["file_columns", "nested", "projection"]
+__all__ = ["file_columns", "nested", "projection", "renamed_rows"]

@@ -1,0 +1,117 @@
+"""The columns that a log has from each batch, and the same changes in the columns that the table has now."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.verify.schema_runs import schema_runs
+from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
+from icefloe.checkpoint.records import CommitRecord
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.iceberg.projection.renamed_rows import rows_in_schema
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.unreadable import ColumnError
+from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
+
+__all__ = ["WrittenColumns"]
+
+
+class WrittenColumns:
+    """Reads logs in the schemas of their batches.
+
+    The schema of a batch is the one of its last snapshot. If that expired, it is the newest schema of the table that
+    has the columns found.
+
+    Args:
+        session: session of the pipeline, with its table.
+        batches: committed batches since the last start, by number.
+        delivered: the columns that the table has now, as far as they are delivered.
+    """
+
+    def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord], delivered: TableSchema) -> None:
+        self._session, self._batches, self._delivered = session, batches, delivered
+        self._first_batch = batches[0].batch_number
+
+    def read(self, sink: DeliverySink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes that a log holds since the first batch, in the columns that the table has now.
+
+        Args:
+            sink: the log.
+            keys: identifier columns of the only rows to be read; None: all.
+
+        Raises:
+            TerminalError: changes have columns that no known schema has.
+            TransientError: they are of a batch that was delivered meanwhile.
+        """
+        if not isinstance(sink, KeepsWrittenColumns):
+            yield from sink.read_back(change_schema(self._delivered.arrow, with_batch=True), keys=keys)
+            return
+        found = sink.read_back_as_written(self._arrow_schema, first_batch=self._first_batch, keys=keys)
+        for rows in found:
+            if rows.num_rows:
+                yield self._in_present_columns(rows)
+
+    def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        number: int = rows.column(BATCH)[0].as_py()
+        names = [name for name in rows.schema.names if name not in CHANGE_COLUMNS]
+        written = self._schema(number, names)
+        try:
+            columns = rows_in_schema(rows.select(names), written, self._delivered)
+        except (ColumnError, pa.ArrowInvalid) as cause:
+            name = self._session.pipeline.name
+            raise TerminalError(
+                f"batch {number} of {name} holds changes that no longer fit the columns of the table "
+                f"({one_line(cause)}): it went back to an earlier schema; icefloe reset {name} loads it again",
+                batch_number=number,
+            ) from cause
+        changes = [rows.column(name) for name in CHANGE_COLUMNS]
+        schema = change_schema(self._delivered.arrow, with_batch=True)
+        return pa.RecordBatch.from_arrays([*changes, *columns.columns], schema=schema)
+
+    def _arrow_schema(self, number: int, names: Sequence[str]) -> pa.Schema:
+        return change_schema(self._schema(number, names).arrow, with_batch=True)
+
+    def _schema(self, number: int, names: Sequence[str]) -> TableSchema:
+        """The schema in which a batch was delivered."""
+        own = self._by_batch.get(number)
+        for schema in (*([] if own is None else [own]), *self._known):
+            if set(names) <= set(schema.arrow.names):
+                return schema
+        name = self._session.pipeline.name
+        if number > self._batches[-1].batch_number:
+            raise TransientError(
+                f"batch {number} of {name} has new columns, and came while others were read: run again"
+            )
+        raise TerminalError(
+            f"batch {number} of {name} has other columns than later batches, and the snapshot with its schema has "
+            "expired: it can no longer be verified",
+            batch_number=number,
+        )
+
+    @cached_property
+    def _by_batch(self) -> dict[int, TableSchema]:
+        runs = schema_runs(self._session.table, self._batches)
+        schemas = [(run, self._selected(run.schema)) for run in runs]
+        return {batch.batch_number: schema for run, schema in schemas if schema for batch in run.batches}
+
+    @cached_property
+    def _known(self) -> list[TableSchema]:
+        """The schemas that the table has now or had, the newest first."""
+        former = (self._former(number) for number in range(len(self._session.table.metadata.schemas) - 1, -1, -1))
+        return [self._delivered, *(schema for schema in former if schema is not None)]
+
+    def _former(self, place: int) -> TableSchema | None:
+        try:
+            return self._selected(TableSchema.of(self._session.table.metadata.schemas[place]))
+        except IcefloeError:
+            return None  # a type that this release cannot read: no batch was delivered in it
+
+    def _selected(self, schema: TableSchema) -> TableSchema | None:
+        """The columns of a schema that are delivered; None if it lacks one, so that nothing was delivered in it."""
+        columns = self._session.pipeline.columns
+        try:
+            return schema if columns is None else schema.select(columns)
+        except TerminalError:
+            return None
