@@ -16,7 +16,7 @@ MODULES = {path.relative_to(LIBRARY).with_suffix("").as_posix(): path for path i
 
 
 def rows() -> list[list[str]]:
-    """The rows of the table, each a red task and the files on its way."""
+    """The rows of the table, each a red task, the files on its way, and those that raise most of its errors."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## From a red task to its code\n")[2].partition("\n## ")[0]
     _, *found = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
@@ -53,8 +53,9 @@ def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("task", "files"), rows(), ids=[task for task, _ in rows()])
-def test_each_file_on_the_way_of_a_task_is_called_by_one_before_it(task: str, files: str) -> None:
+@pytest.mark.parametrize("row", rows(), ids=[row[0] for row in rows()])
+def test_each_file_on_the_way_of_a_task_is_called_by_one_before_it(row: list[str]) -> None:
+    task, files, _ = row
     passed: list[str] = []
     for name in re.findall(r"`([\w/]*\w)`", files):
         module = module_of(name)
@@ -66,3 +67,11 @@ def test_each_file_on_the_way_of_a_task_is_called_by_one_before_it(task: str, fi
         begins = not passed or module in begun_by_spark()
         assert calls or implements or begins, f"{task}: none of {passed} imports {module}"
         passed.append(module)
+
+
+@pytest.mark.parametrize("row", rows(), ids=[row[0] for row in rows()])
+def test_the_files_of_errors_are_there_and_have_errors(row: list[str]) -> None:
+    for name in re.findall(r"`([\w/]+)`", row[2]):
+        module = module_of(name)
+        places = [*(LIBRARY / name).rglob("*.py")] if module is None else [MODULES[module]]
+        assert any(re.search(r"Error(\.\w+)?\(", path.read_text(encoding="utf-8")) for path in places), f"{name} raises nothing"
