@@ -169,6 +169,15 @@ def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> 
     assert open_and_plan(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None
 
 
+def test_a_backfill_without_an_end_goes_on_with_its_range_although_the_table_moved_on(workshop: Workshop) -> None:
+    request = RangeRequest(after_snapshot_id=workshop.append(range(10)))
+    workshop.append([10])
+    first = open_and_plan(workshop.session(), request)
+    workshop.append([11])
+    again = open_and_plan(workshop.session(), request)
+    assert (again.plan, again.is_resumed) == (first.plan, True)
+
+
 def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """The memory of a pipeline: which batches were opened, which are done, and whose they are.
 
-Records are created once and never changed. Nothing is found by listing.
+Records are created once and never changed. No batch is found by listing.
 
 Read in this order:
 

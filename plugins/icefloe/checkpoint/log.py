@@ -1,11 +1,21 @@
-"""The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
+"""The checkpoint of a pipeline: which batches were opened and which are done. No batch is ever found by listing."""
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.ownership import Ownership
-from icefloe.checkpoint.record_keys import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
+from icefloe.checkpoint.record_keys import (
+    BACKFILLS,
+    PIPELINE,
+    STATUS,
+    backfill_prefix,
+    commit_key,
+    has_open_batch,
+    offset_key,
+    report_key,
+)
 from icefloe.checkpoint.record_order import OpenBatchError, refuse_another_beginning, refuse_another_range
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
@@ -44,6 +54,14 @@ class Checkpoint:
     def backfill(self, backfill_id: str) -> "Checkpoint":
         """The checkpoint of a backfill of this pipeline."""
         return Checkpoint(self._store.child(backfill_prefix(backfill_id)))
+
+    def open_backfills(self) -> list[str]:
+        """Ids of the backfills of this pipeline that have an open batch, by one listing; each may end meanwhile."""
+        records: dict[str, set[str]] = defaultdict(set)
+        for each in self._store.list(BACKFILLS):
+            backfill_id, _, key = each.key.removeprefix(f"{BACKFILLS}/").partition("/")
+            records[backfill_id].add(key)
+        return sorted(backfill_id for backfill_id, keys in records.items() if has_open_batch(keys))
 
     def pipeline(self, cursor: Cursor | None = None) -> PipelineRecord | None:
         """Record of the pipeline as it is after a cursor; None before its first batch.

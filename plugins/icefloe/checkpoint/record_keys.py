@@ -1,6 +1,7 @@
 """Keys of the records of a checkpoint, laid out as in Spark Structured Streaming."""
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from icefloe.errors import UsageError
@@ -9,7 +10,9 @@ __all__ = ["backfill_prefix", "report_key"]
 
 PIPELINE: Final = "pipeline.json"
 STATUS: Final = "status.json"
+BACKFILLS: Final = "backfills"
 
+_OFFSET: Final = re.compile(r"offsets/([0-9]+)\.json")
 _BACKFILL_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -29,6 +32,16 @@ def commit_key(batch_number: int) -> str:
     'commits/7.json'
     """
     return f"commits/{batch_number}.json"
+
+
+def has_open_batch(keys: Collection[str]) -> bool:
+    """True if one of the batches whose keys these are was opened and is not done.
+
+    >>> has_open_batch({"offsets/0.json", "commits/0.json", "offsets/1.json"}), has_open_batch({"owners/0.json"})
+    (True, False)
+    """
+    numbers = [found[1] for key in keys if (found := _OFFSET.fullmatch(key))]
+    return any(commit_key(int(number)) not in keys for number in numbers)
 
 
 def report_key(batch_number: int) -> str:
@@ -63,4 +76,4 @@ def backfill_prefix(backfill_id: str) -> str:
             f"{backfill_id!r} cannot be the id of a backfill: expected letters, digits, '_', '-', '.', not '.' first",
             backfill_id=backfill_id,
         )
-    return f"backfills/{backfill_id}"
+    return f"{BACKFILLS}/{backfill_id}"

@@ -44,6 +44,15 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
     operated.require_consistent()
 
 
+def test_a_range_without_an_end_that_is_started_again_ends_at_the_new_head(operated: Operated) -> None:
+    request = RangeRequest(after_snapshot_id=operated.head())
+    operated.append([30])
+    first = operated.open(request)
+    assert operated.abandon("--backfill", first.plan.backfill_id, "--yes").code == 0
+    head = operated.append([31])
+    assert operated.open(request).plan.up_to_snapshot_id == head
+
+
 def test_a_backfill_may_be_abandoned_more_than_once(
     operated: Operated, batch: OpenBatch, request_: RangeRequest
 ) -> None:

@@ -11,6 +11,7 @@ Read in this order:
 - `next_range`: the range of a pipeline's next batch
 - `next_passage`: the snapshots after its cursor, as far as history and pins lead
 - `range_request`: a range that somebody requests
+- `open_backfill`: the open backfill that a request without an end began before
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
 - `recorded_coordination`: the table that holds the records, if the pipeline names another one or none

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
+from icefloe.batch.open.open_backfill import open_backfill
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
@@ -69,8 +70,7 @@ def next_batch(
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
-            warnings = warnings_of_resumed(pipeline, opened)
-            return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
+            return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
         snapshots = next_range(table, pipeline, view.cursor, pins=pins)
@@ -83,6 +83,8 @@ def next_batch(
 def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: int | None = None) -> NextBatch | None:
     """The one batch of a backfill. Its place follows from range and configuration. None for an empty range.
 
+    A request without an end goes on with the open backfill that it began before; see `open_backfill`.
+
     Args:
         session: session of the pipeline.
         request: the range.
@@ -94,6 +96,9 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
     pipeline = session.pipeline
     with with_lines(pipeline):
         table = LoadedTable(session.table)
+        begun = open_backfill(session, table, request)
+        if begun is not None:
+            return _resumed(begun[0], table, begun[1])
         snapshots = plan_request(
             table,
             request,
@@ -103,16 +108,21 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         )
         if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
             return None
-        backfill = session.for_backfill(backfill_id(session.table, session.result_configuration, snapshots))
+        after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
+        backfill = session.for_backfill(backfill_id(session.table, session.result_configuration, after, up_to))
         view = backfill.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(backfill)
         opened = view.opened or _delivered(backfill, view)
         if opened is not None:
-            warnings = warnings_of_resumed(pipeline, opened)
-            return NextBatch(session=backfill, table=table, offset=opened, is_resumed=True, warnings=warnings)
+            return _resumed(backfill, table, opened)
         offset = new_batch(backfill, table, view, snapshots, cores)
         return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)
+
+
+def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
+    warnings = warnings_of_resumed(session.pipeline, opened)
+    return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
 
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:

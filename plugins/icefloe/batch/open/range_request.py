@@ -49,6 +49,11 @@ class RangeRequest:
         if self.after_timestamp is not None and self.up_to_timestamp is not None:
             _refuse_reversed(self.after_timestamp, self.up_to_timestamp)
 
+    @property
+    def has_end(self) -> bool:
+        """False if the range ends at the head of the branch, wherever that is."""
+        return self.up_to_snapshot_id is not None or self.up_to_timestamp is not None
+
 
 def _refuse_reversed(after: datetime, up_to: datetime) -> None:
     if up_to < after:
@@ -56,6 +61,13 @@ def _refuse_reversed(after: datetime, up_to: datetime) -> None:
             f"the range ends at {up_to.isoformat()}, before it begins at {after.isoformat()}: exchange after_timestamp "
             "and up_to_timestamp"
         )
+
+
+def start_of(table: LoadedTable, request: RangeRequest, *, branch: str) -> int | None:
+    """The snapshot after which a requested range begins; None: from the start of the table's history."""
+    if request.after_timestamp is None:
+        return request.after_snapshot_id
+    return snapshot_at(table, request.after_timestamp, branch=branch)
 
 
 def plan_request(
@@ -67,9 +79,7 @@ def plan_request(
     commit_groups: CommitGroupsOption,
 ) -> SnapshotRange:
     """The steps of a requested range; see `plan_range` for its errors."""
-    after, up_to = request.after_snapshot_id, request.up_to_snapshot_id
-    if request.after_timestamp is not None:
-        after = snapshot_at(table, request.after_timestamp, branch=branch)
+    after, up_to = start_of(table, request, branch=branch), request.up_to_snapshot_id
     if request.up_to_timestamp is not None:
         up_to = snapshot_at(table, request.up_to_timestamp, branch=branch)
         if up_to is None:
@@ -84,9 +94,11 @@ def plan_request(
     )
 
 
-def backfill_id(table: Table, configuration: Mapping[str, JSON], snapshots: SnapshotRange) -> str:
+def backfill_id(
+    table: Table, configuration: Mapping[str, JSON], after_snapshot_id: int | None, up_to_snapshot_id: int | str | None
+) -> str:
     """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
     meaning = json.dumps([table_uuid(table), configuration], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
-    after = "start" if snapshots.after_snapshot_id is None else snapshots.after_snapshot_id
-    return f"{after}-{snapshots.up_to_snapshot_id}-{digest}"
+    after = "start" if after_snapshot_id is None else after_snapshot_id
+    return f"{after}-{up_to_snapshot_id}-{digest}"
