@@ -27,6 +27,7 @@ class FailingPhases:
     """Fails in one phase, once."""
 
     cores = 3
+    advice: tuple[str, ...] = ()
 
     def __init__(self, phase: Phase) -> None:
         self._left = [phase]

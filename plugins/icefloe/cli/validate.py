@@ -18,9 +18,7 @@ from icefloe.cli.checklist import Checklist
 from icefloe.cli.pipeline_session import credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
-from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
-from icefloe.engines.spark.master import greedy_advice
-from icefloe.engines.spark.rpc import open_rpc_advice
+from icefloe.engines.phase_runner import PhaseRunner, phase_runner
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.node.machine import Machine
@@ -59,7 +57,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     return checks.exit_code
 
 
-def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> LocalPhases | PhasesBySize | None:
+def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
     """Checks engine, storage and sink; returns the runner of the phases, or None if the engine cannot be used."""
     runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
     if pipeline.shuffle.transfer == "nodes":
@@ -82,17 +80,13 @@ def _compare_places(pipeline: Pipeline) -> None:
         refuse_nested_places(pipeline)
 
 
-def _usable(runner: LocalPhases | PhasesBySize) -> LocalPhases | PhasesBySize:
+def _usable(runner: PhaseRunner) -> PhaseRunner:
     runner.check_engine()
     return runner
 
 
-def _engine_text(pipeline: Pipeline, runner: LocalPhases | PhasesBySize) -> str:
-    if isinstance(runner, LocalPhases):
-        return pipeline.engine
-    master, conf = runner.spark.master, pipeline.spark.conf
-    advice = (greedy_advice(master, conf), open_rpc_advice(master, conf, environ=os.environ))
-    return "; ".join(filter(None, (pipeline.engine, *advice)))
+def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
+    return "; ".join((pipeline.engine, *runner.advice))
 
 
 def _probe(url: str, credentials: Credentials) -> str:
@@ -126,7 +120,7 @@ def _advice(plain: str) -> str:
     return f"; {plain} is not encrypted: others on the network can read its credentials and rows" if plain else ""
 
 
-def _opened(pipeline: Pipeline, runner: LocalPhases | PhasesBySize | None) -> Sequence[PipelineSession]:
+def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
     """The session; none if the pipeline waits for a table or branch that does not exist yet."""
     try:
         session = open_session(pipeline)

@@ -1,6 +1,6 @@
 """The ways to run the phases of a batch: in threads of this process, or as Spark applications."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -12,7 +12,7 @@ from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["LocalPhases", "PhasesBySize", "phase_runner", "runs_in_process"]
+__all__ = ["PhaseRunner", "phase_runner", "runs_in_process"]
 
 SMALL_BYTES: Final = 64 * 2**20
 """Below it, starting a Spark application takes longer than the work."""
@@ -24,6 +24,10 @@ class PhaseRunner(Protocol):
     @property
     def cores(self) -> int | None:
         """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
+
+    @property
+    def advice(self) -> Sequence[str]:
+        """What an operator may want to change, though the phases can run; none if all is well."""
 
     def check_engine(self) -> None:
         """Proves that the phases can run here; changes nothing.
@@ -60,6 +64,11 @@ class LocalPhases:
         """None: the planner counts the cores of the machine."""
         return None
 
+    @property
+    def advice(self) -> Sequence[str]:
+        """None: nothing of it can be set."""
+        return ()
+
     def check_engine(self) -> None:
         """Does nothing, because nothing is needed."""
 
@@ -90,6 +99,11 @@ class PhasesBySize:
         """Number of tasks that Spark runs at once; None if only the pipeline's configuration knows it."""
         return self.spark.cores
 
+    @property
+    def advice(self) -> Sequence[str]:
+        """That of Spark's configuration."""
+        return self.spark.advice
+
     def check_engine(self) -> None:
         """Proves that Spark can run here, because a later batch may be large."""
         self.spark.check_engine()
@@ -107,7 +121,7 @@ class PhasesBySize:
 
 def phase_runner(
     pipeline: Pipeline, environ: Mapping[str, str], *, report_progress: Callable[[int, int], None] | None = None
-) -> LocalPhases | PhasesBySize:
+) -> PhaseRunner:
     """The runner of the phases of an expanded pipeline, by its ``engine``.
 
     Args:

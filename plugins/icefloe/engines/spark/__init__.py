@@ -15,4 +15,4 @@ Read in this order:
 - `worker_libraries`: whether workers have the libraries of the driver
 """
 
-__all__ = ["application", "java", "job", "master", "rpc", "submit"]
+__all__ = ["application", "java", "job", "master", "spark_conf", "submit"]

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from icefloe.batch.open.cores import allocates_dynamically
 from icefloe.errors import TerminalError
 
-__all__ = ["SparkMaster", "greedy_advice", "spark_master"]
+__all__ = ["SparkMaster", "spark_master"]
 
 _LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
 _MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")

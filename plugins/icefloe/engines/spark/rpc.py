@@ -8,8 +8,6 @@ from typing import Final
 
 from icefloe.engines.spark.master import SparkMaster
 
-__all__ = ["open_rpc_advice"]
-
 _AUTHENTICATE: Final = "spark.authenticate"
 _TLS: Final = "spark.ssl.rpc.enabled"
 _ENCRYPTIONS: Final = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", _TLS)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.rpc import rpc_settings
+from icefloe.engines.spark.master import SparkMaster, greedy_advice
+from icefloe.engines.spark.rpc import open_rpc_advice, rpc_settings
 from icefloe.errors import TerminalError
 from icefloe.memory_pool import pool_variable
+
+__all__ = ["spark_advice"]
 
 _HEAP: Final = "1g"
 _BESIDE_ARROW_BYTES: Final = 512 << 20
@@ -61,6 +63,18 @@ def spark_conf(
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}
     return {**conf, **{key: str(value) for key, value in configured.items()}}
+
+
+def spark_advice(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> list[str]:
+    """Settings that take too many cores, or that leave messages open, as sentences; none if all is well.
+
+    Args:
+        configured: the pipeline's ``spark.conf``.
+        master: runs the jobs.
+        environ: of spark-submit.
+    """
+    found = greedy_advice(master, configured), open_rpc_advice(master, configured, environ=environ)
+    return [each for each in found if each]
 
 
 def refuse_missing_archives(configured: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from icefloe.engines.spark.application import (
 )
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.engines.spark.master import SparkMaster, configured_master
-from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
@@ -74,6 +74,11 @@ class SparkSubmit:
     def cores(self) -> int | None:
         """The cores of the master, if it names them."""
         return self.master.cores
+
+    @property
+    def advice(self) -> Sequence[str]:
+        """What an operator may want to change in Spark's configuration; see `spark_advice`."""
+        return spark_advice(self.pipeline.spark.conf, master=self.master, environ=self.environ)
 
     def check_engine(self) -> None:
         """Proves that a job could be started here; starts none.

@@ -4,8 +4,8 @@ import logging
 import os
 
 from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
-from icefloe.engines.spark.master import SparkMaster, greedy_advice, spark_master
-from icefloe.engines.spark.rpc import open_rpc_advice
+from icefloe.engines.spark.master import SparkMaster, spark_master
+from icefloe.engines.spark.spark_conf import spark_advice
 from icefloe.orchestration.connections.airflow_connections import find_connection
 from icefloe.pipeline.model import Pipeline
 
@@ -26,7 +26,6 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
     refuse_unshared_storage(pipeline, master)
-    for advice in (greedy_advice(master, spark.conf), open_rpc_advice(master, spark.conf, environ=os.environ)):
-        if advice is not None:
-            logger.warning("%s: %s", pipeline.name, advice)
+    for advice in spark_advice(spark.conf, master=master, environ=os.environ):
+        logger.warning("%s: %s", pipeline.name, advice)
     return master
