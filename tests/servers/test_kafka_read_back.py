@@ -8,9 +8,11 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from support.catalogs import open_sql_catalog
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.kafka import Kafka
 from support.servers.kafka_reader import read_topic
+from support.tables.events import rows
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended]
 
@@ -61,6 +63,21 @@ def test_messages_of_other_programs_are_left_out(kafka: Kafka, tmp_path: Path) -
     foreign_message(kafka, "read-foreign")
     assert "holds exactly the 3 rows" in verified(pipeline)
     assert "holds exactly the 2 rows" in verified(pipeline, "--sample", "2")
+    in_table, in_sink = traced(pipeline)
+    assert in_table == in_sink
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "plain"])
+def test_changes_from_before_a_column_was_renamed_are_compared_by_field(
+    kafka: Kafka, tmp_path: Path, envelope: str
+) -> None:
+    pipeline = delivered(kafka, tmp_path, f"read-renamed-{envelope}", envelope=envelope)
+    table = open_sql_catalog("lab", tmp_path).load_table("db.events")
+    with table.update_schema() as update:
+        update.rename_column("word", "name")
+    table.append(rows([9]).rename_columns(["id", "value", "name"]))
+    assert icefloe("run", pipeline).code == 0
+    assert "holds exactly the 4 rows" in verified(pipeline)
     in_table, in_sink = traced(pipeline)
     assert in_table == in_sink
 

@@ -38,6 +38,7 @@ class Sent:
 
     sent_key: bytes | None
     sent_value: bytes | None
+    number: int = 7
 
     def key(self):
         return self.sent_key
@@ -46,7 +47,7 @@ class Sent:
         return self.sent_value
 
     def headers(self):
-        return [("batch", b"7"), ("snapshot_id", str(2**60 + 7).encode())]
+        return [("batch", str(self.number).encode()), ("snapshot_id", str(2**60 + 7).encode())]
 
 
 def format_of(**options):
@@ -57,7 +58,8 @@ def format_of(**options):
 def sent_by(format_, staged):
     [events] = event_rows([staged.rows_of(0)])
     messages = format_.encoder(staged.batch).encode(events)
-    return [Sent(key, value) for key, value in zip(messages.keys, messages.values, strict=True)]
+    pairs = zip(messages.keys, messages.values, strict=True)
+    return [Sent(key, value, staged.number) for key, value in pairs]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -92,6 +94,28 @@ def test_messages_before_a_new_column_are_read_without_it(name) -> None:
     format_ = format_of(**FORMATS[name])
     [row] = format_.changes(after).rows(sent_by(format_, before)).to_pylist()
     assert (row["carrier"], row["gate"]) == ("a", None)
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "plain"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_messages_are_read_by_the_schema_of_their_batch(name, envelope) -> None:
+    renamed = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("airline", pa.string())])
+    forgotten = Staged(number=6, parts=[[("INSERT", 3, "c")]])
+    before = Staged(number=7, parts=[[("INSERT", 1, "a"), ("DELETE", 2, "b")]])
+    after = Staged(number=8, parts=[[("INSERT", 2, "b")]], table=renamed)
+    format_ = format_of(envelope=envelope, **FORMATS[name])
+    asked = []
+
+    def schema_of(number, names):
+        asked.append((number, tuple(names)))
+        return {7: before, 8: after}[number].schema
+
+    messages = [message for each in (forgotten, before, after) for message in sent_by(format_, each)]
+    first, second = format_.changes_as_written(messages, schema_of, first_batch=7)
+    assert (first.column("carrier").to_pylist()[0], second.column("airline").to_pylist()) == ("a", ["b"])
+    assert (first.num_rows, second.num_rows) == (2, 1)
+    shown = () if name == "avro" else ("id", "carrier")
+    assert asked[0] == (7, shown)
 
 
 def test_a_message_with_its_schema_is_as_kafka_connect_writes_it() -> None:

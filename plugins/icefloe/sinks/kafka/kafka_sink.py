@@ -21,7 +21,7 @@ from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChan
 from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
 from icefloe.sinks.kafka.topics import cluster_id, find_topic
-from icefloe.sinks.part_sink import KeepsDeadLetters, PartDelivery, PartSink
+from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
 from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
@@ -31,7 +31,7 @@ _LONGEST_PAUSE_SECONDS: Final = 2.0
 _RANDOM: Final = SystemRandom()
 
 
-class KafkaSink(PartSink, KeepsDeadLetters):
+class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
     """Sends each change once to a topic, for readers of committed messages."""
 
     keyed: ClassVar[bool] = False
@@ -94,15 +94,20 @@ class KafkaSink(PartSink, KeepsDeadLetters):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""
+        return self.read_back_as_written(lambda _number, _names: schema, keys=keys)
+
+    def read_back_as_written(
+        self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes that the topic retains, each by the schema of its batch."""
         state, topic = self._log.look(), find_topic(self._clients, self._options.topic)
         if state is None or topic is None:
             return
-        changes = self._format.changes(schema)
+        any_columns = self._format.changes(pa.schema([]))
         wanted = None if keys is None else self._format.keys(keys)
         for messages in retained_messages(self._clients, topic, state.batch.starts if state.batch else ()):
-            found = messages if wanted is None else [each for each in messages if changes.key(each) in wanted]
-            if found:
-                yield changes.rows(found)
+            found = messages if wanted is None else [each for each in messages if any_columns.key(each) in wanted]
+            yield from self._format.changes_as_written(found, schema_of, first_batch=first_batch)
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the files of the folder."""

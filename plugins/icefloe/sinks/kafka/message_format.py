@@ -1,10 +1,13 @@
 """The messages that a sink's options ask for: how they are written, and how they are read back."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
 
 import pyarrow as pa
+from confluent_kafka import Message
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.avro_encoder import AvroEncoder, AvroRegistry
@@ -15,8 +18,9 @@ from icefloe.sinks.kafka.json_encoder import DebeziumJson, PlainJson
 from icefloe.sinks.kafka.json_texts import JsonForm, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.retained import RetainedChanges, json_payload, key_text
+from icefloe.sinks.kafka.retained import RetainedChanges, batch_of, is_change, json_payload, key_text
 from icefloe.sinks.kafka.row_keys import key_rows, widened
+from icefloe.sinks.part_sink import SchemaOf
 
 
 @dataclass(kw_only=True)
@@ -45,6 +49,18 @@ class MessageFormat:
             return RetainedChanges(schema, JsonForm.AVRO, self._registry.read, is_debezium=self._is_debezium)
         payload = partial(json_payload, has_schema=self.options.json_schema)
         return RetainedChanges(schema, self._form, payload, is_debezium=self._is_debezium)
+
+    def changes_as_written(
+        self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads messages back, each by the schema of its batch; arguments as in `KeepsWrittenColumns`."""
+        any_columns = self.changes(pa.schema([]))
+        for number, group in groupby(filter(is_change, messages), batch_of):
+            if number >= first_batch:
+                found = list(group)
+                # Avro has other names for columns, which say nothing about those of the table.
+                names = () if self._is_avro else any_columns.names(found)
+                yield self.changes(schema_of(number, names)).rows(found)
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """The keys of rows of the identifier columns, as messages have them."""

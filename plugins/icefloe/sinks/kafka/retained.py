@@ -1,7 +1,7 @@
 """The changes that a topic still holds, as a reader of committed messages sees them."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -80,19 +80,29 @@ class RetainedChanges:
         self._schema = schema
         self._form = form
         self._read_payload = payload
+        self._is_debezium = is_debezium
         self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
         self._names = {name: avro_name(name) if form is JsonForm.AVRO else name for name in schema.names}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The changes of messages: those of an update are two rows. Messages of other programs are left out."""
-        rows = [row for message in messages if _is_change(message) for row in self._read(message)]
+        rows = [row for message in messages if is_change(message) for row in self._read(message)]
         return pa.RecordBatch.from_arrays(
             [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
         )
 
     def key(self, message: Message) -> str | None:
         """The key of a change, as `key_text` has it; None for a message of another program, whatever its key is."""
-        return key_text(self._payload(message.key())) if _is_change(message) else None
+        return key_text(self._payload(message.key())) if is_change(message) else None
+
+    def names(self, messages: Iterable[Message]) -> Sequence[str]:
+        """The columns of the first image among messages, by the names that they have there; none without an image."""
+        for message in messages:
+            found = self._payload(message.value())
+            image = (found["after"] or found["before"]) if found and self._is_debezium else found
+            if image:
+                return [name for name in image if name not in CHANGE_COLUMNS]
+        return ()
 
     def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
@@ -159,6 +169,11 @@ def key_text(key: object) -> str:
     return json.dumps(key, ensure_ascii=False, default=repr)
 
 
-def _is_change(message: Message) -> bool:
+def batch_of(message: Message) -> int:
+    """The number of the batch of a change."""
+    return int(dict(message.headers() or [])[BATCH_HEADER])
+
+
+def is_change(message: Message) -> bool:
     """True for what this sink sent, except for truncations."""
     return any(name == BATCH_HEADER for name, _ in message.headers() or [])
