@@ -27,7 +27,7 @@ class PhaseRunner(Protocol):
 
     @property
     def advice(self) -> Sequence[str]:
-        """What an operator may want to change, though the phases can run; none if all is well."""
+        """Sentences on settings that an operator may want to change, though the phases can run; none if all is well."""
 
     def check_engine(self) -> None:
         """Proves that the phases can run here; changes nothing.

@@ -35,7 +35,6 @@ __all__ = [
     "KeepsWrittenColumns",
     "PartDelivery",
     "PartSink",
-    "SchemaOf",
     "SeesForeignWrites",
     "SupersededError",
 ]

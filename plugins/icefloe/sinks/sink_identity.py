@@ -10,8 +10,6 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
-__all__ = ["SinkIdentity", "claim_for_sink", "refuse_other_sink"]
-
 _MARKER: Final = "_sink.json"
 """Not a part of the claim next to it, of which earlier releases know every key. They never look for this one."""
 

@@ -77,7 +77,7 @@ class SparkSubmit:
 
     @property
     def advice(self) -> Sequence[str]:
-        """What an operator may want to change in Spark's configuration; see `spark_advice`."""
+        """Sentences on Spark settings that an operator may want to change; see `spark_advice`."""
         return spark_advice(self.pipeline.spark.conf, master=self.master, environ=self.environ)
 
     def check_engine(self) -> None:

@@ -5,8 +5,6 @@ from typing import Any, Final
 
 from icefloe.sinks.opensearch.cluster import Cluster
 
-__all__ = ["cluster_id", "is_elasticsearch"]
-
 _NO_ID_YET: Final = "_na_"
 
 
@@ -16,7 +14,7 @@ def is_elasticsearch(cluster: Cluster) -> bool:
     return isinstance(found, Mapping) and "number" in found and found.get("distribution") != "opensearch"
 
 
-def cluster_id(cluster: Cluster) -> str | None:
+def cluster_uuid(cluster: Cluster) -> str | None:
     """The id that the cluster gave itself when it was formed; None if it tells nobody, or is not formed yet."""
     found = _facts(cluster).get("cluster_uuid")
     return found if isinstance(found, str) and found != _NO_ID_YET else None

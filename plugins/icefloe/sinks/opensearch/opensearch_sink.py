@@ -13,7 +13,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
-from icefloe.sinks.opensearch.cluster_facts import cluster_id
+from icefloe.sinks.opensearch.cluster_facts import cluster_uuid
 from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
 from icefloe.sinks.opensearch.deletions import OldMarks
 from icefloe.sinks.opensearch.delivery import PartDeliverer
@@ -225,7 +225,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         self._cluster.close()
 
     def _identity(self) -> SinkIdentity:
-        return SinkIdentity(sink=f"index {self._settings.index}", cluster=cluster_id(self._cluster))
+        return SinkIdentity(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
 
     def _own_letters(self) -> DeadLetterFolder | None:
         """The folder of dead letters, which is not known to be another sink's; None: there is none."""
