@@ -35,15 +35,18 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
             raise UsageError("which batches? give --batches A-B, or --backfill ID")
         url = redelivery.url()
         numbers = redelivery.check(asked)
+        shown = redelivery.show_ends(asked)
     rows, documents = [], []
     for number in numbers:
         with screen.under_way(f"batch {number}"):
             found = _delivered(redelivery, number, last=asked[-1])
         rows.append(_row(number, found))
         documents.append(_document(number, found))
+    for number in shown:
+        screen.say(f"batch {number} changed nothing: its manifest was missing, and is in {url} now")
     if rows:
         screen.table(_COLUMNS, rows, numbers=_COLUMNS)
-    else:
+    elif not shown:
         screen.say("none of these batches changed anything")
     if arguments.json:
         screen.json({"pipeline": redelivery.pipeline.name, "url": url, "batches": documents})

@@ -142,6 +142,24 @@ def test_several_ends_that_earlier_releases_did_not_show_come_with_the_next_batc
     assert ids(lab) == [1, 9]
 
 
+def test_an_end_that_an_earlier_release_did_not_show_is_found_by_verify_and_written_by_deliver(lab: Delivered) -> None:
+    lab.append(1)
+    run(lab, "upsert")
+    end(lab, "reset", changes="upsert")
+    (lab.output() / "batch=1/_manifest.json").unlink()
+    for number in (2, 3):
+        lab.append(number)
+        run(lab, "upsert")
+        (lab.output() / "batch=1/_manifest.json").unlink(missing_ok=True)
+    found = command(lab, "verify", changes="upsert")
+    assert (found.code, ids(lab)) == (65, [1])
+    assert found.sentence.endswith("readers stop there; icefloe deliver events --batches 1 writes it")
+    written = command(lab, "deliver", "--batches", "1", changes="upsert")
+    assert (written.code, written.err) == (0, "")
+    assert command(lab, "verify", changes="upsert").code == 0
+    assert ids(lab) == [1, 2, 3]
+
+
 def test_an_end_is_recorded_if_readers_folder_does_not_answer(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.append(1)
     run(lab, "upsert")

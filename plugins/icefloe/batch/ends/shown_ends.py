@@ -15,7 +15,7 @@ from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError
 from icefloe.sinks.sink import Sink
 
-__all__ = ["show_ends", "try_to_show_ends"]
+__all__ = ["show_end", "show_ends", "try_to_show_ends"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,15 @@ def show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeli
     if folder is None:
         return
     for commit in _missing(checkpoint, folder, up_to):
-        folder.claim(owner=commit.checkpoint_id or "", pipeline=pipeline, table=table)
-        number = commit.batch_number
-        folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
-        folder.discard(number)
+        show_end(commit, folder, pipeline=pipeline, table=table)
+
+
+def show_end(commit: CommitRecord, folder: Sink, *, pipeline: str, table: str) -> None:
+    """Gives one batch that ended without changes its manifest; arguments and errors as in `show_ends`."""
+    number = commit.batch_number
+    folder.claim(owner=commit.checkpoint_id or "", pipeline=pipeline, table=table)
+    folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
+    folder.discard(number)
 
 
 def try_to_show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeline: str, table: str) -> None:

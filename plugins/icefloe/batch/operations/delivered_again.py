@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
+from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.deliver.deliver_part import delivered_part
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
+from icefloe.batch.ends.shown_ends import show_end
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -91,6 +92,22 @@ class Redelivery:
             UndeliverableBatchError: a batch is not committed, or is no longer staged.
         """
         return [number for number in numbers if self._has_changes(number)]
+
+    def show_ends(self, numbers: Sequence[int]) -> list[int]:
+        """Writes manifests that are missing of batches without changes, if readers of the sink count batches.
+
+        Returns:
+            The numbers of these batches.
+        """
+        folder = delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
+        if folder is None or self.backfill_id is not None:
+            return []
+        commits = [commit for number in numbers if (commit := self.checkpoint.committed(number)) is not None]
+        ends = [each for each in commits if each.outcome is not BatchOutcome.DELIVERED]
+        missing = [each for each in ends if folder.whole(each.batch_number) is None]
+        for commit in missing:
+            show_end(commit, folder, pipeline=self.pipeline.name, table=self.pipeline.table)
+        return [commit.batch_number for commit in missing]
 
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
         """Delivers one batch; repeating it delivers nothing twice.

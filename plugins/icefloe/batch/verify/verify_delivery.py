@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from icefloe.batch.verify.delivery_findings import (
     left_out_note,
 )
 from icefloe.batch.verify.held_rows import HeldRows
+from icefloe.batch.verify.missing_manifests import missing_manifests
 from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import since_last_start
 from icefloe.batch.verify.table_state import TableState
@@ -69,8 +71,10 @@ def verify_delivery(session: PipelineSession, sink: DeliverySink, *, sample: int
     # Loaded after the look: a snapshot that the cursor names is then in the table, or is gone for good.
     comparison = _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline.identity)
     if not comparison.has_keys:
-        return comparison.without_keys()
-    return comparison.of_all() if sample is None else comparison.of_sample(sample)
+        found = comparison.without_keys()
+    else:
+        found = comparison.of_all() if sample is None else comparison.of_sample(sample)
+    return replace(found, sentences=(*found.sentences, *missing_manifests(session)))
 
 
 class _Comparison:
