@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from icefloe.errors import IcefloeError
 from icefloe.redaction.hidden import redacted, redacted_foreign, without_secrets
 
-__all__ = ["OutgoingFilter", "filter_root_logs", "outgoing_errors", "outgoing_logs", "raise_outgoing", "shown"]
+__all__ = ["filter_root_logs", "outgoing_errors", "outgoing_logs", "raise_outgoing", "shown"]
 
 _OURS: Final = "icefloe"
 

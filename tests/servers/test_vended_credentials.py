@@ -59,6 +59,7 @@ class EndingPhases:
     tasks: int
     useless: int = 0
     cores: int | None = None
+    advice: tuple[str, ...] = ()
 
     def check_engine(self) -> None:
         pass
@@ -82,6 +83,10 @@ class UselessAtFirst:
     @property
     def cores(self) -> int | None:
         return self.spark.cores
+
+    @property
+    def advice(self) -> Sequence[str]:
+        return self.spark.advice
 
     def check_engine(self) -> None:
         self.spark.check_engine()

@@ -7,7 +7,6 @@ from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.replay_batches import committed_batches
-from icefloe.batch.verify.schema_runs import since_last_load
 from icefloe.batch.verify.table_state import TableState
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE
@@ -172,7 +171,7 @@ class _Trace:
             return None
         if sink.keyed:
             return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in rows.to_pylist()]
-        written = WrittenColumns(self._session, since_last_load(committed_batches(self._session)), shown)
+        written = WrittenColumns.since_last_load(self._session, shown)
         return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in rows.to_pylist()])
 
     @property

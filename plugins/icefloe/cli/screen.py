@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from icefloe.redacted_output import OutgoingFilter, outgoing_logs
+from icefloe.redacted_output import outgoing_logs
 
 _PIPED_WIDTH = 200
 
@@ -85,15 +85,14 @@ def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(name)s: %(message)s" if is_verbose else "icefloe: %(message)s")
     )
-    handler.addFilter(OutgoingFilter())
     # Other libraries log too; their text about a request may hold the credentials that opened it.
-    others = outgoing_logs(*logging.getLogger().handlers, *filter(None, [logging.lastResort]))
+    filtered = outgoing_logs(handler, *logging.getLogger().handlers, *filter(None, [logging.lastResort]))
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if is_verbose else logging.WARNING)
     logger.propagate = False
     try:
-        with others:
+        with filtered:
             yield
     finally:
         logger.removeHandler(handler)

@@ -25,6 +25,7 @@ Read in this order:
 __all__ = [
     "batch_to_deliver",
     "claim",
+    "dead_letters",
     "files",
     "files_delivery",
     "manifest",

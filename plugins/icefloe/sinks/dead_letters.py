@@ -14,6 +14,8 @@ from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path
 from icefloe.sinks.sink_identity import SinkIdentity, claim_for_sink, refuse_other_sink
 from icefloe.storage.store import Store
 
+__all__ = ["TooManyDeadLettersError"]
+
 _NAMED = 3
 _LIMIT = 1_000
 _FILE = re.compile(r"batch=(\d+)/part-(\d+)(?:-\d+)?\.jsonl")

@@ -11,6 +11,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+import icefloe
 from icefloe.batch.context.job_error import JobError
 from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.errors import TransientError
@@ -41,8 +42,11 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:
         command = self._build_spark_submit_command(application)
-        zipped = command[command.index("--py-files") + 1]
-        calls.append({"command": command, "env": env, "zip_exists": Path(zipped).is_file(), "zip": Path(zipped).name})
+        # While the job runs: the folder of both is temporary.
+        files = [Path(command[place + 1]) for place, each in enumerate(command) if each == "--py-files"]
+        linked = Path(env.get("PYTHONPATH", "").partition(":")[0]) / "icefloe"
+        zipped = [path.name for path in files if path.is_file()]
+        calls.append({"command": command, "env": env, "zipped": zipped, "linked": linked.resolve()})
 
     monkeypatch.setattr(SparkSubmitHook, "submit", submit)
     return calls
@@ -54,13 +58,24 @@ def operator(folder: Path, **keys: Any) -> SparkPhaseOperator:
     return made
 
 
-def test_the_job_gets_the_plans_uri_and_the_library(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+def test_a_job_on_this_machine_gets_the_plans_uri_and_the_library_where_it_is(
+    tmp_path: Path, submitted: list[dict[str, Any]]
+) -> None:
     operator(tmp_path).execute(CONTEXT)
     [call] = submitted
     assert call["command"][-2:] == [str(SPARK_JOBS / "insert_only.py"), PLAN_URI]
     assert call["command"][1:3] == ["--master", "local[2]"]
-    assert call["zip"].startswith("icefloe-")
-    assert call["zip_exists"]
+    assert (call["zipped"], call["linked"]) == ([], Path(icefloe.__file__).resolve().parent)
+
+
+def test_a_job_on_a_cluster_gets_the_library_in_a_zip(
+    tmp_path: Path, submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://host", "port": 7077}')
+    operator(tmp_path, storage_is_shared=True).execute(CONTEXT)
+    [[zipped]] = [call["zipped"] for call in submitted]
+    assert zipped.startswith("icefloe-")
+    assert zipped.endswith(".zip")
 
 
 def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:

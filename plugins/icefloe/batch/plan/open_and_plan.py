@@ -18,7 +18,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 
-__all__ = ["OpenedBatch", "open_and_plan"]
+__all__ = ["open_and_plan"]
 
 logger = logging.getLogger(__name__)
 

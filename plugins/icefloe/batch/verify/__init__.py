@@ -15,4 +15,4 @@ Read in this order:
 - `delivery_findings`: the findings of that comparison, in sentences
 """
 
-__all__ = ["replay_batches", "table_state", "verify_delivery"]
+__all__ = ["replay_batches", "table_state", "verify_delivery", "written_columns"]

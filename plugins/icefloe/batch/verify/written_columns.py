@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Self
 
 import pyarrow as pa
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.verify.schema_runs import schema_runs
+from icefloe.batch.verify.replay_batches import committed_batches
+from icefloe.batch.verify.schema_runs import schema_runs, since_last_load
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.iceberg.projection.renamed_rows import rows_in_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.unreadable import ColumnError
 from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
 
 __all__ = ["WrittenColumns"]
@@ -33,6 +34,11 @@ class WrittenColumns:
     def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord], delivered: TableSchema) -> None:
         self._session, self._batches, self._delivered = session, batches, delivered
         self._first_batch = batches[0].batch_number
+
+    @classmethod
+    def since_last_load(cls, session: PipelineSession, delivered: TableSchema) -> Self:
+        """Reads the batches from the last one at which readers drop what they hold."""
+        return cls(session, since_last_load(committed_batches(session)), delivered)
 
     def read(self, sink: DeliverySink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that a log holds since the first batch, in the columns that the table has now.
@@ -62,7 +68,7 @@ class WrittenColumns:
             return rows
         try:
             columns = rows_in_schema(rows.select(names), written, self._delivered)
-        except (ColumnError, pa.ArrowInvalid) as cause:
+        except (TerminalError, pa.ArrowInvalid) as cause:
             name = self._session.pipeline.name
             raise TerminalError(
                 f"batch {number} of {name} holds changes that no longer fit the columns of the table "

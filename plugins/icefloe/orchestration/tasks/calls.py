@@ -16,7 +16,7 @@ from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
+from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run.tasks_in_process import TasksInProcess
@@ -81,7 +81,6 @@ def plan_batch(
     pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
-    session = None
     try:
         session = _session(pipeline, current_writer())
         cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
@@ -89,20 +88,14 @@ def plan_batch(
     except (UnknownTableError, UnknownBranchError):
         if not pipeline.wait_for_table:
             raise
-        opened = OpenedBatch()
+        return _nothing_to_do(pipeline, "its table or branch is not there yet")
     plan = opened.plan
-    if session is not None and request is None:
+    if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
         _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
     if plan is None or opened.reference is None:
         why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
-        logger.info("%s has nothing to do: %s", pipeline.name, why)
-        return {
-            "route": Route.NOTHING_TO_DO.value,
-            "plan_uri": None,
-            "was_delivered_before": opened.is_committed,
-            "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
-        }
+        return _nothing_to_do(pipeline, why, was_delivered_before=opened.is_committed)
     send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=opened.is_resumed, map_tasks=plan.num_map_tasks)
     return {
         "route": plan.route.value,
@@ -116,6 +109,16 @@ def plan_batch(
         "num_partitions": plan.num_partitions,
         "checkpoint_uri": opened.reference.settings.checkpoint_url,
         "sink_path": opened.reference.settings.sink.get("path"),
+    }
+
+
+def _nothing_to_do(pipeline: Pipeline, why: str, *, was_delivered_before: bool = False) -> NothingToDo:
+    logger.info("%s has nothing to do: %s", pipeline.name, why)
+    return {
+        "route": Route.NOTHING_TO_DO.value,
+        "plan_uri": None,
+        "was_delivered_before": was_delivered_before,
+        "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
     }
 
 
