@@ -3,8 +3,6 @@
 from icefloe.batch.context.session import PipelineSession
 from icefloe.sinks.files import FilesSink
 
-__all__ = ["missing_manifests"]
-
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
     """A sentence for the first such batch. Those before the first manifest may be deleted, as everybody has read them.
