@@ -132,10 +132,12 @@ def test_letters_of_one_index_stay_when_their_batch_goes_to_another_with_the_sam
 
 def test_an_index_of_the_same_name_in_another_cluster_is_another_sink(tmp_path: Path) -> None:
     poisoned(tmp_path)
+    other = FakeCluster()
+    other.id = "another-cluster"
     with pytest.raises(OtherSinkError, match="if that is the same sink on a new cluster, delete that file"):
-        claimed(FakeCluster(), **letters_of(tmp_path))
+        claimed(other, **letters_of(tmp_path))
     (tmp_path / "_sink.json").unlink()
-    assert claimed(FakeCluster(), **letters_of(tmp_path)).dead_letters() == {0: 2}
+    assert claimed(other, **letters_of(tmp_path)).dead_letters() == {0: 2}
 
 
 def test_a_cluster_keeps_its_folder_under_another_address_and_if_it_keeps_its_id_to_itself(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError, TransportError
 
@@ -45,7 +44,8 @@ class FakeCluster:
         self.item_refusal: Callable[[dict[str, Any], Any], tuple[int, str] | None] = lambda _, __: None
         self.most_bytes = 2**20
         self.requests: list[str] = []
-        self.id: str | None = uuid4().hex
+        # Stays if a test makes a cluster anew to go on with it.
+        self.id: str | None = "a-cluster"
         self._number = 0
         self._points: dict[str, tuple[Index, list[tuple[str, Document]]]] = {}
         self._lock = RLock()
