@@ -9,7 +9,8 @@ from enum import IntEnum
 from typing import Any, Final
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import IdentityTransform, VoidTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
+from pyiceberg.types import DateType
 
 from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
@@ -183,7 +184,7 @@ def data_entries(
         spec: of its files.
         paths: of the wanted data files; None: all data files.
     """
-    sources = _identity_sources(spec)
+    sources, dates = _identity_sources(spec), _dates(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
         # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
@@ -195,7 +196,7 @@ def data_entries(
             next_row_id += raw.file[_RECORD_COUNT]
         if paths is not None and raw.file[_FILE_PATH] not in paths:
             continue
-        values = _partition_values(raw)
+        values = _partition_values(raw, dates)
         yield DataEntry(
             status=EntryStatus(raw.status),
             snapshot_id=_snapshot_id(manifest, raw),
@@ -220,10 +221,10 @@ def delete_entries(
     manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec
 ) -> Iterator[DeleteEntry]:
     """The entries of a delete manifest, in its order, with inherited ids and numbers."""
-    sources = _identity_sources(spec)
+    sources, dates = _identity_sources(spec), _dates(spec)
     for raw in raw_entries:
         file = raw.file
-        values = _partition_values(raw)
+        values = _partition_values(raw, dates)
         yield DeleteEntry(
             status=EntryStatus(raw.status),
             snapshot_id=_snapshot_id(manifest, raw),
@@ -261,8 +262,16 @@ def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
     return {} if found is None else found
 
 
-def _partition_values(raw: RawEntry) -> dict[int, Any]:
-    return {field_id: constant_to_json(value_type, value) for field_id, value_type, value in raw.partition}
+def _dates(spec: PartitionSpec) -> frozenset[int]:
+    """The partition fields whose values are dates by their transform, whatever a manifest calls them."""
+    return frozenset(f.field_id for f in spec.fields if isinstance(f.transform, DayTransform))
+
+
+def _partition_values(raw: RawEntry, dates: frozenset[int]) -> dict[int, Any]:
+    # Writers may leave out the logical type of a day: one partition would have two values, and what one manifest
+    # deletes in it would reach no file of another.
+    types = {field_id: DateType() if field_id in dates else kind for field_id, kind, _ in raw.partition}
+    return {field_id: constant_to_json(types[field_id], value) for field_id, _, value in raw.partition}
 
 
 def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
