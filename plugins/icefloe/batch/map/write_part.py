@@ -78,13 +78,10 @@ def inserted_rows(
     form = inputs.folder.shuffled_form
     for rows in carryover.changed_rows():
         delivered, hashes = form.to_deliver(rows)
-        yield from staged.batches(
-            delivered,
-            hashes,
-            np.arange(rows.batch.num_rows),
-            np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),
-            rows.change_ordinals,
-        )
+        # A file that the table lists twice has each of its rows twice.
+        picks = np.repeat(np.arange(rows.batch.num_rows), rows.weights)
+        types = np.full(len(picks), ChangeType.INSERT, np.uint8)
+        yield from staged.batches(delivered, hashes, picks, types, rows.change_ordinals)
     carryover.tally.require(
         staged.sums.signed_counts(), what=f"task {map_id} of batch {inputs.folder.plan.batch_number}"
     )
