@@ -85,8 +85,15 @@ DELETES: Final = (
     Mutation(
         name="deletes reach all partitions of their spec",
         path="iceberg/manifests/manifest_entries.py",
-        before="for field_id, value_type, value in raw.partition}",
-        after="for field_id, value_type, value in ()}",
+        before="for field_id, _, value in raw.partition}",
+        after="for field_id, _, value in ()}",
+    ),
+    Mutation(
+        name="a day has the type that its manifest gives it",
+        path="iceberg/manifests/manifest_entries.py",
+        before="DateType() if field_id in dates else kind",
+        after="kind",
+        suite=("tests/iceberg/manifests/test_manifest_entries.py",),
     ),
     Mutation(
         name="a global equality delete counts as one of a partition",
