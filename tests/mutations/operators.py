@@ -78,7 +78,7 @@ OPERATORS: Final = (
     ),
     Mutation(
         name="an open batch whose history is gone does not name the way out",
-        path="batch/plan/plan_of_batch.py",
+        path="batch/plan/write_plan.py",
         before="        if not batch.is_resumed:\n            raise\n        number",
         after="        if True:\n            raise\n        number",
         suite=("tests/batch/plan/test_open_and_plan.py",),

@@ -11,6 +11,7 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.plan.batch_preview import preview_batch
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan.plan_of_batch import ScanTooLargeError, plan_of
 from icefloe.checkpoint.records import Writer
@@ -62,11 +63,16 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     first = workshop.append(range(10))
     workshop.deliver()
     expired = workshop.append(range(10, 20))
-    workshop.open().store.delete(["plan.json"])
+    opened = workshop.open()
     table = workshop.table.refresh()
     table.manage_snapshots().rollback_to_snapshot(first).commit()
     workshop.append(range(20, 23))
     table.refresh().maintenance.expire_snapshots().by_id(expired).commit()
+    # With its plan the batch may end well: nobody is told to give it up.
+    with pytest.raises(UnknownSnapshotError) as previewed:
+        preview_batch(workshop.session(), None, cores=1)
+    assert "abandon" not in previewed.value.sentence
+    opened.store.delete(["plan.json"])
     way_out = rf"snapshot {expired}: .* batch 1 is open and has no plan: .* `icefloe abandon events`"
     for _ in range(2):
         with pytest.raises(UnknownSnapshotError, match=way_out):

@@ -5,7 +5,7 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.needed_snapshots import HeldSnapshots
+from icefloe.iceberg.history.needed_snapshots import NeededSnapshots
 from icefloe.iceberg.history.pins import PinMoves, PinNames, PinnedRefs, pin_moves
 
 NAMES = PinNames.of("flights", "0123456789abcdef")
@@ -40,25 +40,25 @@ LINE = {1: None, 2: 1, 3: 2, 4: 3}
 def test_a_pipeline_needs_the_snapshot_it_goes_on_from_and_all_after_it(
     since_id: int | None, lineage: tuple[int, ...]
 ) -> None:
-    assert HeldSnapshots.of(history_of(LINE, 4), "main", since_id=since_id).snapshot_ids == lineage
+    assert NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id).snapshot_ids == lineage
 
 
 def test_a_snapshot_that_expired_alone_leaves_those_after_it_to_pin() -> None:
     history = history_of({1: 99, 2: 1, 3: 2}, 3)
-    assert HeldSnapshots.of(history, "main", since_id=99).snapshot_ids == (3, 2, 1)
+    assert NeededSnapshots.of(history, "main", since_id=99).snapshot_ids == (3, 2, 1)
 
 
 @pytest.mark.parametrize("oldest_parent", [None, 98])
 def test_after_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> None:
     history = history_of({1: oldest_parent, 2: 1, 3: 2}, 3)
-    held = HeldSnapshots.of(history, "main", since_id=99)
+    held = NeededSnapshots.of(history, "main", since_id=99)
     assert held.snapshot_ids == ()
     assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
 
 
 def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
     history = history_of({**LINE, 6: None, 7: 6}, 7)
-    held = HeldSnapshots.of(history, "main", since_id=2, further=[3], pinned_end_id=4)
+    held = NeededSnapshots.of(history, "main", since_id=2, further=[3], pinned_end_id=4)
     assert (held.head_id, held.lineage, held.further) == (4, (4, 3, 2), (6, 7))
 
 
@@ -75,43 +75,43 @@ def test_pins_without_a_branch_lead_nowhere() -> None:
 
 def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:
     history = history_of({**LINE, 5: 2, 6: 5}, 6)
-    held = HeldSnapshots.of(history, "main", since_id=4)
+    held = NeededSnapshots.of(history, "main", since_id=4)
     assert (held.lineage, held.further) == ((6, 5, 2), (4,))
 
 
 def test_after_a_rollback_behind_the_nearest_ancestor_it_needs_the_way_from_there() -> None:
     """A landing on 1 takes back what the pipeline has delivered, and then 2 and 3 come again."""
     history = history_of(LINE, 3, log=[1, 2, 3, 4, 1, 3])
-    held = HeldSnapshots.of(history, "main", since_id=4)
+    held = NeededSnapshots.of(history, "main", since_id=4)
     assert (held.lineage, held.further) == ((3, 2, 1), (4,))
     # What was before the pipeline's snapshot was current for the last time does not count.
     history = history_of({**LINE, 5: 4}, 5, log=[1, 2, 3, 4, 1, 4, 5])
-    assert HeldSnapshots.of(history, "main", since_id=4).snapshot_ids == (5, 4)
+    assert NeededSnapshots.of(history, "main", since_id=4).snapshot_ids == (5, 4)
 
 
 def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_lands() -> None:
     history = history_of(LINE, 4, audit=ref("branch", 3))
-    held = HeldSnapshots.of(history, "audit", since_id=4, further=[4, 1])
+    held = NeededSnapshots.of(history, "audit", since_id=4, further=[4, 1])
     assert (held.lineage, held.further) == ((3, 2, 1), (4,))
 
 
 def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None:
-    held = HeldSnapshots.of(history_of({**LINE, 7: None}, 4), "main", since_id=3, further=[7, 3, 98])
+    held = NeededSnapshots.of(history_of({**LINE, 7: None}, 4), "main", since_id=3, further=[7, 3, 98])
     assert held.snapshot_ids == (4, 3, 7)
 
 
 def test_a_table_without_a_snapshot_has_nothing_to_pin() -> None:
     empty = History(table_name="nyc.flights", snapshots={}, refs={})
-    held = HeldSnapshots.of(empty, "main", since_id=None)
+    held = NeededSnapshots.of(empty, "main", since_id=None)
     assert pin_moves(PinnedRefs(tagged={}), held, NAMES) is None
 
 
 def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
     found = PinnedRefs(branch_head_id=4, kept_snapshots=3, tagged={NAMES.tag(each): each for each in (2, 3, 4)})
     for since_id in (2, 3, 4):
-        held = HeldSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
+        held = NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
         assert pin_moves(found, held, NAMES) is None
-    held = HeldSnapshots.of(history_of({**LINE, 5: 4}, 5), "main", since_id=4)
+    held = NeededSnapshots.of(history_of({**LINE, 5: 4}, 5), "main", since_id=4)
     assert pin_moves(found, held, NAMES) == PinMoves(
         branch_head_id=5, kept_snapshots=2, new_tags={NAMES.tag(5): 5}, old_tags=(NAMES.tag(2), NAMES.tag(3))
     )
@@ -121,7 +121,7 @@ def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
 def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) -> None:
     tags = {NAMES.tag(each): ref("tag", each) for each in (3, 4)}
     history = history_of(LINE, 4, **{NAMES.branch: ref("branch", 4, kept)}, **tags)
-    held = HeldSnapshots.of(history, "main", since_id=3)
+    held = NeededSnapshots.of(history, "main", since_id=3)
     moves = pin_moves(PinnedRefs.of(history, NAMES), held, NAMES)
     assert moves == PinMoves(branch_head_id=4, kept_snapshots=2, new_tags={}, old_tags=())
 

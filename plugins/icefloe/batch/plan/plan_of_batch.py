@@ -1,7 +1,6 @@
 """The plan of a pipeline's batch, made from its offset, and what the pipeline refuses of it."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -32,7 +31,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     """
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
-    with with_lines(pipeline), _naming_the_way_out(batch):
+    with with_lines(pipeline):
         if offset.up_to_snapshot_id is not None:
             batch.table.history.snapshot(offset.up_to_snapshot_id)
         return make_plan(
@@ -51,24 +50,6 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
             ),
             cores=available_cores(pipeline),
         )
-
-
-@contextmanager
-def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
-    """Adds the command that gives an open batch up to the sentence that says why it cannot be planned again."""
-    try:
-        yield
-    except TerminalError as error:
-        if not batch.is_resumed:
-            raise
-        number, backfill_id = batch.offset.batch_number, batch.session.backfill_id
-        which = "" if backfill_id is None else f" --backfill {backfill_id}"
-        command = f"icefloe abandon {batch.session.pipeline.name}{which}"
-        raise error.restated(
-            f"{error.sentence}; batch {number} is open and has no plan: if that cannot be mended, `{command}` gives "
-            "the batch up, and the next run plans by the table as it then is",
-            batch_number=number,
-        ) from error
 
 
 def refuse_unfit(batch: NextBatch) -> None:

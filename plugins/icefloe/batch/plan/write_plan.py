@@ -1,6 +1,8 @@
 """Writing the plan of a batch: recorded first, then its tasks, then the plan itself."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from icefloe.batch.batch_keys import PLAN, tasks_key
@@ -18,6 +20,7 @@ from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
+from icefloe.errors import TerminalError
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 from icefloe.units import now_text
@@ -34,7 +37,8 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     """
     tally = PhaseTally()
     session, checkpoint = batch.session, batch.session.checkpoint
-    planned_batch = plan_of(batch)
+    with _naming_the_way_out(batch):
+        planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
     if not batch.is_resumed:
         probe(session.open_storage(session.pipeline.shuffle_url))
@@ -64,6 +68,27 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     plan = load_own_plan(store, offset, session.settings)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return offset, plan
+
+
+@contextmanager
+def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
+    """Adds the command that gives an open batch up to the sentence that says why it cannot be planned again.
+
+    Only here it is known that the batch has no plan: one that has its plan may end well, whatever the table lost since.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        if not batch.is_resumed:
+            raise
+        number, backfill_id = batch.offset.batch_number, batch.session.backfill_id
+        which = "" if backfill_id is None else f" --backfill {backfill_id}"
+        command = f"icefloe abandon {batch.session.pipeline.name}{which}"
+        raise error.restated(
+            f"{error.sentence}; batch {number} is open and has no plan: if that cannot be mended, `{command}` gives "
+            "the batch up, and the next run plans by the table as it then is",
+            batch_number=number,
+        ) from error
 
 
 def _planned_for(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:

@@ -65,8 +65,10 @@ def run_phase(
                 tasks.read_ranges()
             else:
                 missing = tasks.missing_map_tasks()
-                task = tasks.map_task_run(phase, missing)
-                require_success(tally.finish(engine.map(task, [*missing]) if missing else []))
+                # Without a task left, the catalog is not asked for the table's files: it may be down.
+                require_success(
+                    tally.finish(engine.map(tasks.map_task_run(phase, missing), [*missing]) if missing else [])
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from icefloe.iceberg.history.history import MAIN, History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSnapshots:
+class NeededSnapshots:
     """The snapshots that a pipeline still needs.
 
     Attributes:

@@ -10,7 +10,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.needed_snapshots import HeldSnapshots
+from icefloe.iceberg.history.needed_snapshots import NeededSnapshots
 
 __all__ = ["PinNames", "PinnedRefs", "let_go", "may_have_pins", "pin"]
 
@@ -114,7 +114,7 @@ class PinMoves:
     old_tags: tuple[str, ...]
 
 
-def pin_moves(found: PinnedRefs, held: HeldSnapshots, names: PinNames) -> PinMoves | None:
+def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinMoves | None:
     """The moves that keep the snapshots a pipeline needs; None if they are kept already.
 
     Each commit to the catalog takes a place in the table's metadata log, in which icefloe finds the snapshots of one
@@ -159,7 +159,7 @@ def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, fur
         history = History.of(loaded)
         found = PinnedRefs.of(history, names)
         pinned_end_id = None if since_id is None else found.end_after(since_id, history)
-        held = HeldSnapshots.of(history, branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id)
+        held = NeededSnapshots.of(history, branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id)
         moves = pin_moves(found, held, names)
         return None if moves is None else _managed(loaded, names, moves)
 
