@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from icefloe.batch.changelog_scan import ChangelogScan
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.table import Table
@@ -67,7 +67,7 @@ def read_changes(
     """
     _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
     _refuse_unknown(changes=changes, commit_groups=commit_groups, row_lineage=row_lineage)
-    request = RangeRequest(
+    request = RequestedRange(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
         after_timestamp=after_timestamp,

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.audit.identity_order import IdentityRuns
+from icefloe.audit.identity_order import IdentityOrder
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes
@@ -15,7 +15,7 @@ UNPAIRED = "rows of one identity went and came in one step, and are no update"
 
 def faults(*parts: list[tuple[int, int, ChangeType]], at_once: int, part: HashSlice | None = None) -> list[str]:
     """Of parts of (identity, ordinal, type), added some changes at a time."""
-    runs = IdentityRuns(part or HashSlice())
+    runs = IdentityOrder(part or HashSlice())
     for changes in parts:
         for start in range(0, len(changes), at_once):
             keys, ordinals, types = zip(*changes[start : start + at_once], strict=True)

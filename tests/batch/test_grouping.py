@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan_document import Plan
 from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop
@@ -52,7 +52,7 @@ def delivered(workshop: Workshop, folder: Path, **keys: Any) -> tuple[Plan, pa.T
         sink=sink,
         **keys,
     )
-    batch = here.open(RangeRequest(after_snapshot_id=workshop.snapshot_ids()[0]))
+    batch = here.open(RequestedRange(after_snapshot_id=workshop.snapshot_ids()[0]))
     batch.deliver()
     return batch.plan, here.changes(backfill_id=batch.plan.backfill_id)
 
@@ -83,7 +83,9 @@ def test_copied_rows_of_a_divided_file_still_cancel_before_the_shuffle(tmp_path:
     workshop = Workshop.create(tmp_path, properties={"write.parquet.row-group-limit": "1000"})
     workshop.append(range(8000))
     workshop.replace(pa.concat_tables([rows(range(7777)), rows(range(7777, 7779), value=2.0), rows(range(7779, 8000))]))
-    batch = workshop.set(shuffle={"map_task_bytes": 1}).open(RangeRequest(after_snapshot_id=workshop.snapshot_ids()[0]))
+    batch = workshop.set(shuffle={"map_task_bytes": 1}).open(
+        RequestedRange(after_snapshot_id=workshop.snapshot_ids()[0])
+    )
     report = batch.deliver()
     assert batch.plan.num_map_tasks == 8
     assert report.shuffled_rows == 4

@@ -12,12 +12,12 @@ from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.open.open_batch import NextBatch, next_batch
-from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import claim_batch, record_batch
+from icefloe.batch.open.claim_batch import claim_batch, record_batch
+from icefloe.batch.open.next_batch import NextBatch, next_batch
 from icefloe.batch.open.recorded_pipeline import pipeline_record
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
@@ -165,12 +165,12 @@ def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> 
     open_and_plan(ours)
     theirs = replace(workshop.session(), writer=Writer(owner="them"))
     with pytest.raises(OtherOwnerError, match="belongs to owner us"):
-        open_and_plan(theirs, RangeRequest(up_to_snapshot_id=head))
-    assert open_and_plan(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None
+        open_and_plan(theirs, RequestedRange(up_to_snapshot_id=head))
+    assert open_and_plan(ours, RequestedRange(up_to_snapshot_id=head)).plan is not None
 
 
 def test_a_backfill_without_an_end_goes_on_with_its_range_although_the_table_moved_on(workshop: Workshop) -> None:
-    request = RangeRequest(after_snapshot_id=workshop.append(range(10)))
+    request = RequestedRange(after_snapshot_id=workshop.append(range(10)))
     workshop.append([10])
     first = open_and_plan(workshop.session(), request)
     workshop.append([11])
@@ -181,7 +181,7 @@ def test_a_backfill_without_an_end_goes_on_with_its_range_although_the_table_mov
 def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = RangeRequest(up_to_snapshot_id=workshop.append(range(10)))
+    request = RequestedRange(up_to_snapshot_id=workshop.append(range(10)))
     other = workshop.open(request)
 
     def overtaken(store: Store) -> Plan:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from icefloe.batch.batch_keys import begun_key, delivery_key, error_key
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -43,7 +43,7 @@ def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flig
     found = flights.files_before_cleanup("flights", is_damaged=False)
     flights.lake.replace_carrier(7, "DL")
     found += flights.files_before_cleanup("flights", is_damaged=True)
-    up_to = RangeRequest(up_to_snapshot_id=flights.lake.current_snapshot_id())
+    up_to = RequestedRange(up_to_snapshot_id=flights.lake.current_snapshot_id())
     found += flights.files_before_cleanup("flights", up_to, is_damaged=False)
     found += [error_key("shuffle_write", "0a1b"), begun_key(), delivery_key(0), delivery_key(None)]
 

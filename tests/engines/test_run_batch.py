@@ -10,7 +10,7 @@ from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
@@ -182,7 +182,7 @@ def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
 
 
 def test_a_backfill_that_was_delivered_before_gives_its_report(workspace: Workspace) -> None:
-    request = RangeRequest(up_to_snapshot_id=workspace.head())
+    request = RequestedRange(up_to_snapshot_id=workspace.head())
     first = run_batch(session_of(workspace), request, environ={})
     second = run_batch(session_of(workspace), request, environ={})
     assert (first.was_committed_before, second.was_committed_before) == (False, True)
@@ -192,7 +192,7 @@ def test_a_backfill_that_was_delivered_before_gives_its_report(workspace: Worksp
 def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_started_again(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = RangeRequest(up_to_snapshot_id=workspace.head())
+    request = RequestedRange(up_to_snapshot_id=workspace.head())
     with monkeypatch.context() as dying:
         dying.setattr("icefloe.engines.run_batch.try_to_clean_up", lambda _: None)
         run_batch(session_of(workspace), request, environ={})
@@ -244,7 +244,7 @@ def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace:
 
 def test_a_backfill_leaves_the_status_of_the_pipeline_alone(workspace: Workspace) -> None:
     session = session_of(workspace)
-    run_batch(session, RangeRequest(), environ=os.environ)
+    run_batch(session, RequestedRange(), environ=os.environ)
     assert load_status(session.checkpoint) is None
 
 

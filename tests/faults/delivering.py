@@ -15,7 +15,7 @@ from typing import Any, Literal
 from faults.scenarios import Place, Scenario, session_of
 from faults.stores import Stores
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.verify.replay_batches import verify_batches
@@ -100,7 +100,7 @@ class DeliveringPlace(Place):
             self.reset()
         if self.scenario.has_backfill:
             snapshots = self.shown.table().metadata.snapshots
-            self.deliver(path, RangeRequest(up_to_snapshot_id=snapshots[-1].snapshot_id))
+            self.deliver(path, RequestedRange(up_to_snapshot_id=snapshots[-1].snapshot_id))
         self.shown.at(self.scenario.shown[-1])
         while self.deliver(path):
             pass

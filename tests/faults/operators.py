@@ -11,7 +11,7 @@ from typing import Any, Self
 from faults.scenarios import SCENARIOS, Place, session_of
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.operations.cursor_change import CursorChange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
@@ -58,7 +58,7 @@ class OperatedPlace:
 
     def backfill(self) -> None:
         """A run delivers a range of its own."""
-        self.place.deliver(self.place.pipelines[0], RangeRequest(up_to_snapshot_id=self.snapshot_id(-1)))
+        self.place.deliver(self.place.pipelines[0], RequestedRange(up_to_snapshot_id=self.snapshot_id(-1)))
 
     def reset(self) -> None:
         """``icefloe reset --yes``."""

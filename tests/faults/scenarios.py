@@ -17,7 +17,7 @@ import yaml
 from faults.stores import Stores
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.sweep.survey import survey_storage
@@ -149,7 +149,7 @@ SCENARIOS = {
 }
 
 
-def deliver(pipeline: Path, request: RangeRequest | None = None, *, credentials: Credentials | None = None) -> bool:
+def deliver(pipeline: Path, request: RequestedRange | None = None, *, credentials: Credentials | None = None) -> bool:
     """A run; False if there was nothing to do."""
     done = run_batch(session_of(pipeline, credentials), request, environ=os.environ)
     return done.report is not None and not done.was_committed_before
@@ -171,12 +171,12 @@ class Place:
         return [self.folder / f"{name}.yaml" for name in names]
 
     @property
-    def request(self) -> RangeRequest | None:
+    def request(self) -> RequestedRange | None:
         """The range of a backfill."""
         if not self.scenario.is_backfill:
             return None
         snapshots = self.shown.table().metadata.snapshots
-        return RangeRequest(up_to_snapshot_id=snapshots[-1].snapshot_id)
+        return RequestedRange(up_to_snapshot_id=snapshots[-1].snapshot_id)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Place:
         for path in self.pipelines:
             self.deliver(path, request)
 
-    def deliver(self, pipeline: Path, request: RangeRequest | None = None) -> bool:
+    def deliver(self, pipeline: Path, request: RequestedRange | None = None) -> bool:
         """See `deliver`."""
         return deliver(pipeline, request, credentials=self.stores.credentials)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faults.scenarios import Place, deliver
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import IcefloeError
 from support.fakes.gates import Gate, gated_stores, stop_process
 from support.pipelines.workspace import ROOT
@@ -41,7 +41,7 @@ def stopped_process(place: Place, number: int) -> Iterator[subprocess.Popen[str]
 
 
 def main() -> int:
-    request = RangeRequest(up_to_snapshot_id=int(sys.argv[3])) if len(sys.argv) > 3 else None
+    request = RequestedRange(up_to_snapshot_id=int(sys.argv[3])) if len(sys.argv) > 3 else None
     place = int(sys.argv[1]) or sys.maxsize
     with gated_stores(everybody=Gate(place, _stop_once())):
         try:

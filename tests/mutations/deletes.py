@@ -141,15 +141,15 @@ DELETES: Final = (
     ),
     Mutation(
         name="rows of a small data file are taken from the first file that they are gathered with",
-        path="batch/map/gathered_rows.py",
+        path="batch/map/combined_reads.py",
         before="self._picks.append(picked + self._num_rows)",
         after="self._picks.append(picked)",
-        suite=("tests/batch/map/test_gathered_rows.py",),
+        suite=("tests/batch/map/test_combined_reads.py",),
     ),
     Mutation(
         name="gathered rows that are not enough for a batch are lost",
         path="batch/map/carryover.py",
-        before="        yield from gathered.taken()\n        if waiting:",
+        before="        yield from combined.taken()\n        if waiting:",
         after="        if waiting:",
         suite=("tests/batch/map/test_carryover.py",),
     ),

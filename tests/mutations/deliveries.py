@@ -68,7 +68,7 @@ DELIVERIES: Final = (
     ),
     Mutation(
         name="a sink is taken back for a load that it had a part of",
-        path="batch/open/record_batch.py",
+        path="batch/open/claim_batch.py",
         before="return batch.is_resumed and batch.session",
         after="return False and batch.session",
         suite=("tests/batch/deliver/test_taken_over.py",),

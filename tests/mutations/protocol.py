@@ -25,7 +25,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a cursor is judged by a table that was loaded before it",
-        path="batch/open/open_batch.py",
+        path="batch/open/next_batch.py",
         before="session = session.with_fresh_table()",
         after="pass",
         suite=_STOPPED,
@@ -46,7 +46,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a late run ends with the error that it stumbled over",
-        path="batch/ends/ended_elsewhere.py",
+        path="batch/ends/already_finished.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=("tests/batch/test_late_runs.py",),
@@ -103,7 +103,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a stopped run ends with the error that it stumbled over",
-        path="batch/ends/ended_elsewhere.py",
+        path="batch/ends/already_finished.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
         suite=_STOPPED,

@@ -34,7 +34,7 @@ SCHEDULES: Final = (
     ),
     _seen(
         "a late run ends with the error that it stumbled over",
-        "batch/ends/ended_elsewhere.py",
+        "batch/ends/already_finished.py",
         before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
         after="if True:",
     ),

@@ -104,7 +104,7 @@ TABLES: Final = (
     ),
     Mutation(
         name="a pipeline without its table begins again",
-        path="batch/open/open_batch.py",
+        path="batch/open/next_batch.py",
         before="        if view.checkpoint_id is None:\n            refuse_other_coordination(session)\n",
         after="",
         suite=("tests/cli/test_coordination.py",),

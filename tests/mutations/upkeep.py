@@ -121,7 +121,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="what is pinned before a gap is not delivered",
-        path="batch/open/next_passage.py",
+        path="batch/open/passage_after_cursor.py",
         before="passage = _up_to_pins(table, pipeline, cursor, pins)",
         after="passage = None",
         suite=GAPS,

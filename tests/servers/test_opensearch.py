@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.conflicts import ForeignWriteError
-from icefloe.sinks.opensearch.delivery import RefusedDocumentError
+from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from icefloe.sinks.part_sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace

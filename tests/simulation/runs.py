@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
@@ -25,7 +25,7 @@ __all__ = ["Delivery", "backfill", "repeat_tasks", "run", "run_backfill"]
 _CORES: Final = 2
 
 
-def run(stage: Stage, actor: Actor, *, batches: int, request: RangeRequest | None = None) -> bool:
+def run(stage: Stage, actor: Actor, *, batches: int, request: RequestedRange | None = None) -> bool:
     """Delivers batches, each task as often as Airflow tries it; True if nothing is left to do."""
     try:
         for _ in range(batches):
@@ -37,7 +37,7 @@ def run(stage: Stage, actor: Actor, *, batches: int, request: RangeRequest | Non
     return False
 
 
-def _deliver_next(stage: Stage, actor: Actor, request: RangeRequest | None) -> bool:
+def _deliver_next(stage: Stage, actor: Actor, request: RequestedRange | None) -> bool:
     """Delivers one batch; false if there is none."""
     opened = stage.tried(actor, partial(_open, stage, request))
     if opened.plan is None or opened.reference is None:
@@ -48,7 +48,7 @@ def _deliver_next(stage: Stage, actor: Actor, request: RangeRequest | None) -> b
     return True
 
 
-def _open(stage: Stage, request: RangeRequest | None, process: Process) -> OpenedBatch:
+def _open(stage: Stage, request: RequestedRange | None, process: Process) -> OpenedBatch:
     return open_and_plan(stage.session(process), request, cores=_CORES)
 
 
@@ -123,11 +123,11 @@ def backfill(stage: Stage, random: Random, actor: Actor) -> None:
     if not stage.backfills:
         ids = [None, *reversed(stage.states.lineage(stage.world.heads[-1]))]
         after, up_to = sorted(random.sample(range(len(ids)), 2))
-        stage.backfills.append(RangeRequest(after_snapshot_id=ids[after], up_to_snapshot_id=ids[up_to]))
+        stage.backfills.append(RequestedRange(after_snapshot_id=ids[after], up_to_snapshot_id=ids[up_to]))
     run_backfill(stage, actor, stage.backfills[0], batches=1)
 
 
-def run_backfill(stage: Stage, actor: Actor, request: RangeRequest, *, batches: int) -> bool:
+def run_backfill(stage: Stage, actor: Actor, request: RequestedRange, *, batches: int) -> bool:
     """Delivers a backfill; True if nothing of it is left to do."""
     try:
         return run(stage, actor, batches=batches, request=request)

@@ -13,8 +13,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import TakenBackError
-from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import SinkTakenOverError
+from icefloe.batch.open.claim_batch import SinkTakenOverError
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
@@ -87,7 +87,7 @@ class Stage:
     later_commits: int
     intruders: Mapping[str, Deployment] = field(default_factory=dict)
     begun: dict[str, Begun] = field(default_factory=dict)
-    backfills: list[RangeRequest] = field(default_factory=list)
+    backfills: list[RequestedRange] = field(default_factory=list)
 
     @property
     def places(self) -> Places:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.status.publish_status import publish_status
 from support.pipelines.workshop import OpenBatch, Workshop
 
@@ -84,7 +84,7 @@ def test_every_document_at_default_options_holds_only_what_the_release_knows(wor
     whole(workshop.open())
     workshop.update([1, 2], value=2.0)
     workshop.delete([3])
-    whole(workshop.open(RangeRequest(after_snapshot_id=head)))
+    whole(workshop.open(RequestedRange(after_snapshot_id=head)))
     whole(workshop.open())
     publish_status(workshop.session(), phase="commit")
     seen: set[str] = set()

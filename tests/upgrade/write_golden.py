@@ -32,7 +32,7 @@ from pyiceberg.expressions import In
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 
@@ -84,7 +84,7 @@ def pipeline(name: str, **keys: Any) -> PipelineSession:
     return PipelineSession.open(load_pipeline(path), credentials=Credentials(), environ=os.environ)
 
 
-def run(session: PipelineSession, request: RangeRequest | None = None, *, dies_in: str | None = None) -> None:
+def run(session: PipelineSession, request: RequestedRange | None = None, *, dies_in: str | None = None) -> None:
     @contextmanager
     def observe(task: str) -> Iterator[None]:
         if task == dies_in:
@@ -113,7 +113,7 @@ def main() -> None:
     table.overwrite(rows(1, 11, value=2.0), overwrite_filter=In(term="id", literals=[1, 11]))
     run(committed)
     run(opened, dies_in="coalesce")
-    run(backfill, RangeRequest(after_snapshot_id=loaded.snapshot_id), dies_in="coalesce")
+    run(backfill, RequestedRange(after_snapshot_id=loaded.snapshot_id), dies_in="coalesce")
     with tarfile.open(HERE / f"{RELEASE}.tar.xz", "w:xz") as archive:
         archive.add(FOLDER, arcname="", filter=_of_nobody)
     known = {name: _known(schema, schema.get("$defs", {})) for name, schema in _schemas()}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.audit.identity_order import IdentityRuns
+from icefloe.audit.identity_order import IdentityOrder
 from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.step import Step
@@ -27,7 +27,7 @@ class ChangePromises:
         runs: runs of the identities; None: the rows do not show them, or the batch promises no order.
     """
 
-    def __init__(self, *, batch_number: int, steps: Sequence[Step], runs: IdentityRuns | None) -> None:
+    def __init__(self, *, batch_number: int, steps: Sequence[Step], runs: IdentityOrder | None) -> None:
         self._batch_number = batch_number
         self._runs = runs
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)

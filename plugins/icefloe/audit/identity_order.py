@@ -7,13 +7,13 @@ from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["IdentityRuns"]
+__all__ = ["IdentityOrder"]
 
 _DELETED = np.int8(1)
 _INSERTED = np.int8(2)
 
 
-class IdentityRuns:
+class IdentityOrder:
     """Runs of neighbouring changes of one identity; every identity must have one run in a batch.
 
     Holds 16 bytes for each identity of the slice. A batch too large for that is read in slices.

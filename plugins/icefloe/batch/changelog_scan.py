@@ -19,7 +19,7 @@ from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
-from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.open.requested_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.reduce.batch_extents import BatchExtents
@@ -62,7 +62,7 @@ class ChangelogScan:
     def of(
         cls,
         table: Table,
-        request: RangeRequest,
+        request: RequestedRange,
         *,
         branch: str,
         identifier_columns: Sequence[str] | None,

@@ -10,7 +10,7 @@ from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer
@@ -105,12 +105,12 @@ def without_airflow() -> Iterator[None]:
         ) from error
 
 
-def range_request(arguments: Namespace) -> RangeRequest | None:
+def requested_range(arguments: Namespace) -> RequestedRange | None:
     """The range of the bounds that were given; None if none was given, which asks for the next batch.
 
-    >>> range_request(Namespace(after_snapshot_id=7)).after_snapshot_id
+    >>> requested_range(Namespace(after_snapshot_id=7)).after_snapshot_id
     7
     """
     bounds = {name: getattr(arguments, name, None) for name in _BOUNDS}
     given = {name: value for name, value in bounds.items() if value is not None}
-    return RangeRequest(**given) if given else None
+    return RequestedRange(**given) if given else None

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import phase_runner
@@ -15,7 +15,7 @@ from icefloe.units import format_bytes, id_json, time_of_us
 
 def plan(arguments: Namespace, screen: Screen) -> int:
     """Shows the batch that ``run`` would deliver; writes nothing anywhere."""
-    request = range_request(arguments)
+    request = requested_range(arguments)
     with screen.under_way("planning"):
         session = open_session(load_named_pipeline(arguments))
         preview = preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)

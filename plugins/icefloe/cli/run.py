@@ -5,11 +5,11 @@ from argparse import Namespace
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.activity import Activity
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import batch_text, id_text
 from icefloe.engines.phase_runner import phase_runner
@@ -27,7 +27,7 @@ _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 
 def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
-    request, pipeline = range_request(arguments), load_named_pipeline(arguments)
+    request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
     if arguments.take_over and owner_of(os.environ) is None:
         raise UsageError(f"--take-over needs an owner: set {OWNER} to the new owner of the checkpoint")
     done, waiting = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
@@ -39,7 +39,7 @@ def run(arguments: Namespace, screen: Screen) -> int:
 
 
 def _deliver(
-    pipeline: Pipeline, request: RangeRequest | None, screen: Screen, *, takes_over: bool
+    pipeline: Pipeline, request: RequestedRange | None, screen: Screen, *, takes_over: bool
 ) -> tuple[BatchRun, int]:
     """Delivers a batch; returns the run, and the number of snapshots that it left to later batches.
 

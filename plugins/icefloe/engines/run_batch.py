@@ -10,8 +10,8 @@ from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
@@ -43,7 +43,7 @@ class BatchRun:
 
 def run_batch(
     session: PipelineSession,
-    request: RangeRequest | None = None,
+    request: RequestedRange | None = None,
     *,
     environ: Mapping[str, str],
     phases: PhaseRunner | None = None,
@@ -71,7 +71,7 @@ def run_batch(
 
 def _run(
     session: PipelineSession,
-    request: RangeRequest | None,
+    request: RequestedRange | None,
     *,
     environ: Mapping[str, str],
     phases: PhaseRunner | None,

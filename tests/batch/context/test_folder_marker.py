@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER, FolderMarker, mark_folder
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from support.fakes.stores import CountingStore
@@ -31,7 +31,7 @@ def test_the_folder_of_a_batch_leads_to_its_checkpoint(workshop: Workshop) -> No
 
 def test_the_folder_of_a_backfill_leads_to_the_checkpoint_of_the_backfill(workshop: Workshop) -> None:
     head = workshop.append(range(5))
-    batch = workshop.open(RangeRequest(up_to_snapshot_id=head))
+    batch = workshop.open(RequestedRange(up_to_snapshot_id=head))
     marker = marker_beside(batch.folder)
     assert marker is not None
     assert marker.backfill_id == batch.plan.backfill_id

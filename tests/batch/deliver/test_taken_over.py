@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open import record_batch
+from icefloe.batch.open import claim_batch
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.index_sink import IndexSink
 from support.sinks.registered import registered_sinks
@@ -81,7 +81,7 @@ def test_a_delivery_that_began_before_its_sink_went_away_and_came_back_is_loaded
     assert theirs.deliver("--take-over").code == 0
     with monkeypatch.context() as patched:
         # As if this run had looked before the delivery began.
-        patched.setattr(record_batch, "_is_begun", lambda _: False)
+        patched.setattr(claim_batch, "_is_begun", lambda _: False)
         stuck = ours.deliver("--take-over")
     for refused in (stuck, ours.deliver()):
         assert refused.code == 65

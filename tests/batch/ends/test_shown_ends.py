@@ -43,7 +43,7 @@ def killed(*_: object, **__: object) -> None:
 def fail_before_the_sink(lab: Delivered, changes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose batch is open, and of which nothing is proven."""
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.deliver.deliver_batch.prove_batch", killed)
+        patched.setattr("icefloe.batch.deliver.deliver_batch.prove_and_publish", killed)
         assert command(lab, "run", changes=changes).code == 130
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.open.find_work import find_work
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
@@ -269,4 +269,4 @@ def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None
     workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1)
     for start in range(0, 30, 10):
         workshop.append(range(start, start + 10))
-    assert len(workshop.open(RangeRequest()).plan.steps) == 3
+    assert len(workshop.open(RequestedRange()).plan.steps) == 3

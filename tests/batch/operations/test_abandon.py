@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.files import FilesSink

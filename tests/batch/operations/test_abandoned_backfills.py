@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
 from support.pipelines.sweeping import swept
@@ -10,15 +10,15 @@ from support.pipelines.workshop import OpenBatch
 
 
 @pytest.fixture
-def request_(operated: Operated) -> RangeRequest:
+def request_(operated: Operated) -> RequestedRange:
     """The range of one update, which no batch of the pipeline has delivered."""
     after = operated.head()
     operated.update([1], value=2.0)
-    return RangeRequest(after_snapshot_id=after)
+    return RequestedRange(after_snapshot_id=after)
 
 
 @pytest.fixture
-def batch(operated: Operated, request_: RangeRequest) -> OpenBatch:
+def batch(operated: Operated, request_: RequestedRange) -> OpenBatch:
     """The open batch of a backfill, on which all tasks but commit are done."""
     return operated.open(request_).run_route()
 
@@ -28,7 +28,7 @@ def arguments(batch: OpenBatch) -> tuple[object, ...]:
 
 
 def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_again(
-    operated: Operated, batch: OpenBatch, request_: RangeRequest
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
 ) -> None:
     looked = operated.abandon("--backfill", batch.plan.backfill_id, "--dry-run")
     assert (looked.code, "1, if its range is started again" in looked.out) == (0, True), looked.err
@@ -45,7 +45,7 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
 
 
 def test_a_range_without_an_end_that_is_started_again_ends_at_the_new_head(operated: Operated) -> None:
-    request = RangeRequest(after_snapshot_id=operated.head())
+    request = RequestedRange(after_snapshot_id=operated.head())
     operated.append([30])
     first = operated.open(request)
     assert operated.abandon("--backfill", first.plan.backfill_id, "--yes").code == 0
@@ -54,7 +54,7 @@ def test_a_range_without_an_end_that_is_started_again_ends_at_the_new_head(opera
 
 
 def test_a_backfill_may_be_abandoned_more_than_once(
-    operated: Operated, batch: OpenBatch, request_: RangeRequest
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
 ) -> None:
     for number in range(2):
         assert operated.abandon(*arguments(batch)).document["batch"] == number
@@ -62,7 +62,7 @@ def test_a_backfill_may_be_abandoned_more_than_once(
 
 
 def test_a_backfill_that_readers_see_is_recorded_as_done(
-    operated: Operated, batch: OpenBatch, request_: RangeRequest
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
 ) -> None:
     with killed_at(2), pytest.raises(Killed):
         batch.commit()
@@ -73,7 +73,7 @@ def test_a_backfill_that_readers_see_is_recorded_as_done(
 @pytest.mark.parametrize("finish", ["abandon", "run"])
 @pytest.mark.slow
 def test_an_abandon_of_a_backfill_that_is_killed_at_any_write_is_completed(
-    operated: Operated, batch: OpenBatch, request_: RangeRequest, finish: str
+    operated: Operated, batch: OpenBatch, request_: RequestedRange, finish: str
 ) -> None:
     for restored in killed_everywhere(operated, lambda: operated.abandon(*arguments(batch))):
         is_ended = (operated.sink / f"_backfills/{batch.plan.backfill_id}/batch=0/_manifest.json").exists()
@@ -85,7 +85,7 @@ def test_an_abandon_of_a_backfill_that_is_killed_at_any_write_is_completed(
 
 
 def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
-    operated: Operated, batch: OpenBatch, request_: RangeRequest
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
 ) -> None:
     operated.abandon(*arguments(batch))
     again = operated.open(request_)
@@ -95,7 +95,7 @@ def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
 
 
 def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
-    operated: Operated, request_: RangeRequest
+    operated: Operated, request_: RequestedRange
 ) -> None:
     done = operated.abandon("--backfill", "mistyped", "--yes")
     assert done.code == 65

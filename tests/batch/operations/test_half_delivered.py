@@ -151,7 +151,7 @@ def test_a_batch_whose_tasks_are_not_done_is_abandoned_as_ever(stuck: Stuck, mon
         raise TerminalError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.prove.prove_batch.FinishedTasks.audited", full)
+        patched.setattr("icefloe.batch.prove.prove_and_publish.FinishedTasks.audited", full)
         assert stuck.command("run").code == 65
     assert stuck.command("abandon", "--yes").code == 0
     assert stuck.command("run", "--json").document["batch"] == 3

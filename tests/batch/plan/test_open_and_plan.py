@@ -8,8 +8,8 @@ import pytest
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.open.open_batch import next_batch
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.next_batch import next_batch
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan.batch_preview import preview_batch
 from icefloe.batch.plan.open_and_plan import open_and_plan
@@ -143,7 +143,7 @@ def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_
 def test_a_backfill_that_reads_too_much_is_refused_too(workshop: Workshop) -> None:
     workshop.append(range(10))
     with pytest.raises(ScanTooLargeError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
-        workshop.set(max_scan_bytes=1).prepare(RangeRequest())
+        workshop.set(max_scan_bytes=1).prepare(RequestedRange())
 
 
 def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:

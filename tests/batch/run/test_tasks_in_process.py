@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.batch.ends.ended_elsewhere import BatchFinished
+from icefloe.batch.ends.already_finished import BatchFinished
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.flow import Phase, Route

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.storage import object_store
 from icefloe.storage.clock import CLOCK_FOLDER
 from icefloe.storage.object_store import ObjectStore
@@ -29,7 +29,7 @@ def workshop(tmp_path: Path) -> Workshop:
     """A batch that has ended, one that is open, a backfill that has ended, and a stray file at each of two sinks."""
     made = Workshop.create(tmp_path)
     head = made.append(range(20))
-    made.open(RangeRequest(up_to_snapshot_id=head)).run_route().commit()
+    made.open(RequestedRange(up_to_snapshot_id=head)).run_route().commit()
     made.open().run_route().commit()
     made.append([30])
     made.open().run_route()
@@ -147,7 +147,7 @@ def test_a_sweep_at_any_moment_of_a_run_takes_nothing_that_the_run_needs(
     with monkeypatch.context() as patched:
         for name in ("create", "put"):
             patched.setattr(ObjectStore, name, watched(getattr(ObjectStore, name)))
-        for request in (None, RangeRequest(up_to_snapshot_id=head), None):
+        for request in (None, RequestedRange(up_to_snapshot_id=head), None):
             batch = workshop.open(request)
             batch.deliver()
             changes = workshop.changes(batch.plan.batch_number, backfill_id=batch.plan.backfill_id)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop
 
@@ -72,7 +72,7 @@ def test_old_trials_go_and_other_files_of_the_path_stay(workshop: Workshop, batc
 
 def test_the_output_of_a_backfill_is_judged_by_the_checkpoint_of_the_backfill(workshop: Workshop) -> None:
     head = workshop.append(range(20))
-    request = RangeRequest(up_to_snapshot_id=head)
+    request = RequestedRange(up_to_snapshot_id=head)
     workshop.deliver(request)
     workshop.deliver()
     backfill_id = next((workshop.folder / "changes/_backfills").iterdir()).name

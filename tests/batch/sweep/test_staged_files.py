@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.engines.run_batch import BatchRun, run_batch
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import Workshop
@@ -26,7 +26,7 @@ def delivering(workshop: Workshop) -> Iterator[Workshop]:
         yield workshop
 
 
-def deliver(workshop: Workshop, request: RangeRequest | None = None) -> BatchRun:
+def deliver(workshop: Workshop, request: RequestedRange | None = None) -> BatchRun:
     return run_batch(workshop.session(), request, environ={})
 
 
@@ -103,7 +103,7 @@ def test_a_changelog_is_found_by_the_marker_where_its_variable_is_set(
 
 
 def test_the_changes_of_a_backfill_stay(delivering: Workshop) -> None:
-    deliver(delivering, RangeRequest(up_to_snapshot_id=delivering.head()))
+    deliver(delivering, RequestedRange(up_to_snapshot_id=delivering.head()))
     [part] = delivering.storage.glob("staged/events/_backfills/*/batch=0/*.parquet")
     path = stray(part.parent)
     aged(part.parent, days=400)
@@ -114,7 +114,7 @@ def test_the_changes_of_a_backfill_stay(delivering: Workshop) -> None:
 @pytest.fixture
 def forgotten(delivering: Workshop) -> Workshop:
     """A pipeline whose checkpoint is gone, and whose files are old; a backfill of it has ended."""
-    deliver(delivering, RangeRequest(up_to_snapshot_id=delivering.head()))
+    deliver(delivering, RequestedRange(up_to_snapshot_id=delivering.head()))
     assert swept(delivering.storage) > 0
     shutil.rmtree(delivering.storage / "checkpoints")
     aged(delivering.storage)
@@ -167,7 +167,7 @@ def test_a_changelog_of_a_checkpoint_that_is_gone_stays_and_is_named(delivering:
 
 
 def test_a_backfill_that_is_forgotten_leaves_the_batches_of_its_pipeline(delivering: Workshop) -> None:
-    opened = delivering.open(RangeRequest(up_to_snapshot_id=delivering.head())).run_route()
+    opened = delivering.open(RequestedRange(up_to_snapshot_id=delivering.head())).run_route()
     [of_backfill] = (delivering.storage / "staged/events/_backfills").iterdir()
     kept = set(files(delivering.storage / "staged")) - set(files(of_backfill))
     shutil.rmtree(delivering.storage / f"checkpoints/events/backfills/{of_backfill.name}")

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.sweep.batch_states import BatchStates
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.storage.clock import CLOCK_FOLDER
@@ -157,12 +157,12 @@ def test_old_unfinished_files_go_wherever_a_pipeline_writes(workshop: Workshop, 
 
 def test_a_backfill_has_its_own_checkpoint_and_leaves_nothing_at_all(workshop: Workshop) -> None:
     head = workshop.append(range(20))
-    backfill = workshop.open(RangeRequest(up_to_snapshot_id=head)).run_route()
+    backfill = workshop.open(RequestedRange(up_to_snapshot_id=head)).run_route()
     assert swept(workshop.storage) == 0
     backfill.commit()
     assert swept(workshop.storage) > 3
     assert [path for path in (workshop.storage / "shuffle").rglob("*") if path.is_file()] == []
-    assert workshop.deliver(RangeRequest(up_to_snapshot_id=head)) is None
+    assert workshop.deliver(RequestedRange(up_to_snapshot_id=head)) is None
 
 
 def test_a_checkpoint_elsewhere_is_found_by_the_marker(workshop: Workshop) -> None:
@@ -175,7 +175,7 @@ def test_a_checkpoint_elsewhere_is_found_by_the_marker(workshop: Workshop) -> No
 
 def test_a_folder_of_an_earlier_release_has_its_checkpoint_at_the_usual_place(workshop: Workshop) -> None:
     head = workshop.append(range(20))
-    for batch in (workshop.open(), workshop.open(RangeRequest(up_to_snapshot_id=head))):
+    for batch in (workshop.open(), workshop.open(RequestedRange(up_to_snapshot_id=head))):
         (batch.folder.parent / MARKER).unlink()
         batch.run_route().commit()
     assert swept(workshop.storage) > 6

@@ -4,8 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType, StringType
 
-from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.batch.verify.schema_run_replay import VerifyReport
 from icefloe.errors import TerminalError
@@ -195,7 +195,7 @@ def test_a_reload_makes_what_came_before_count_no_more(delivered: Workshop) -> N
 
 
 def test_backfills_are_not_among_what_is_verified(delivered: Workshop) -> None:
-    delivered.deliver(RangeRequest(after_snapshot_id=delivered.snapshot_ids()[0]))
+    delivered.deliver(RequestedRange(after_snapshot_id=delivered.snapshot_ids()[0]))
     assert verified(delivered).batches == 3
 
 

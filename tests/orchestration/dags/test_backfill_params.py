@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import UsageError
 from icefloe.orchestration.dags.backfill_params import backfill_params, backfill_range, refuse_configuration
 
@@ -13,12 +13,12 @@ NINETEEN_DIGITS = "9223372036854775806"
 
 def test_a_snapshot_id_keeps_all_its_digits() -> None:
     found = backfill_range({"after_snapshot_id": NINETEEN_DIGITS, "up_to_snapshot_id": None})
-    assert found == RangeRequest(after_snapshot_id=9223372036854775806)
+    assert found == RequestedRange(after_snapshot_id=9223372036854775806)
 
 
 def test_an_id_and_a_timestamp_may_bound_different_ends() -> None:
     found = backfill_range({"after_snapshot_id": "7", "up_to_timestamp": "2013-02-01T00:00:00Z"})
-    assert found == RangeRequest(after_snapshot_id=7, up_to_timestamp=datetime(2013, 2, 1, tzinfo=UTC))
+    assert found == RequestedRange(after_snapshot_id=7, up_to_timestamp=datetime(2013, 2, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.status.observe_trouble import Observer
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -72,7 +72,7 @@ class Flights:
     def files_before_cleanup(
         self,
         name: str,
-        request: RangeRequest | None = None,
+        request: RequestedRange | None = None,
         *,
         is_damaged: bool,
         look: Callable[[list[str]], object] = len,
@@ -99,7 +99,7 @@ class Flights:
         self.run(name, request, observe=observe)
         return found
 
-    def run(self, name: str, request: RangeRequest | None = None, *, observe: Observer) -> None:
+    def run(self, name: str, request: RequestedRange | None = None, *, observe: Observer) -> None:
         """The next batch, or a range, in this process."""
         session = PipelineSession.open(
             load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ

@@ -29,7 +29,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import Engine
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
@@ -120,13 +120,13 @@ class Workshop(EventsTable):
     def _shuffle_over_nodes(self) -> dict[str, Any]:
         return {"transfer": "nodes", **(self.keys.get("shuffle") or {})}
 
-    def prepare(self, request: RangeRequest | None = None, **options: Any) -> OpenedBatch:
+    def prepare(self, request: RequestedRange | None = None, **options: Any) -> OpenedBatch:
         return open_and_plan(self.session(), request, **options)
 
-    def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
+    def open(self, request: RequestedRange | None = None, **options: Any) -> "OpenBatch":
         return OpenBatch.of(self.prepare(request, **options), self.machines)
 
-    def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
+    def deliver(self, request: RequestedRange | None = None, **options: Any) -> BatchReport | None:
         """A whole batch."""
         opened = self.prepare(request, **options)
         return None if opened.plan is None else OpenBatch.of(opened, self.machines).deliver()

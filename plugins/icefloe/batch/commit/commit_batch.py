@@ -9,7 +9,7 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
-from icefloe.batch.prove.prove_batch import prove_batch
+from icefloe.batch.prove.prove_and_publish import prove_and_publish
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
@@ -36,7 +36,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally = PhaseTally()
     running.requests.taken()
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
-    proven = prove_batch(running)
+    proven = prove_and_publish(running)
     report = report_of(
         proven.batch,
         proven.sums,

@@ -17,7 +17,7 @@ from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
 from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
-from icefloe.batch.prove.prove_batch import prove_batch
+from icefloe.batch.prove.prove_and_publish import prove_and_publish
 from icefloe.batch.task_outcome import require_success
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -144,7 +144,7 @@ def _taken_back(
 
 
 def _proven_manifest(running: RunningBatch) -> Manifest:
-    prove_batch(running)
+    prove_and_publish(running)
     return staged_manifest(running.sink, running.plan.batch_number)
 
 

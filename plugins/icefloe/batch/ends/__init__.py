@@ -5,7 +5,7 @@ Read in this order:
 - `empty_end`: the records of a batch that ends without changes
 - `end_batch`: ends a batch without changes, or completes such an end
 - `shown_ends`: such an end becomes visible to the readers of delivered files
-- `ended_elsewhere`: a run that finds its batch committed by another run ends well
+- `already_finished`: a run that finds its batch committed by another run ends well
 """
 
-__all__ = ["empty_end", "end_batch", "ended_elsewhere", "shown_ends"]
+__all__ = ["already_finished", "empty_end", "end_batch", "shown_ends"]

@@ -9,7 +9,7 @@ Read in this order:
 - `write_map_output`: phase one of the shuffle, from data files to a map output
 - `verified_sample`: a share of the map tasks, computed once more without fast ways
 - `carryover`: the rows of a group of files that really changed
-- `gathered_rows`: changed rows of many small reads, handed on together
+- `combined_reads`: changed rows of many small reads, handed on together
 - `updated_columns`: files rewritten in place whose columns are equal, but for some
 - `trusted_lineage`: files whose row ids and sequence numbers tell which rows were copied
 - `rewritten_files`: pairs of files of which one probably is a rewrite of the other

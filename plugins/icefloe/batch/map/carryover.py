@@ -19,7 +19,7 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
 if TYPE_CHECKING:
-    from icefloe.batch.map.gathered_rows import GatheredRows
+    from icefloe.batch.map.combined_reads import CombinedReads
 
 _MIN_SLICE_ROWS: Final = 1 << 16
 
@@ -73,28 +73,28 @@ class CarryOver:
         contended = contended_ordinals(self._files)
         waiting: list[FileRows] = []
         # Loaded here, because importing a map task stays cheap.
-        from icefloe.batch.map.gathered_rows import GatheredRows
+        from icefloe.batch.map.combined_reads import CombinedReads
 
-        gathered = GatheredRows()
+        combined = CombinedReads()
         for file in self._files:
             if any(effect.change_ordinal in contended for effect in file.effects):
                 waiting.append(file)
             else:
-                yield from self._every_row(file, gathered)
-        yield from gathered.taken()
+                yield from self._every_row(file, combined)
+        yield from combined.taken()
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileRows, gathered: "GatheredRows") -> Iterator[WeightedRows]:
-        """The rows of a file, or all rows that were gathered once they are enough."""
+    def _every_row(self, file: FileRows, combined: "CombinedReads") -> Iterator[WeightedRows]:
+        """The rows of a file, or all combined rows once they are enough."""
         tally = FileTally(file)
         for rows in self._reader.read(file):
             tally.add(rows)
             plain = self._reader.plain(rows.batch)
-            if gathered.is_small(plain):
-                gathered.add(plain, rows.positions, file.effects)
-                if gathered.is_full:
-                    yield from gathered.taken()
+            if combined.is_small(plain):
+                combined.add(plain, rows.positions, file.effects)
+                if combined.is_full:
+                    yield from combined.taken()
             else:
                 yield WeightedRows.of(plain, row_hashes_of_batch(rows.batch), rows.positions, file.effects)
         self.tally.add_file(tally)

@@ -5,12 +5,12 @@ From one look at the checkpoint and the table to a recorded batch, which `plan` 
 Read in this order:
 
 - `find_work`: a look for work, which the sensor asks for again and again
-- `open_batch`: the open batch, or a new one with the next range
+- `next_batch`: the open batch, or a new one with the next range
 - `new_batch`: the record of a new one
-- `record_batch`: records the batch before any work on it, and whose its places are
+- `claim_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the range of a pipeline's next batch
-- `next_passage`: the snapshots after its cursor, as far as history and pins lead
-- `range_request`: a range that somebody requests
+- `passage_after_cursor`: the snapshots after its cursor, as far as history and pins lead
+- `requested_range`: a range that somebody requests
 - `open_backfill`: the open backfill that a request without an end began before
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
@@ -21,13 +21,13 @@ Read in this order:
 """
 
 __all__ = [
+    "claim_batch",
     "cores",
     "find_work",
     "identity_policy",
-    "open_batch",
+    "next_batch",
     "pin",
-    "range_request",
-    "record_batch",
     "recorded_pipeline",
+    "requested_range",
     "unfit_sink",
 ]

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from icefloe.batch.open.next_passage import next_passage, passage_at_gap
+from icefloe.batch.open.passage_after_cursor import passage_after_cursor, passage_at_gap
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.lag import commits_behind
@@ -52,7 +52,7 @@ def next_range(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
             )
             return _with_rest(part, table, pipeline)
-        passage = next_passage(table, pipeline, cursor)
+        passage = passage_after_cursor(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
         logger.warning("%s: %s", pipeline.name, gap_warning)

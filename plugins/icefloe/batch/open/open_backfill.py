@@ -8,7 +8,7 @@ import logging
 import re
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.range_request import RangeRequest, backfill_id, start_of
+from icefloe.batch.open.requested_range import RequestedRange, backfill_id, start_of
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def open_backfill(
-    session: PipelineSession, table: LoadedTable, request: RangeRequest
+    session: PipelineSession, table: LoadedTable, request: RequestedRange
 ) -> tuple[PipelineSession, OffsetRecord] | None:
     """The session of the backfill to resume, and its open batch; None: the request begins a new one.
 

@@ -1,7 +1,7 @@
 """The checks that a batch may be opened for its sink, made before anything of the batch is written."""
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.next_batch import NextBatch
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
 from icefloe.pipeline.error_lines import with_lines

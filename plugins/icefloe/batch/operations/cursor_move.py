@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import complete_unfinished_end, end_here
+from icefloe.batch.open.claim_batch import claim_places
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
-from icefloe.batch.open.record_batch import claim_places
 from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.operations.half_delivered import half_delivered_end
 from icefloe.batch.status.publish_status import publish_status

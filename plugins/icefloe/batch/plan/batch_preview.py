@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.open.unfit_sink import refuse_rows_without_key
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan, refuse_unfit
@@ -79,7 +79,7 @@ class BatchPreview:
 
 
 def preview_batch(
-    session: PipelineSession, request: RangeRequest | None, *, cores: int | None
+    session: PipelineSession, request: RequestedRange | None, *, cores: int | None
 ) -> BatchPreview | NoBatch:
     """Plans the batch that a run would deliver.
 

@@ -7,10 +7,10 @@ from typing import Final
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.end_batch import complete_unfinished_end
-from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
+from icefloe.batch.open.claim_batch import claim_batch
+from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.pin import pin_pending, try_to_pin
-from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import claim_batch
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.recorded_plan import found_plan
 from icefloe.batch.plan.write_plan import write_plan
 from icefloe.batch.plan_document import Plan
@@ -58,7 +58,7 @@ class OpenedBatch:
 
 
 def open_and_plan(
-    session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None
+    session: PipelineSession, request: RequestedRange | None = None, *, cores: int | None = None
 ) -> OpenedBatch:
     """Opens or resumes a batch and writes its plan.
 
@@ -113,7 +113,7 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
     )
 
 
-def _open_requested(session: PipelineSession, request: RangeRequest, cores: int | None) -> OpenedBatch:
+def _open_requested(session: PipelineSession, request: RequestedRange, cores: int | None) -> OpenedBatch:
     """The batch of a backfill, or the next one after an abandoned one."""
     batch = requested_batch(session, request, cores=cores)
     if batch is not None and batch.is_resumed:

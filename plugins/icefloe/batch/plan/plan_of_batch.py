@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from icefloe.batch.open.cores import available_cores
-from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord

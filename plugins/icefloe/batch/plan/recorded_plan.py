@@ -2,7 +2,7 @@
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.batch_folder import load_plan
-from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings

@@ -9,8 +9,8 @@ from icefloe.batch.batch_keys import PLAN, tasks_key
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.map_task import put_map_tasks
-from icefloe.batch.open.open_batch import NextBatch
-from icefloe.batch.open.record_batch import claim_batch, record_batch
+from icefloe.batch.open.claim_batch import claim_batch, record_batch
+from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch

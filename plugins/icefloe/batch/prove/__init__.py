@@ -4,9 +4,9 @@ It reads records and no rows. `deliver` begins with it, and so does `commit`.
 
 Read in this order:
 
-- `prove_batch`: the steps in their order
+- `prove_and_publish`: the sums are compared, then the sink gets its manifest
 - `finished_tasks`: the results of all tasks, and the proof that they add up
 - `snapshot_summaries`: snapshot summaries as a second witness
 """
 
-__all__ = ["finished_tasks", "prove_batch"]
+__all__ = ["finished_tasks", "prove_and_publish"]

@@ -9,7 +9,7 @@ Read in this order:
 - `batch_promises`: what each batch promised, read from the checkpoint
 - `continuity`: whether committed batches follow one another
 - `verify_delivery`: a sink that batches are delivered to, compared with the table
-- `held_rows`: the rows that such a sink holds, and those that it should hold
+- `sink_rows`: the rows that such a sink holds, and those that it should hold
 - `written_columns`: the changes of a log in the columns of their batches, and in those of the table
 - `missing_manifests`: batches at which readers of delivered files stop
 - `delivery_findings`: the findings of that comparison, in sentences

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from icefloe.audit.change_promises import ChangePromises
-from icefloe.audit.identity_order import IdentityRuns
+from icefloe.audit.identity_order import IdentityOrder
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.checkpoint.identity import Identity
@@ -41,7 +41,7 @@ class BatchPromises:
         Args:
             part: the identities whose place is checked.
         """
-        runs = IdentityRuns(part) if self.identity else None
+        runs = IdentityOrder(part) if self.identity else None
         return ChangePromises(batch_number=self._batch_number, steps=self._steps, runs=runs)
 
 

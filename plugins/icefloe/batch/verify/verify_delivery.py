@@ -22,10 +22,10 @@ from icefloe.batch.verify.delivery_findings import (
     key_findings,
     left_out_note,
 )
-from icefloe.batch.verify.held_rows import HeldRows
 from icefloe.batch.verify.missing_manifests import missing_manifests
 from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import since_last_start
+from icefloe.batch.verify.sink_rows import SinkRows
 from icefloe.batch.verify.table_state import TableState
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
@@ -94,7 +94,7 @@ class _Comparison:
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._shape = delivered_shape(session.pipeline, schema, identity)
         written = WrittenColumns(session, self._batches, self._shape.delivered)
-        self._rows = HeldRows(sink, self._shape, written, first_batch=first.batch_number)
+        self._rows = SinkRows(sink, self._shape, written, first_batch=first.batch_number)
 
     @property
     def has_keys(self) -> bool:

@@ -9,7 +9,7 @@ from airflow.sdk import Param
 from icefloe.errors import UsageError
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.range_request import RangeRequest
+    from icefloe.batch.open.requested_range import RequestedRange
 
 
 _SNAPSHOT_IDS: Final = {
@@ -37,7 +37,7 @@ def backfill_params() -> dict[str, Param]:
     return params
 
 
-def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
+def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     """The range a run was started with.
 
     Args:
@@ -46,7 +46,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
     Raises:
         UsageError: an unknown key, a value of a wrong form, both forms for one end, or no bound at all.
     """
-    from icefloe.batch.open.range_request import RangeRequest
+    from icefloe.batch.open.requested_range import RequestedRange
 
     refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     given = {key: value for key, value in conf.items() if value not in (None, "")}
@@ -54,7 +54,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
         raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
     bounds: dict[str, Any] = {key: _snapshot_id(key, value) for key, value in given.items() if key in _SNAPSHOT_IDS}
     bounds |= {key: _timestamp(key, value) for key, value in given.items() if key in _TIMESTAMPS}
-    return RangeRequest(**bounds)
+    return RequestedRange(**bounds)
 
 
 def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:

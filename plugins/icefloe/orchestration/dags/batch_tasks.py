@@ -19,7 +19,7 @@ from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.range_request import RangeRequest
+    from icefloe.batch.open.requested_range import RequestedRange
 
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _MULTIPLE_OUTPUTS: Final = False
 
 _AFTER_ROUTES: Final = "none_failed_min_one_success"
 
-RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RangeRequest | None]"
+RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RequestedRange | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 

@@ -13,9 +13,9 @@ from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.find_work import Work, find_work
-from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run.run_coalesce import run_coalesce
@@ -78,7 +78,7 @@ def finished_elsewhere(pipeline: Pipeline, plan_result: PlanResult) -> Iterator[
 
 
 def plan_batch(
-    pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None
+    pipeline: Pipeline, request: RequestedRange | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
     try:

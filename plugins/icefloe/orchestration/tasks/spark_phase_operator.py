@@ -60,7 +60,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         share_heap(os.environ)
         plan_result = context["ti"].xcom_pull(task_ids="plan")
         with airflow_failures(self.phase, self.pipeline):
-            from icefloe.batch.ends.ended_elsewhere import BatchFinished
+            from icefloe.batch.ends.already_finished import BatchFinished
             from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here, runs_here
 
             if not plan_result["plan_uri"]:

@@ -16,7 +16,7 @@ Read in this order:
 - `operations`: the lines of bulk requests
 - `bulk`: bulk requests, sent until they are taken
 - `conflicts`: the reason why a document refused a write
-- `delivery`: one part
+- `document_delivery`: the documents of one part
 - `present_index`: the index of the present load, for commands
 - `letter_replay`: dead letters sent again
 - `read_back`: rows of documents

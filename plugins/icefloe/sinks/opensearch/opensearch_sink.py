@@ -16,7 +16,7 @@ from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
 from icefloe.sinks.opensearch.cluster_facts import cluster_uuid
 from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
 from icefloe.sinks.opensearch.deletions import OldMarks
-from icefloe.sinks.opensearch.delivery import PartDeliverer
+from icefloe.sinks.opensearch.document_delivery import PartDeliverer
 from icefloe.sinks.opensearch.index_names import version_of_batch
 from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.opensearch.letter_replay import LetterReplay

@@ -22,7 +22,7 @@ from icefloe.sinks.part_sink import DeliverySink
 _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])
 
 
-class HeldRows:
+class SinkRows:
     """Reads a sink back, and a state of the table in the same form.
 
     Attributes:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from icefloe.batch.batch_keys import begun_key
 from icefloe.batch.context.folder_marker import FolderMarker, mark_folder
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord

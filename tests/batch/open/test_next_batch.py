@@ -9,11 +9,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
+from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.find_work import find_work
-from icefloe.batch.open.open_batch import next_batch
-from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import claim_batch, record_batch
+from icefloe.batch.open.next_batch import next_batch
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -197,7 +197,7 @@ def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop:
     first = workshop.append(range(10))
     second = workshop.update([1], value=2.0)
     workshop.append([20])
-    request = RangeRequest(after_snapshot_id=first, up_to_snapshot_id=second)
+    request = RequestedRange(after_snapshot_id=first, up_to_snapshot_id=second)
     batch = workshop.open(request)
     assert batch.plan.backfill_id is not None
     assert batch.plan.backfill_id.startswith(f"{first}-{second}-")
@@ -216,10 +216,10 @@ def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop:
 def test_backfills_of_another_meaning_or_range_are_apart(workshop: Workshop) -> None:
     first = workshop.append(range(10))
     workshop.update([1], value=2.0)
-    request = RangeRequest(after_snapshot_id=first)
+    request = RequestedRange(after_snapshot_id=first)
     ids = [
         workshop.open(request).plan.backfill_id,
-        workshop.open(RangeRequest()).plan.backfill_id,
+        workshop.open(RequestedRange()).plan.backfill_id,
         workshop.set(identifier_columns=["word"]).open(request).plan.backfill_id,
     ]
     assert len(set(ids)) == 3
@@ -227,7 +227,7 @@ def test_backfills_of_another_meaning_or_range_are_apart(workshop: Workshop) -> 
 
 def test_a_backfill_of_an_empty_range_is_nothing_to_do(workshop: Workshop) -> None:
     head = workshop.append(range(10))
-    assert workshop.prepare(RangeRequest(after_snapshot_id=head)).plan is None
+    assert workshop.prepare(RequestedRange(after_snapshot_id=head)).plan is None
     assert workshop.stored_objects() == {}
 
 

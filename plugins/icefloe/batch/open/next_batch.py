@@ -6,9 +6,9 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.open_backfill import open_backfill
-from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
+from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -80,7 +80,7 @@ def next_batch(
         return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
 
 
-def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: int | None = None) -> NextBatch | None:
+def requested_batch(session: PipelineSession, request: RequestedRange, *, cores: int | None = None) -> NextBatch | None:
     """The one batch of a backfill. Its place follows from range and configuration. None for an empty range.
 
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.

@@ -15,11 +15,11 @@ from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.pipeline.recorded_configuration import JSON
 
-__all__ = ["RangeRequest", "plan_request"]
+__all__ = ["RequestedRange", "plan_request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeRequest:
+class RequestedRange:
     """The bounds of a backfill as given: per end a snapshot id, a timestamp with an offset, or neither.
 
     Attributes:
@@ -63,7 +63,7 @@ def _refuse_reversed(after: datetime, up_to: datetime) -> None:
         )
 
 
-def start_of(table: LoadedTable, request: RangeRequest, *, branch: str) -> int | None:
+def start_of(table: LoadedTable, request: RequestedRange, *, branch: str) -> int | None:
     """The snapshot after which a requested range begins; None: from the start of the table's history."""
     if request.after_timestamp is None:
         return request.after_snapshot_id
@@ -72,7 +72,7 @@ def start_of(table: LoadedTable, request: RangeRequest, *, branch: str) -> int |
 
 def plan_request(
     table: LoadedTable,
-    request: RangeRequest,
+    request: RequestedRange,
     *,
     branch: str,
     on_rollback: RollbackOption,

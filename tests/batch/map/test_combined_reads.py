@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.batch.map.gathered_rows import GatheredRows
+from icefloe.batch.map.combined_reads import CombinedReads
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
@@ -50,7 +50,7 @@ def counted(parts: Iterable[WeightedRows]) -> Counter[tuple[object, ...]]:
 @pytest.mark.slow
 @given(FILES)
 def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | None], list[Effect]]]) -> None:
-    gathered, alone = GatheredRows(), list[WeightedRows]()
+    gathered, alone = CombinedReads(), list[WeightedRows]()
     for number, (names, effects) in enumerate(files):
         batch, positions = batch_of(number, names), np.arange(len(names))
         gathered.add(batch, positions, effects)
@@ -63,12 +63,12 @@ def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | 
 
 
 def test_rows_wait_until_they_are_many_or_large() -> None:
-    many, large = GatheredRows(), GatheredRows()
+    many, large = CombinedReads(), CombinedReads()
     narrow, wide = batch_of(0, ["a"] * 100), batch_of(0, ["a" * 200_000])
-    assert GatheredRows.is_small(narrow)
-    assert GatheredRows.is_small(wide)
-    assert not GatheredRows.is_small(batch_of(0, ["a"] * 5000))
-    assert not GatheredRows.is_small(batch_of(0, ["a" * 300_000]))
+    assert CombinedReads.is_small(narrow)
+    assert CombinedReads.is_small(wide)
+    assert not CombinedReads.is_small(batch_of(0, ["a"] * 5000))
+    assert not CombinedReads.is_small(batch_of(0, ["a" * 300_000]))
     counts = []
     for gathered, batch in ((many, narrow), (large, wide)):
         adds = 0

@@ -17,10 +17,10 @@ from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 
 _SMALL_ROWS: Final = 4096
 _SMALL_BYTES: Final = 256 << 10
-_GATHERED_BYTES: Final = 1 << 20
+_COMBINED_BYTES: Final = 1 << 20
 
 
-class GatheredRows:
+class CombinedReads:
     """Small batches that wait, with the weights of their rows."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class GatheredRows:
     @property
     def is_full(self) -> bool:
         """True if so many rows wait that more would not help."""
-        return self._num_rows >= _SMALL_ROWS or self._num_bytes >= _GATHERED_BYTES
+        return self._num_rows >= _SMALL_ROWS or self._num_bytes >= _COMBINED_BYTES
 
     def taken(self) -> Iterator[WeightedRows]:
         """The rows that wait, as one batch; nothing if there are none."""

@@ -14,7 +14,7 @@ _Load: TypeAlias = Literal["changes", "full", "from_earliest"]
 _LOADS: Final[dict[str, _Load]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
-def next_passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
+def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
     """All snapshots from the cursor to the head, or the load.
 
     Raises:

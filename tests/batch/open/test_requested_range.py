@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.open.requested_range import RequestedRange, plan_request
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import SnapshotRange
@@ -11,7 +11,7 @@ from support.pipelines.workshop import Workshop
 
 
 def planned(workshop: Workshop, **bounds: Any) -> tuple[int | None, int | None]:
-    request = RangeRequest(**bounds)
+    request = RequestedRange(**bounds)
     found = plan_request(
         LoadedTable(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
     )
@@ -24,17 +24,17 @@ def time_of(workshop: Workshop, snapshot_id: int) -> datetime:
     return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
-def range_request(**bounds: Any) -> RangeRequest:
-    return RangeRequest(**bounds)
+def requested_range(**bounds: Any) -> RequestedRange:
+    return RequestedRange(**bounds)
 
 
 @pytest.mark.parametrize("end", ["after", "up_to"])
 def test_an_end_is_given_once_and_timestamps_have_an_offset(end: str) -> None:
     now = datetime.now(UTC)
     with pytest.raises(UsageError, match=f"{end}_snapshot_id and {end}_timestamp were both given"):
-        range_request(**{f"{end}_snapshot_id": 1, f"{end}_timestamp": now})
+        requested_range(**{f"{end}_snapshot_id": 1, f"{end}_timestamp": now})
     with pytest.raises(UsageError, match=f"{end}_timestamp .* has no offset: end it with Z"):
-        range_request(**{f"{end}_timestamp": now.replace(tzinfo=None)})
+        requested_range(**{f"{end}_timestamp": now.replace(tzinfo=None)})
 
 
 @pytest.mark.parametrize("end", ["after", "up_to"])
@@ -48,14 +48,14 @@ def test_an_end_is_given_once_and_timestamps_have_an_offset(end: str) -> None:
 )
 def test_a_bound_of_another_type_is_refused(end: str, bound: str, value: object, expected: str) -> None:
     with pytest.raises(UsageError, match=f"^{end}_{bound} {expected}$"):
-        range_request(**{f"{end}_{bound}": value})
+        requested_range(**{f"{end}_{bound}": value})
 
 
 def test_a_range_of_times_that_ends_before_it_begins_is_refused() -> None:
     after = datetime(2026, 1, 2, tzinfo=UTC)
-    RangeRequest(after_timestamp=after, up_to_timestamp=after)
+    RequestedRange(after_timestamp=after, up_to_timestamp=after)
     with pytest.raises(UsageError, match=r"^the range ends at 2026-01-01T.*, before it begins at 2026-01-02T"):
-        RangeRequest(after_timestamp=after, up_to_timestamp=after - timedelta(days=1))
+        RequestedRange(after_timestamp=after, up_to_timestamp=after - timedelta(days=1))
 
 
 def test_bounds_are_ids_or_the_snapshots_that_were_current_at_a_time(workshop: Workshop) -> None:
@@ -69,7 +69,7 @@ def test_bounds_are_ids_or_the_snapshots_that_were_current_at_a_time(workshop: W
 def test_a_range_that_ends_before_the_first_snapshot_is_empty(workshop: Workshop) -> None:
     first = workshop.append([1])
     before = time_of(workshop, first) - timedelta(hours=1)
-    request = RangeRequest(up_to_timestamp=before)
+    request = RequestedRange(up_to_timestamp=before)
     found = plan_request(
         LoadedTable(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
     )

@@ -7,7 +7,7 @@ import pytest
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.ends.ended_elsewhere import BatchFinished, ends_well_if_finished
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.errors import TerminalError, TransientError
 
 GONE = TerminalError("there is no plan")

@@ -1,4 +1,4 @@
-"""The proof of a batch: its sums are closed as a whole, and its files become whole for readers."""
+"""Proves a batch as a whole, and then publishes it: the sink writes the manifest that readers look for."""
 
 import logging
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError
 
-__all__ = ["prove_batch"]
+__all__ = ["prove_and_publish"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ProvenSums:
     warnings: tuple[str, ...]
 
 
-def prove_batch(running: RunningBatch) -> ProvenSums:
+def prove_and_publish(running: RunningBatch) -> ProvenSums:
     """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
 
     Raises:
