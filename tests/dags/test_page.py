@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -200,6 +201,29 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
     assert (batch["batch"]["state"], batch["batch"]["route"]) == ("committed", "insert_only")
     [entry] = client("api/pipelines/flights", "flights").json()["batches"]
     assert (entry["batch"], entry["state"], entry["route"]) == (0, "committed", "insert_only")
+
+
+def test_a_task_that_airflow_scheduled_and_never_queued_needs_somebody(
+    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates]
+) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    lake.append((1, "AA"))
+    lake.write_pipeline("flights")
+    run_id = run_dag("flights").run_id
+    unpause("flights")
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    waits = {"state": "scheduled", "scheduled_dttm": an_hour_ago, "queued_dttm": None}
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == run_id).values(state="running"))
+        commit = TaskInstance.run_id == run_id, TaskInstance.task_id == "commit"
+        session.execute(update(TaskInstance).where(*commit).values(**waits))
+    row = client("api/pipelines/flights", "flights").json()["pipeline"]
+    assert (row["needs_somebody"], row["task_id"]) == (True, "commit")
+    assert "commit is scheduled and no worker takes it" in row["sentence"]
 
 
 def known(ask: Callable[[], Any], sentence: str) -> Any:

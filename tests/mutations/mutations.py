@@ -9,6 +9,7 @@ from mutations.map_outputs import MAP_OUTPUTS
 from mutations.nodes import NODES
 from mutations.operators import OPERATORS
 from mutations.page_rights import PAGE_RIGHTS
+from mutations.page_states import PAGE_STATES
 from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
@@ -25,5 +26,5 @@ __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *MAP_OUTPUTS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES,
-    *PAGE_RIGHTS, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *TOPICS, *NODES, *TABLES,
+    *PAGE_RIGHTS, *PAGE_STATES, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *TOPICS, *NODES, *TABLES,
 )  # fmt: skip

@@ -145,3 +145,25 @@ def test_a_task_that_nobody_takes_is_reported(facts: PipelineFacts) -> None:
     stuck = health(facts, RunState(run_id="r", state="running", tasks={"plan": waiting}))
     assert (stuck.state, stuck.needs_somebody) == (State.RUNNING, True)
     assert "no worker takes it" in stuck.sentence
+
+
+def test_a_task_that_is_never_queued_waits_since_it_was_scheduled(facts: PipelineFacts) -> None:
+    waiting = TaskState(task_id="plan", state="scheduled", scheduled_at=LONG_AGO)
+    stuck = health(facts, RunState(run_id="r", state="running", tasks={"plan": waiting}))
+    assert (stuck.state, stuck.needs_somebody) == (State.RUNNING, True)
+    assert stuck.sentence.startswith("plan is scheduled and no worker takes it: check the slots of its pool")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"state": "scheduled", "scheduled_at": NOW, "queued_at": LONG_AGO},
+        {"state": "queued", "scheduled_at": LONG_AGO, "queued_at": NOW},
+    ],
+)
+def test_a_task_that_just_came_to_wait_is_at_work_whatever_its_earlier_times(
+    facts: PipelineFacts, times: Mapping[str, Any]
+) -> None:
+    tasks = {"plan": TaskState(task_id="plan", **times)}
+    working = health(facts, RunState(run_id="r", state="running", tasks=tasks))
+    assert (working.state, working.needs_somebody, working.sentence) == (State.RUNNING, False, None)

@@ -94,7 +94,8 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
     wanted = TaskInstance.run_id.in_({run_id for _, run_id in ids}) & TaskInstance.dag_id.in_({dag for dag, _ in ids})
     columns = (
         TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number,
-        TaskInstance.max_tries, TaskInstance.start_date, TaskInstance.end_date, TaskInstance.queued_dttm,
+        TaskInstance.max_tries, TaskInstance.start_date, TaskInstance.end_date, TaskInstance.scheduled_dttm,
+        TaskInstance.queued_dttm,
     )  # fmt: skip
     tasks: dict[int, dict[str, TaskState]] = defaultdict(dict)
     for row in session.execute(select(*columns).where(wanted)):
@@ -122,6 +123,7 @@ def _task(row: Any, values: Mapping[str, Any]) -> TaskState:
         max_tries=row.max_tries,
         started_at=row.start_date,
         ended_at=row.end_date,
+        scheduled_at=row.scheduled_dttm,
         queued_at=row.queued_dttm,
         trouble=_mapping(values.get(TROUBLE)),
         result=_mapping(values.get(_RESULT)),

@@ -18,6 +18,8 @@ class TaskState:
 
     Attributes:
         state: Airflow's; None if the scheduler has not come to it yet.
+        scheduled_at: begin of its last wait for a slot; a task that never had a slot was never queued.
+        queued_at: begin of its last wait for a worker. A task that is retried or resumed keeps it until it has a slot.
         trouble: the sentence that its last failed try left.
         result: the mapping that it returned; None if it returned no mapping.
     """
@@ -28,9 +30,16 @@ class TaskState:
     max_tries: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    scheduled_at: datetime | None = None
     queued_at: datetime | None = None
     trouble: Mapping[str, object] | None = None
     result: Mapping[str, Any] | None = None
+
+    @property
+    def waits_since(self) -> datetime | None:
+        """Begin of its wait for a slot or for a worker; None if it waits for neither."""
+        # Airflow keeps both times of an earlier round: only the one of its state counts.
+        return {"scheduled": self.scheduled_at, "queued": self.queued_at}.get(str(self.state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from icefloe.orchestration.page.views.status_document import StatusDocument
 
 _PATIENCE_SECONDS: Final = 300.0
 _POLLS: Final = 3
-_WAITING: Final = frozenset({"queued", "scheduled"})
 
 
 def trigger_stall(dag: DagState, status: StatusDocument, now: datetime) -> str | None:
@@ -34,9 +33,7 @@ def schedule_stall(dag: DagState, status: StatusDocument, now: datetime) -> str 
 
 def queue_stall(task: TaskState | None, now: datetime) -> str | None:
     """Sentence about a task that no worker takes; None if there is none."""
-    if task is None or task.state not in _WAITING or task.queued_at is None:
-        return None
-    if (now - task.queued_at).total_seconds() < _PATIENCE_SECONDS:
+    if task is None or task.waits_since is None or (now - task.waits_since).total_seconds() < _PATIENCE_SECONDS:
         return None
     return (
         f"{task.task_id} is {task.state} and no worker takes it: check the slots of its pool, and that the scheduler "

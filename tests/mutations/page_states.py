@@ -1,0 +1,33 @@
+"""Mutations of the page: each shows a state to an operator that is not the pipeline's."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["PAGE_STATES"]
+
+_HEALTH: Final = ("tests/orchestration/page/views/test_health.py",)
+
+PAGE_STATES: Final = (
+    Mutation(
+        name="a task that was never queued waits for nothing",
+        path="orchestration/page/views/dag_state.py",
+        before='{"scheduled": self.scheduled_at, "queued": self.queued_at}',
+        after='{"queued": self.queued_at}',
+        suite=_HEALTH,
+    ),
+    Mutation(
+        name="a task that is resumed waits since its last round",
+        path="orchestration/page/views/dag_state.py",
+        before='{"scheduled": self.scheduled_at, ',
+        after='{"scheduled": self.queued_at or self.scheduled_at, ',
+        suite=_HEALTH,
+    ),
+    Mutation(
+        name="the time at which Airflow scheduled a task is not read",
+        path="orchestration/page/server/dag_reader.py",
+        before="        scheduled_at=row.scheduled_dttm,\n",
+        after="",
+        suite=("tests/dags/test_page.py",),
+    ),
+)
