@@ -1,49 +1,27 @@
 """`icefloe verify` compares what a sink really holds with the table."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyiceberg.types import IntegerType, LongType, StringType
 
+from batch.verify.verified_sinks import VerifiedSinks
 from sinks.opensearch.sinks import sink_at
-from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.pipelines.workspace import icefloe
 from support.sinks.fake_cluster import FakeCluster
 from support.sinks.memory_index import MemoryIndex, Stored
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import INDICES, LOGS, registered_sinks
-from support.tables.events import rows
-
-
-class Lab(Workspace):
-    """A pipeline that delivers to a sink in memory."""
-
-    def deliver(self, sink: str, **keys: Any) -> None:
-        done = icefloe("run", self.pipeline(sink=self.sink(sink), engine="local", **keys))
-        assert (done.code, done.err) == (0, "")
-
-    def verify(self, sink: str, *arguments: str, **keys: Any) -> Outcome:
-        return icefloe("verify", self.pipeline(sink=self.sink(sink), engine="local", **keys), *arguments)
-
-    def sink(self, kind: str) -> Mapping[str, str]:
-        return {"type": kind} | ({"path": f"file://{self.folder}/reduced"} if kind == "files" else {})
-
-    def require_equal(self, sink: str, rows: int, **keys: Any) -> None:
-        found = self.verify(sink, "--json", **keys)
-        assert (found.code, found.err) == (0, "")
-        assert found.document["is_equal"] is True
-        assert (found.document["rows"], found.document["notes"]) == (rows, [])
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(tmp_path: Path) -> Iterator[VerifiedSinks]:
     with registered_sinks():
-        yield Lab.create(tmp_path)
+        yield VerifiedSinks.create(tmp_path)
 
 
-def three_batches(lab: Lab, sink: str, **keys: Any) -> None:
+def three_batches(lab: VerifiedSinks, sink: str, **keys: Any) -> None:
     lab.append(1, 2, 3, 4, 6)
     lab.deliver(sink, **keys)
     lab.update(2, value=7.0)
@@ -54,13 +32,13 @@ def three_batches(lab: Lab, sink: str, **keys: Any) -> None:
 
 
 @pytest.mark.parametrize("sink", ["index", "log"])
-def test_a_sink_that_got_every_change_is_equal(lab: Lab, sink: str) -> None:
+def test_a_sink_that_got_every_change_is_equal(lab: VerifiedSinks, sink: str) -> None:
     assert "no batch is delivered yet" in lab.verify(sink).out
     three_batches(lab, sink)
     lab.require_equal(sink, rows=5)
 
 
-def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeline_was_set(lab: Lab) -> None:
+def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeline_was_set(lab: VerifiedSinks) -> None:
     lab.append(1, 2)
     pipeline = lab.pipeline(sink=lab.sink("index"), engine="local")
     assert icefloe("set-cursor", pipeline, "--snapshot-id", lab.head(), "--yes").code == 0
@@ -68,81 +46,12 @@ def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeli
     assert (found.code, found.document["notes"]) == (0, ["no batch is delivered yet"])
 
 
-def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: Lab) -> None:
+def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: VerifiedSinks) -> None:
     three_batches(lab, "log", changes="upsert")
     lab.require_equal("log", rows=5, changes="upsert")
 
 
-def add_a_column(lab: Lab) -> None:
-    with lab.table.update_schema() as update:
-        update.add_column("gate", StringType())
-
-
-def rename_a_column(lab: Lab) -> None:
-    with lab.table.update_schema() as update:
-        update.rename_column("word", "name")
-
-
-def reuse_a_name(lab: Lab) -> None:
-    rename_a_column(lab)
-    with lab.table.update_schema() as update:
-        update.add_column("word", LongType())
-
-
-def drop_a_column(lab: Lab) -> None:
-    with lab.table.update_schema() as update:
-        update.delete_column("word")
-
-
-def promote_a_column(lab: Lab) -> None:
-    with lab.table.update_schema() as update:
-        update.update_column("small", LongType())
-
-
-def with_small(*ids: int) -> pa.Table:
-    return rows(ids).append_column("small", pa.array(ids, pa.int32()))
-
-
-def change_a_column_with_rows(lab: Lab, change: Callable[[Lab], None], sink: str, **keys: Any) -> None:
-    with lab.table.update_schema() as update:
-        update.add_column("small", IntegerType())
-    lab.table.append(with_small(7, 8))
-    lab.deliver(sink, **keys)
-    change(lab)
-    held = lab.table.refresh().schema().as_arrow()
-    added = with_small(9).select([name for name in ("id", "value", "small") if name in held.names])
-    lab.table.append(added.cast(pa.schema([held.field(name) for name in added.column_names])))
-    lab.deliver(sink, **keys)
-
-
-CHANGES = [add_a_column, rename_a_column, reuse_a_name, drop_a_column, promote_a_column]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("changes", ["upsert", "append_only"])
-def test_files_from_before_a_change_of_columns_are_compared_by_field(
-    lab: Lab, change: Callable[[Lab], None], changes: str
-) -> None:
-    lab.append(1, 2, 3)
-    lab.deliver("files", changes=changes)
-    change_a_column_with_rows(lab, change, "files", changes=changes)
-    lab.require_equal("files", rows=6, changes=changes)
-    traced = icefloe("trace", lab.pipeline(sink=lab.sink("files"), engine="local", changes=changes), "id=7", "--json")
-    assert (traced.code, traced.err) == (0, "")
-    assert traced.document["sink_rows"] == traced.document["table_rows"] != []
-
-
-def test_files_whose_snapshot_expired_are_compared_in_the_schema_that_has_their_columns(lab: Lab) -> None:
-    lab.append(1, 2, 3)
-    lab.deliver("files", changes="upsert")
-    change_a_column_with_rows(lab, rename_a_column, "files", changes="upsert")
-    newest = lab.head()
-    old = [each.snapshot_id for each in lab.table.refresh().snapshots() if each.snapshot_id != newest]
-    lab.table.maintenance.expire_snapshots().by_ids(old).commit()
-    lab.require_equal("files", rows=6, changes="upsert")
-
-
-def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: Lab) -> None:
+def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: VerifiedSinks) -> None:
     lab.append(1)
     lab.deliver("files", changes="upsert")
     lab.append(2)
@@ -153,7 +62,7 @@ def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: L
 
 
 @pytest.mark.parametrize("sink", ["index", "log"])
-def test_rows_of_left_out_commits_are_counted_without_identity(lab: Lab, sink: str) -> None:
+def test_rows_of_left_out_commits_are_counted_without_identity(lab: VerifiedSinks, sink: str) -> None:
     keys = {"changes": "append_only", "on_removed_rows": "skip", "columns": ["value"]}
     lab.append(1, 2, 3)
     lab.deliver(sink, **keys)
@@ -165,7 +74,7 @@ def test_rows_of_left_out_commits_are_counted_without_identity(lab: Lab, sink: s
 
 
 @pytest.mark.parametrize("sink", ["index", "log", "files"])
-def test_as_many_rows_may_differ_as_changes_were_left_out(lab: Lab, sink: str) -> None:
+def test_as_many_rows_may_differ_as_changes_were_left_out(lab: VerifiedSinks, sink: str) -> None:
     keys = {"changes": "append_only", "on_removed_rows": "skip"}
     lab.append(1, 2, 3)
     lab.deliver(sink, **keys)
@@ -180,7 +89,7 @@ def test_as_many_rows_may_differ_as_changes_were_left_out(lab: Lab, sink: str) -
     assert note.startswith("2 keys differ, and on_removed_rows: skip left out commits with up to 4 changes")
 
 
-def test_more_rows_than_were_left_out_are_a_difference(lab: Lab) -> None:
+def test_more_rows_than_were_left_out_are_a_difference(lab: VerifiedSinks) -> None:
     keys = {"changes": "append_only", "on_removed_rows": "skip"}
     lab.append(1, 2, 3)
     lab.deliver("index", **keys)
@@ -198,7 +107,7 @@ def live(server: MemoryIndex) -> dict[str, Stored]:
     return server._indices[state["live"]]
 
 
-def test_rows_that_differ_are_named(lab: Lab) -> None:
+def test_rows_that_differ_are_named(lab: VerifiedSinks) -> None:
     three_batches(lab, "index")
     held = live(INDICES[""])
     del held["[1]"]
@@ -212,7 +121,7 @@ def test_rows_that_differ_are_named(lab: Lab) -> None:
     assert "are missing in memory://index: id=1" in found.err
 
 
-def test_only_the_first_keys_are_named(lab: Lab) -> None:
+def test_only_the_first_keys_are_named(lab: VerifiedSinks) -> None:
     lab.append(*range(30))
     lab.deliver("index")
     live(INDICES[""]).clear()
@@ -220,7 +129,7 @@ def test_only_the_first_keys_are_named(lab: Lab) -> None:
     assert (found["counts"], len(found["keys"]["missing"])) == ({"missing": 30}, 10)
 
 
-def test_a_sample_compares_rows_of_the_table(lab: Lab) -> None:
+def test_a_sample_compares_rows_of_the_table(lab: VerifiedSinks) -> None:
     three_batches(lab, "index")
     equal = lab.verify("index", "--sample", "3", "--json")
     assert (equal.code, equal.document["rows"]) == (0, 3)
@@ -229,7 +138,7 @@ def test_a_sample_compares_rows_of_the_table(lab: Lab) -> None:
     assert (found.code, found.document["counts"]) == (65, {"missing": 2})
 
 
-def test_a_sample_of_files_is_refused(lab: Lab) -> None:
+def test_a_sample_of_files_is_refused(lab: VerifiedSinks) -> None:
     refused = icefloe("verify", lab.pipeline(), "--sample", "3")
     assert refused.code == 2
     assert "--sample" in refused.sentence
@@ -253,7 +162,9 @@ def repeat_a_change(log: MemoryLog) -> None:
         (repeat_a_change, "memory://log holds 6 changes of batch 0, but 5 were delivered"),
     ],
 )
-def test_a_log_with_other_changes_differs(lab: Lab, damage: Callable[[MemoryLog], None], sentence: str) -> None:
+def test_a_log_with_other_changes_differs(
+    lab: VerifiedSinks, damage: Callable[[MemoryLog], None], sentence: str
+) -> None:
     three_batches(lab, "log")
     damage(LOGS[""])
     found = lab.verify("log")
@@ -261,7 +172,7 @@ def test_a_log_with_other_changes_differs(lab: Lab, damage: Callable[[MemoryLog]
     assert sentence in found.err
 
 
-def test_a_log_that_forgot_its_first_batch_is_compared_by_the_keys_that_it_has(lab: Lab) -> None:
+def test_a_log_that_forgot_its_first_batch_is_compared_by_the_keys_that_it_has(lab: VerifiedSinks) -> None:
     three_batches(lab, "log")
     log = LOGS[""]
     log._messages[:] = [each for each in log._messages if each.topic != "changes" or each.value.get("_batch") != 0]
@@ -276,7 +187,7 @@ def test_a_log_that_forgot_its_first_batch_is_compared_by_the_keys_that_it_has(l
 def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_them(tmp_path: Path) -> None:
     cluster = FakeCluster()
     with registered_sinks(search=lambda _: sink_at(cluster)):
-        lab = Lab.create(tmp_path)
+        lab = VerifiedSinks.create(tmp_path)
         lab.append(1, 2, 3)
         lab.deliver("search")
         lab.require_equal("search", rows=3)
@@ -295,7 +206,7 @@ def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_th
         lab.require_equal("search", rows=3)
 
 
-def test_changes_from_before_a_reload_do_not_count(lab: Lab) -> None:
+def test_changes_from_before_a_reload_do_not_count(lab: VerifiedSinks) -> None:
     three_batches(lab, "log")
     assert icefloe("reset", lab.pipeline(sink={"type": "log"}, engine="local"), "--yes").code == 0
     lab.delete(1)
@@ -305,7 +216,7 @@ def test_changes_from_before_a_reload_do_not_count(lab: Lab) -> None:
     lab.require_equal("log", rows=4)
 
 
-def test_a_pipeline_without_a_load_is_compared_by_the_keys_that_changed(lab: Lab) -> None:
+def test_a_pipeline_without_a_load_is_compared_by_the_keys_that_changed(lab: VerifiedSinks) -> None:
     lab.append(1, 2)
     lab.deliver("index", initial_load="from_now")
     lab.update(2, value=5.0)
@@ -316,7 +227,7 @@ def test_a_pipeline_without_a_load_is_compared_by_the_keys_that_changed(lab: Lab
 
 
 @pytest.mark.parametrize("sink", ["index", "log"])
-def test_rows_whose_identity_is_not_shown_are_counted(lab: Lab, sink: str) -> None:
+def test_rows_whose_identity_is_not_shown_are_counted(lab: VerifiedSinks, sink: str) -> None:
     three_batches(lab, sink, columns=["value"])
     lab.require_equal(sink, rows=5, columns=["value"])
     if sink == "index":
@@ -327,7 +238,9 @@ def test_rows_whose_identity_is_not_shown_are_counted(lab: Lab, sink: str) -> No
     assert found.code == (65 if sink == "index" else 0)
 
 
-def test_batches_that_are_delivered_meanwhile_are_no_difference(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_are_delivered_meanwhile_are_no_difference(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three_batches(lab, "index")
     reads = []
     scan = MemoryIndex.scan
@@ -346,7 +259,9 @@ def test_batches_that_are_delivered_meanwhile_are_no_difference(lab: Lab, monkey
     assert reads
 
 
-def test_a_difference_stays_one_while_batches_are_delivered(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_stays_one_while_batches_are_delivered(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three_batches(lab, "index")
     scan = MemoryIndex.scan
     reads = []
@@ -364,7 +279,7 @@ def test_a_difference_stays_one_while_batches_are_delivered(lab: Lab, monkeypatc
     assert (found.code, found.document["keys"]) == (65, {"missing": ["id=4"]})
 
 
-def test_rows_of_the_open_batch_are_no_difference(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_the_open_batch_are_no_difference(lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch) -> None:
     three_batches(lab, "index")
     lab.update(1, value=9.0)
     with monkeypatch.context() as patched:

@@ -5,7 +5,6 @@ by the record of its batch, and a repeated request must find that record althoug
 """
 
 import logging
-import re
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.requested_range import RequestedRange, backfill_id, start_of
@@ -30,9 +29,9 @@ def open_backfill(
     if request.has_end:
         return None
     start = start_of(table, request, branch=session.pipeline.branch)
-    any_end = re.escape(backfill_id(session.table, session.result_configuration, start, "END")).replace("END", "[0-9]+")
     for found in session.checkpoint.open_backfills():
-        if re.fullmatch(any_end, found):
+        up_to = found.partition("-")[2].partition("-")[0]
+        if found == backfill_id(session.table, session.result_configuration, start, up_to):
             backfill = session.for_backfill(found)
             opened = backfill.checkpoint.look().opened
             # Another run may have ended it since it was listed.

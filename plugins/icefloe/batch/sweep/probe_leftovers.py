@@ -7,7 +7,7 @@ from typing import Final
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.storage.clock import store_time
 from icefloe.storage.probe import PROBE
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, StoredObject
 
 _ROOMS: Final = {"checkpoints": "backfills", "staged": "_backfills"}
 """Folders of a storage with one folder for each pipeline, and the folder there with one for each backfill."""
@@ -58,11 +58,11 @@ def old_trials(
     cutoff = store_time(place) - age
     for stored in trials:
         if stored.modified < cutoff:
-            yield Leftover(
-                store=place,
-                pipeline=None,
-                reason=Reason.OLD,
-                objects=1,
-                size_bytes=stored.size_bytes,
-                keys=(stored.key,),
-            )
+            yield trial_leftover(place, stored)
+
+
+def trial_leftover(place: Store, trial: StoredObject) -> Leftover:
+    """One trial, which may be deleted."""
+    return Leftover(
+        store=place, pipeline=None, reason=Reason.OLD, objects=1, size_bytes=trial.size_bytes, keys=(trial.key,)
+    )

@@ -1,6 +1,6 @@
 """Everything that may be deleted in a storage and at its sinks, and why the rest is left alone."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,9 +9,9 @@ from functools import partial
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.sweep.forgotten_files import ForgottenFiles
 from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint
-from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.leftover import Leftover
 from icefloe.batch.sweep.places_of_changes import PlacesOfChanges, pipeline_url
-from icefloe.batch.sweep.probe_leftovers import checkpoint_folders, old_trials, storage_folders
+from icefloe.batch.sweep.probe_leftovers import checkpoint_folders, old_trials, storage_folders, trial_leftover
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
@@ -20,7 +20,7 @@ from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
 from icefloe.storage.dynamodb_access import COORDINATION
 from icefloe.storage.location import StoreOpener, open_store
-from icefloe.storage.store import Store, StoredObject
+from icefloe.storage.store import Store
 
 __all__ = ["Survey", "survey_storage"]
 
@@ -121,7 +121,7 @@ def survey_storage(
         look.take_trials(place, checkpoint_folders(place), age)
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
-    look.leftovers[:0] = [*at_sinks, *_trials(shuffle, listing.trials)]
+    look.leftovers[:0] = [*at_sinks, *(trial_leftover(shuffle, trial) for trial in listing.trials)]
     return look.survey(places=(storage, *checkpoints, *(sink.store for sink in sinks)))
 
 
@@ -189,16 +189,4 @@ class _Look:
             problems=tuple(self.problems.found),
             notes=tuple(self.notes),
             places=places,
-        )
-
-
-def _trials(shuffle: Store, trials: Iterable[StoredObject]) -> Iterator[Leftover]:
-    for stored in trials:
-        yield Leftover(
-            store=shuffle,
-            pipeline=None,
-            reason=Reason.OLD,
-            objects=1,
-            size_bytes=stored.size_bytes,
-            keys=(stored.key,),
         )
