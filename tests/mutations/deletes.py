@@ -167,6 +167,20 @@ DELETES: Final = (
         after="bool(one.upper <= other.lower)",
     ),
     Mutation(
+        name="bounds that a replaced table wrote are decoded in the type that the column has now",
+        path="iceberg/schemas/covering_schema.py",
+        before="return widest if all(each == widest or _is_promoted(each, widest) for each in types) else None",
+        after="return widest",
+        suite=("tests/iceberg/scan/test_key_bounds.py", "tests/iceberg/scan/test_manifest_pruning.py"),
+    ),
+    Mutation(
+        name="keys of deletes are read in the type that the column has in the table of now",
+        path="iceberg/schemas/equality_schema.py",
+        before="before = schemas_before(metadata, snapshot_ids)",
+        after="before = schemas_before(metadata, [])",
+        suite=("tests/iceberg/schemas/test_equality_schema.py",),
+    ),
+    Mutation(
         name="the deletion vectors of one Puffin file are taken for one",
         path="iceberg/manifests/manifest_entries.py",
         before="return self.delete_file.path, self.delete_file.content_offset",

@@ -57,7 +57,7 @@ def hidden_by_icefloe(table: SparkTable) -> dict[str, BitMap64]:
     field_ids = {each.equality_field_ids for each in by_key.values()} - {()}
     positions = DeletedPositions(
         [by_key[key] for key in delete_files],
-        equality_schemas={ids: equality_schema(found.metadata, ids) for ids in field_ids},
+        equality_schemas={ids: equality_schema(found.metadata, ids, []) for ids in field_ids},
         io=found.io,
         table=table.name,
         data_files=[file for file, _ in live],

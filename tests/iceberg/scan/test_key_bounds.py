@@ -15,7 +15,17 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile as WrittenFile
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.filters.column_range import ColumnRange
@@ -123,13 +133,23 @@ def test_every_column_of_a_key_has_to_meet() -> None:
     assert not may_share_key([low, low], [low, high])
 
 
-def test_types_are_those_of_the_newest_schema_that_has_the_column_outside_of_structs() -> None:
+def test_types_are_the_widest_ones_of_columns_outside_of_structs() -> None:
     inner = optional("s", StructType(optional("x", LongType(), 5)), 4)
     schemas = [
         Schema(optional("a", LongType(), 1), inner, schema_id=2),
         Schema(optional("a", IntegerType(), 1), optional("gone", StringType(), 2), schema_id=1),
     ]
     assert key_types(schemas) == {1: LongType(), 2: StringType()}
+
+
+def test_a_column_prunes_nothing_if_a_replaced_table_had_it_in_another_type() -> None:
+    def kinds(*types: PrimitiveType) -> Mapping[int, PrimitiveType]:
+        return key_types([Schema(optional("a", kind, 1), schema_id=number) for number, kind in enumerate(types)])
+
+    assert kinds(StringType(), LongType()) == kinds(LongType(), StringType(), LongType()) == {}
+    assert kinds(DecimalType(9, 2), DecimalType(9, 3)) == kinds(IntegerType(), DateType()) == {}
+    assert kinds(LongType(), IntegerType()) == {1: LongType()}
+    assert kinds(DecimalType(9, 2), DecimalType(5, 2)) == {1: DecimalType(9, 2)}
 
 
 def test_bounds_of_a_type_that_does_not_compare_prune_nothing() -> None:

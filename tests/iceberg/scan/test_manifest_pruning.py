@@ -167,3 +167,11 @@ def test_types_of_partitions_outlive_the_column_and_are_unknown_where_no_schema_
     )  # fmt: skip
     schemas = [Schema(optional("a", LongType(), 1), schema_id=1), Schema(optional("b", StringType(), 2), schema_id=0)]
     assert partition_types({3: spec}, schemas) == {3: [LongType(), IntegerType(), None]}
+
+
+def test_types_of_partitions_are_unknown_if_a_replaced_table_had_the_column_in_another_type() -> None:
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "a"), spec_id=3)
+    schemas = [
+        Schema(optional("a", StringType(), 1), schema_id=0), Schema(optional("a", LongType(), 1), schema_id=1)
+    ]  # fmt: skip
+    assert partition_types({3: spec}, schemas) == {3: [None]}

@@ -16,6 +16,7 @@ from pyiceberg.types import (
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.equality_schema import equality_schema
+from support.tables.replaced_tables import table_of_schemas
 from support.tables.written_tables import create_table, optional
 
 PLACE = StructType(
@@ -52,7 +53,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def named(table: Table, *field_ids: int) -> list[tuple[int, str, str, bool]]:
-    columns = equality_schema(table.metadata, field_ids).columns
+    columns = equality_schema(table.metadata, field_ids, []).columns
     return [(field.field_id, field.name, str(field.field_type), field.required) for field in columns.fields]
 
 
@@ -95,5 +96,17 @@ def test_a_column_and_a_nested_one_come_together(table: Table) -> None:
 def test_a_field_that_is_no_column_is_an_error(table: Table, name: str | None) -> None:
     field_id = 99 if name is None else id_of(table, name)
     with pytest.raises(TerminalError, match=f"name field {field_id}, which no schema of the table has") as refused:
-        equality_schema(table.metadata, [1, field_id])
+        equality_schema(table.metadata, [1, field_id], [])
     assert refused.value.field_id == field_id
+
+
+def test_a_key_has_the_type_of_the_states_that_are_compared_if_another_table_took_its_name(tmp_path: Path) -> None:
+    table, (earlier, later) = table_of_schemas(
+        tmp_path, {1: LongType(), 2: LongType()}, {1: StringType(), 2: IntegerType()}
+    )
+
+    def kinds(*snapshot_ids: int) -> list[str]:
+        return [str(field.field_type) for field in equality_schema(table.metadata, [1, 2], snapshot_ids).columns.fields]
+
+    assert kinds(earlier) == ["long", "long"]
+    assert kinds(later, earlier) == ["string", "long"]

@@ -143,7 +143,9 @@ def make_plan(
         name_mapping=schema.name_mapping_json,
         equality_schemas={
             ",".join(map(str, ids)): keys.schema_json
-            for ids, keys in equality_schemas(table.metadata, scan.delete_files.values()).items()
+            for ids, keys in equality_schemas(
+                table.metadata, scan.delete_files.values(), [spec.up_to_snapshot_id, spec.after_snapshot_id]
+            ).items()
         },
         identity=spec.identity,
         **_listed(tasks),

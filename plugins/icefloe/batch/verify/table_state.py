@@ -34,12 +34,14 @@ class TableState:
     Attributes:
         table: as loaded.
         shape: shape of the rows to compare.
+        snapshot_id: of the state.
         files: files of the state.
         memory_bytes: memory for delete files.
     """
 
     table: LoadedTable
     shape: RowShape
+    snapshot_id: int | None
     files: ScanPlan
     memory_bytes: int
 
@@ -55,9 +57,11 @@ class TableState:
     ) -> Self:
         """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
         if snapshot_id is None:
-            return cls(table=table, shape=shape, files=ScanPlan(tasks=()), memory_bytes=memory_bytes)
-        step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-        return cls(table=table, shape=shape, files=plan_scan_tasks(table, [step]), memory_bytes=memory_bytes)
+            files = ScanPlan(tasks=())
+        else:
+            step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
+            files = plan_scan_tasks(table, [step])
+        return cls(table=table, shape=shape, snapshot_id=snapshot_id, files=files, memory_bytes=memory_bytes)
 
     @property
     def record_count(self) -> int:
@@ -87,7 +91,7 @@ class TableState:
                     yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
     def _file_rows(self) -> Iterator[FileRows]:
-        schemas = equality_schemas(self.table.metadata, self.files.delete_files.values())
+        schemas = equality_schemas(self.table.metadata, self.files.delete_files.values(), [self.snapshot_id])
         planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
         for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
             yield from task_file_rows(

@@ -1,6 +1,6 @@
 """Column bounds of data files, as values that compare."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
 
 from pyiceberg.conversions import from_bytes
@@ -20,6 +20,8 @@ from pyiceberg.types import (
     TimestamptzType,
     TimeType,
 )
+
+from icefloe.iceberg.schemas.covering_schema import widest_types
 
 __all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound"]
 
@@ -96,14 +98,11 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
     return None if value != value else value
 
 
-def key_types(schemas: Iterable[Schema]) -> KeyTypes:
-    """The types in which the bounds of key columns are compared: from the newest schema that has the column.
+def key_types(schemas: Collection[Schema]) -> KeyTypes:
+    """The types in which the bounds of key columns are compared: the widest one of each column.
 
     Columns inside structs are left out: writers may or may not count the nulls of the struct as nulls of the column.
+    So are columns that another table of that name, which this one replaced, had in another type.
     """
-    found: dict[int, PrimitiveType] = {}
-    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
-        found |= {
-            field.field_id: field.field_type for field in schema.fields if isinstance(field.field_type, PrimitiveType)
-        }
-    return found
+    columns = {field.field_id for schema in schemas for field in schema.fields}
+    return {field_id: kind for field_id, kind in widest_types(schemas).items() if field_id in columns}

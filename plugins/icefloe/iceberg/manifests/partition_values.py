@@ -10,6 +10,7 @@ from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzT
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
+from icefloe.iceberg.schemas.covering_schema import widest_types
 
 __all__ = ["PartitionTypes", "partition_range"]
 
@@ -18,11 +19,12 @@ PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
 
 
 def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
-    """The types of partition values, from the newest schema that has the source column."""
-    sources: dict[int, PrimitiveType] = {}
-    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
-        types = ((field_id, schema.find_type(field_id)) for field_id in schema.field_ids)
-        sources |= {field_id: found for field_id, found in types if isinstance(found, PrimitiveType)}
+    """The types of partition values, from the widest type of each source column.
+
+    A table that replaces another may keep its specs and field ids. If it has a source column in another type, the type
+    of its values is not known.
+    """
+    sources = widest_types(schemas)
 
     def of(spec: PartitionSpec) -> list[PrimitiveType | None]:
         results = (

@@ -1,6 +1,6 @@
-"""The schema of one snapshot, made wide enough for the rows of others."""
+"""The schema of one snapshot, made wide enough for the rows of others, and the widest type of each column."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyiceberg.schema import Schema, index_by_id
@@ -15,11 +15,14 @@ from pyiceberg.types import (
     LongType,
     MapType,
     NestedField,
+    PrimitiveType,
     StructType,
     TimestampNanoType,
     TimestampType,
     UnknownType,
 )
+
+__all__ = ["widest_types"]
 
 _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
     IntegerType: (LongType,),
@@ -55,6 +58,26 @@ def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
     if tuple(found) == schema.fields:
         return schema
     return Schema(*found, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def widest_types(schemas: Iterable[Schema]) -> Mapping[int, PrimitiveType]:
+    """The widest type of each primitive column by field id, if all its types are that type or were promoted to it.
+
+    ``CREATE OR REPLACE TABLE`` gives the field id of a column to any column of the same name. A value of such a column
+    may be of either type, and nothing in a manifest says of which: the column is left out.
+
+    >>> one, other = (NestedField(1, "a", kind, required=False) for kind in (IntegerType(), LongType()))
+    >>> widest_types([Schema(other), Schema(one)])
+    {1: LongType()}
+    >>> widest_types([Schema(one), Schema(NestedField(1, "a", DateType(), required=False))])
+    {}
+    """
+    found: dict[int, set[IcebergType]] = {}
+    for schema in schemas:
+        for field_id, field in index_by_id(schema).items():
+            found.setdefault(field_id, set()).add(field.field_type)
+    widest = {field_id: _widest(types) for field_id, types in found.items()}
+    return {field_id: kind for field_id, kind in widest.items() if isinstance(kind, PrimitiveType)}
 
 
 def _held(schema: Schema) -> set[int]:
@@ -104,3 +127,11 @@ def _is_promoted(kind: IcebergType, other: IcebergType) -> bool:
     if isinstance(kind, DecimalType) and isinstance(other, DecimalType):
         return kind.scale == other.scale and kind.precision < other.precision
     return isinstance(other, _PROMOTED.get(type(kind), ())) or (isinstance(kind, UnknownType) and other.is_primitive)
+
+
+def _widest(types: Collection[IcebergType]) -> IcebergType | None:
+    widest = next(iter(types))
+    for each in types:
+        if _is_promoted(widest, each):
+            widest = each
+    return widest if all(each == widest or _is_promoted(each, widest) for each in types) else None

@@ -8,22 +8,34 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.covering_schema import covering_schema
+from icefloe.iceberg.schemas.table_schema import TableSchema, schemas_before
 
 __all__ = ["equality_schemas"]
 
 
-def equality_schemas(metadata: TableMetadata, delete_files: Iterable[DeleteFile]) -> dict[tuple[int, ...], TableSchema]:
+def equality_schemas(
+    metadata: TableMetadata, delete_files: Iterable[DeleteFile], snapshot_ids: Sequence[int | None]
+) -> dict[tuple[int, ...], TableSchema]:
     """The schemas that the keys of some delete files are read in, by their field ids; raises as `equality_schema`."""
     field_ids = {delete_file.equality_field_ids for delete_file in delete_files} - {()}
-    return {ids: equality_schema(metadata, ids) for ids in sorted(field_ids)}
+    return {ids: equality_schema(metadata, ids, snapshot_ids) for ids in sorted(field_ids)}
 
 
-def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> TableSchema:
+def equality_schema(
+    metadata: TableMetadata, field_ids: Collection[int], snapshot_ids: Sequence[int | None]
+) -> TableSchema:
     """The schema in which the keys of equality delete files and of data files are compared.
 
-    Each field comes from the newest schema of the table that has it, so its type is the widest that it ever had.
-    Nested fields stay in their structs. All fields are optional: a key that a file lacks is null.
+    Each field comes from the newest schema that led to one of the states, in the widest type that it has there. A table
+    that was replaced may give its field id another type. A field that was dropped before a commit knew it comes from
+    the newest other schema. Nested fields stay in their structs. All fields are optional: a key
+    that a file lacks is null.
+
+    Args:
+        metadata: of the table.
+        field_ids: of the keys.
+        snapshot_ids: of the states whose files are compared.
 
     Raises:
         TerminalError: no schema of the table has one of the fields as a column or inside of a struct.
@@ -33,7 +45,9 @@ def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> Tabl
     """
     fields: list[NestedField] = []
     missing = frozenset(field_ids)
-    for schema in sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True):
+    before = schemas_before(metadata, snapshot_ids)
+    others = [schema for schema in metadata.schemas if schema not in before]
+    for schema in (*(covering_schema(each, before) for each in _newest_first(before)), *_newest_first(others)):
         found = _selected(schema.fields, missing)
         fields = _merged(fields, found)
         missing -= set(Schema(*found).field_ids)
@@ -44,6 +58,10 @@ def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> Tabl
             field_id=min(missing),
         )
     return TableSchema.of(Schema(*fields), metadata.name_mapping())
+
+
+def _newest_first(schemas: Iterable[Schema]) -> list[Schema]:
+    return sorted(schemas, key=lambda schema: schema.schema_id, reverse=True)
 
 
 def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[NestedField]:

@@ -49,7 +49,7 @@ class TableSchema:
             NotBuiltError: this release cannot read the type of a column.
         """
         own = _schema_at(metadata, snapshot_id)
-        before = _schemas_before(metadata, (snapshot_id, after_snapshot_id))
+        before = schemas_before(metadata, (snapshot_id, after_snapshot_id))
         columns = covering_schema(own, before)
         try:
             return cls.of(columns, metadata.name_mapping())
@@ -154,7 +154,7 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
     )
 
 
-def _schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
+def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
     """The schemas of some snapshots and their ancestors; if an ancestor is gone, all schemas that may be its own."""
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     seen: set[int] = set()
