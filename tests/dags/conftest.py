@@ -44,3 +44,26 @@ def run_dag(airflow_database: None) -> Callable[..., TaskStates]:
         return TaskStates(run_state=str(dag_run.state), by_task=states, run_id=dag_run.run_id)
 
     return run
+
+
+@pytest.fixture
+def clear_task(airflow_database: None) -> Callable[[str, str, str], str]:
+    """Clears one task of a run that has ended, and runs it again in this process; returns its state."""
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.models.taskinstance import TaskInstance, clear_task_instances
+    from airflow.sdk.definitions.dag import _run_task
+    from airflow.utils.session import create_session
+
+    def clear(dag_id: str, run_id: str, task_id: str) -> str:
+        task = DagBag(airflow_environment.DAGS, bundle_name="dags-folder").dags[dag_id].task_dict[task_id]
+        with create_session() as session:
+            wanted = TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.task_id == task_id
+            found = session.query(TaskInstance).filter(*wanted).one()
+            clear_task_instances([found], session)
+            found.try_number += 1
+            session.flush()
+            session.expunge(found)
+        _run_task(ti=found, task=task)
+        return str(getattr(found.state, "value", found.state))
+
+    return clear

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -11,6 +12,7 @@ import airflow_environment
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import BatchSummary, CommitMessage
@@ -19,6 +21,7 @@ from support.pipelines.lake import Lake, TaskStates
 
 pytestmark = pytest.mark.airflow
 RunDag = Callable[..., TaskStates]
+ClearTask = Callable[[str, str, str], str]
 
 
 def xcoms(run_id: str) -> str:
@@ -107,7 +110,8 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
-    assert commit(pipeline, prepared) == report
+    again = commit(pipeline, prepared)
+    assert (again.batch, again.found_from is None) == (report, False)
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
     assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
@@ -159,22 +163,73 @@ def test_a_missing_spark_connection_fails_before_a_batch_is_opened(
     assert "AIRFLOW_CONN_SPARK_DEFAULT" in trouble["sentence"]
 
 
-def test_consumers_get_an_event_for_changes_and_none_for_empty_batches(lake: Lake, run_dag: RunDag) -> None:
+def told(name: str) -> list[int]:
+    """The batches of a pipeline's asset events, in the order in which consumers got them."""
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session
 
-    def events() -> int:
-        with create_session() as session:
-            query = session.query(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
-            return query.filter(AssetModel.name == "icefloe://told").count()
+    with create_session() as session:
+        query = session.query(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        events = query.filter(AssetModel.name == f"icefloe://{name}").order_by(AssetEvent.id).all()
+        return [event.extra["batch_number"] for event in events]
 
+
+def test_consumers_get_an_event_for_changes_and_none_for_empty_batches(lake: Lake, run_dag: RunDag) -> None:
     lake.write_pipeline("told", initial_load="from_now")
     lake.append((1, "AA"))
     run_dag("told")
-    assert events() == 0
+    assert told("told") == []
     lake.append((2, "UA"))
     run_dag("told")
-    assert events() == 1
+    assert told("told") == [1]
+
+
+@pytest.mark.parametrize("dag_id", ["once", "once__backfill"])
+def test_a_commit_that_is_cleared_gives_consumers_no_second_event(
+    lake: Lake, run_dag: RunDag, clear_task: ClearTask, dag_id: str
+) -> None:
+    lake.write_pipeline("once")
+    snapshot_id = lake.append((1, "AA"))
+    first = run_dag(dag_id, **({} if dag_id == "once" else {"up_to_snapshot_id": str(snapshot_id)}))
+    assert told(dag_id) == [0]
+    assert clear_task(dag_id, first.run_id, "commit") == "success"
+    assert told(dag_id) == [0]
+
+
+def test_a_commit_that_was_killed_before_its_end_gives_consumers_their_event(
+    lake: Lake, run_dag: RunDag, clear_task: ClearTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.write_pipeline("killed")
+    lake.append((1, "AA"))
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.orchestration.tasks.calls.send_report", mock.Mock(side_effect=OSError("killed")))
+        first = run_dag("killed")
+    assert (first.by_task["commit"], told("killed")) == ("failed", [])
+    assert clear_task("killed", first.run_id, "commit") == "success"
+    assert told("killed") == [0]
+
+
+def test_a_commit_that_is_cleared_after_later_batches_leaves_the_status_of_the_last_one(
+    lake: Lake, run_dag: RunDag, clear_task: ClearTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((lake.folder / "storage/checkpoints/later/status.json").read_text())
+        return {key: value for key, value in found.items() if key != "updated_at"}
+
+    lake.write_pipeline("later")
+    lake.append((1, "AA"))
+    first = run_dag("later")
+    lake.append((2, "UA"))
+    run_dag("later")
+    lake.append((3, "DL"))
+    with monkeypatch.context() as patched:
+        full = mock.Mock(side_effect=TransientError("the disk is full"))
+        patched.setattr("icefloe.batch.run.tasks_in_process.commit_batch", full)
+        assert run_dag("later").by_task["commit"] == "failed"
+    before = status()
+    assert (before["open_batch"], before["trouble"]["sentence"]) == (2, "the disk is full")
+    assert clear_task("later", first.run_id, "commit") == "success"
+    assert (status(), told("later")) == (before, [0, 1])
 
 
 @pytest.mark.spark

@@ -12,7 +12,66 @@ _KILLED: Final = (
 )
 _HALF: Final = ("tests/batch/operations/test_half_delivered.py",)
 
+_STATUS: Final = ("tests/batch/status",)
+_EVENTS: Final = ("tests/dags/test_icefloe_pipelines.py",)
+
 OPERATORS: Final = (
+    Mutation(
+        name="a commit that is repeated ends the trouble of a later batch",
+        path="batch/status/pipeline_status.py",
+        before="batch_number < self._troubled_batch(self.trouble)",
+        after="False",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="plan fails on the way of the batch before",
+        path="batch/status/pipeline_status.py",
+        before="return last + 1 if trouble.phase in _BEFORE_A_BATCH else last",
+        after="return last",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="a commit fails on the way of the next batch",
+        path="batch/status/pipeline_status.py",
+        before="return last + 1 if trouble.phase in _BEFORE_A_BATCH else last",
+        after="return last + 1",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="an old batch that is reported again was delivered last",
+        path="batch/status/publish_status.py",
+        before=" and recent[-1].batch == report.batch_number:",
+        after=":",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="the batches of a status are in the order in which they were reported",
+        path="batch/status/pipeline_status.py",
+        before="sorted(by_number)[-_RECENT:]",
+        after="list(by_number)[-_RECENT:]",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="the end of a batch takes a status back that shows a later batch",
+        path="batch/status/publish_status.py",
+        before=" and not before.is_past(commit.batch_number):",
+        after=":",
+        suite=_STATUS,
+    ),
+    Mutation(
+        name="a commit that is cleared starts the consumers again",
+        path="orchestration/dags/assets.py",
+        before="if committed.found_from is None:",
+        after="if True:",
+        suite=_EVENTS,
+    ),
+    Mutation(
+        name="a commit that was killed before its end never starts the consumers",
+        path="orchestration/dags/assets.py",
+        before="return any(wanted == {key: event.extra.get(key) for key in _BATCH} for event in events)",
+        after="return events is not None",
+        suite=_EVENTS,
+    ),
     Mutation(
         name="a move of the cursor takes the move of another operator for its own",
         path="batch/operations/cursor_move.py",

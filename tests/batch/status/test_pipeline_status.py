@@ -23,6 +23,14 @@ def test_a_batch_that_is_reported_twice_counts_once() -> None:
     assert batches == (recent(3, rows=2),)
 
 
+def test_a_batch_that_is_reported_late_takes_the_place_of_its_number() -> None:
+    later = with_batch(with_batch((), recent(3)), recent(4))
+    assert [each.batch for each in with_batch(later, recent(1))] == [1, 3, 4]
+    assert [each.batch for each in with_batch(later, recent(3))] == [3, 4]
+    fifty = tuple(recent(number) for number in range(10, 60))
+    assert with_batch(fifty, recent(9)) == fifty
+
+
 @pytest.mark.parametrize(
     ("failed", "succeeded", "is_over"),
     [

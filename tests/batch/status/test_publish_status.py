@@ -1,11 +1,14 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
-from icefloe.batch.status.publish_status import load_status, publish_status, publish_trouble
+from icefloe.batch.status.publish_status import load_status, publish_end, publish_status, publish_trouble
 from icefloe.storage.store import Store
 from icefloe.units import time_of_ms
 from support.pipelines.workshop import Workshop
@@ -15,6 +18,10 @@ def published(workshop: Workshop, phase: str = "plan", **options: Any) -> Pipeli
     status = publish_status(workshop.session(), phase=phase, **options)
     assert status is not None
     return status
+
+
+def delivery_to(url: str) -> BatchDelivery:
+    return BatchDelivery.of((), sink="kafka", url=url, visible_at="2026-01-01", lag_seconds=None, seconds=1)
 
 
 def status_file(workshop: Workshop) -> Path:
@@ -108,6 +115,59 @@ def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_nex
     )  # fmt: skip
     assert published(workshop, phase="plan").trouble == told.trouble
     assert published(workshop, phase="commit").trouble is None
+
+
+def fail(workshop: Workshop, phase: str) -> Trouble:
+    session, trouble = workshop.session(), Trouble.now("the disk is full", phase=phase, is_final=False)
+    publish_trouble(session.checkpoint, session.pipeline, trouble)
+    return trouble
+
+
+def delivered(workshop: Workshop, number: int) -> BatchReport:
+    """One more batch, whose commit is published."""
+    workshop.append([number])
+    report = workshop.deliver()
+    assert report is not None
+    published(workshop, phase="commit", report=report)
+    return report
+
+
+@pytest.mark.parametrize(("is_open", "phase"), [(True, "shuffle_read"), (True, "commit"), (False, "plan")])
+def test_the_trouble_of_a_later_batch_outlasts_a_commit_that_is_repeated(
+    workshop: Workshop, is_open: bool, phase: str
+) -> None:
+    report = delivered(workshop, 0)
+    if is_open:
+        workshop.append([1])
+        workshop.open()
+        published(workshop)
+    trouble = fail(workshop, phase)
+    status = published(workshop, phase="commit", report=report)
+    assert (status.trouble, status.open_batch) == (trouble, 1 if is_open else None)
+
+
+def test_the_trouble_of_a_commit_is_over_once_that_commit_is_repeated(workshop: Workshop) -> None:
+    report = delivered(workshop, 0)
+    fail(workshop, "commit")
+    assert published(workshop, phase="commit", report=report).trouble is None
+
+
+def test_an_old_batch_that_is_reported_again_leaves_the_last_batch_and_its_delivery(workshop: Workshop) -> None:
+    reports = [replace(delivered(workshop, number), delivery=delivery_to(f"topic {number}")) for number in range(3)]
+    for report in (*reports, reports[0]):
+        status = published(workshop, phase="commit", report=report)
+    assert ([each.batch for each in status.recent], status.last_batch) == ([0, 1, 2], 2)
+    assert status.last_delivery == reports[2].delivery
+
+
+def test_a_batch_that_was_abandoned_leaves_the_status_of_a_later_batch(workshop: Workshop) -> None:
+    delivered(workshop, 0)
+    delivered(workshop, 1)
+    session = workshop.session()
+    before, first = load_status(session.checkpoint), session.checkpoint.committed(0)
+    assert first is not None
+    publish_end(session.checkpoint, session.pipeline, first)
+    assert load_status(session.checkpoint) == before
 
 
 def test_trouble_before_any_other_report_names_the_pipeline(workshop: Workshop) -> None:

@@ -17,6 +17,7 @@ __all__ = ["PipelineStatus", "Trouble"]
 
 _RECENT: Final = 50
 _TASKS: Final = tuple(FlowTask)
+_BEFORE_A_BATCH: Final = (FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +175,31 @@ class PipelineStatus:
         """The same status with a task that failed."""
         return replace(self, trouble=trouble, updated_at=trouble.at)
 
+    def trouble_after(self, phase: str, batch_number: int | None) -> Trouble | None:
+        """The trouble that is left after the success of a task.
+
+        Args:
+            phase: the task's id.
+            batch_number: the task's batch. A commit may be repeated long after its batch: later trouble stays. None: no
+                batch is later.
+        """
+        if self.trouble is None or (batch_number is not None and batch_number < self._troubled_batch(self.trouble)):
+            return self.trouble
+        return None if self.trouble.is_over_after(phase) else self.trouble
+
+    def is_past(self, batch_number: int) -> bool:
+        """True if it shows a later batch."""
+        return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
+
+    def _troubled_batch(self, trouble: Trouble) -> int:
+        """The batch on whose way a task failed: the open one, or the next one if the task comes before its opening."""
+        if self.open_batch is not None:
+            return self.open_batch
+        last = -1 if self.last_batch is None else self.last_batch
+        return last + 1 if trouble.phase in _BEFORE_A_BATCH else last
+
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """The last batches with one more, which replaces an earlier entry of its number."""
-    others = [each for each in recent if batch is None or each.batch != batch.batch]
-    return tuple([*others, *([] if batch is None else [batch])][-_RECENT:])
+    """The last batches by number with one more, which replaces an earlier entry of its number."""
+    by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
+    return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])

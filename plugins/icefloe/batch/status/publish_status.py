@@ -36,9 +36,9 @@ def publish_status(
 
     Args:
         session: session of the pipeline.
-        phase: the task that succeeded; trouble of it and of earlier tasks is over.
+        phase: the task that succeeded; trouble of it and of earlier tasks is over, unless it is of a later batch.
         dag_id: DAG of the run; None: as before.
-        report: report of a batch that was just committed.
+        report: report of a batch that this run committed or found committed.
         is_stale: True if the session's table was loaded so long ago that it has to be loaded again.
     """
     status: PipelineStatus | None = None
@@ -66,7 +66,7 @@ def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord
     """Says in the status that the open batch was ended by hand. The rest of it waits for the next plan."""
     with _best_effort(pipeline):
         before = load_status(checkpoint)
-        if before is not None:
+        if before is not None and not before.is_past(commit.batch_number):
             after = replace(
                 before,
                 updated_at=commit.committed_at,
@@ -107,7 +107,7 @@ def status_of(
         before: the status until now.
         phase: the task that succeeded.
         dag_id: DAG of the run; None: as before.
-        report: report of a batch that was just committed.
+        report: report of a batch that this run committed or found committed; what a later batch left stays.
     """
     pipeline, checkpoint = session.pipeline, session.checkpoint
     view = checkpoint.look()
@@ -117,10 +117,12 @@ def status_of(
     facts = TableFacts.of(
         session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=load_part is not None
     )
-    trouble = None if before is None else before.trouble
+    recent = with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report))
     delivery = None if before is None else before.last_delivery
-    if report is not None and report.delivery is not None:
+    # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
+    if report is not None and report.delivery is not None and recent[-1].batch == report.batch_number:
         delivery = report.delivery
+    batch_number = None if report is None else report.batch_number
     return PipelineStatus(
         pipeline=pipeline.name,
         table=pipeline.table,
@@ -142,10 +144,10 @@ def status_of(
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=None if trouble is None or trouble.is_over_after(phase) else trouble,
+        trouble=None if before is None else before.trouble_after(phase, batch_number),
         next_expiry=facts.next_expiry,
         pins=pins_of(session.table, pipeline.name, view),
-        recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
+        recent=recent,
         last_delivery=delivery,
     )
 

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.errors import TerminalError
 from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of, route_edges
-from icefloe.orchestration.dags.assets import changes_alias, changes_asset
+from icefloe.orchestration.dags.assets import changes_alias, changes_asset, has_event
 from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures
@@ -105,6 +105,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     @task(
         # Of the three ways to commit, two are skipped.
         trigger_rule=_AFTER_ROUTES,
+        inlets=[changes_alias(asset_name)],
         outlets=[changes_alias(asset_name)],
         multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],
@@ -117,11 +118,11 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
             if not plan_result["plan_uri"]:  # a batch without changes takes the same route, but has a plan
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
-            report = commit_batch(pipeline, plan_result)
-        if any(report["counts"].values()):
+            committed = commit_batch(pipeline, plan_result)
+        if any(committed.batch["counts"].values()) and not has_event(asset_name, committed):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
-            events.add(changes_asset(asset_name), extra=report)
-        return report
+            events.add(changes_asset(asset_name), extra=committed.batch)
+        return committed.batch
 
     return commit()
 

@@ -35,7 +35,7 @@ from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.owner import current_writer
-from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
+from icefloe.orchestration.tasks.task_results import CommittedBatch, FinishedCommit, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry.lineage import PhasePlaces
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
@@ -148,19 +148,21 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
-    """Commits the batch that plan passed on; if another run has committed it since, takes that run's report."""
+def commit(pipeline: Pipeline, plan_result: PlanResult) -> FinishedCommit:
+    """Commits the batch that plan passed on; if it is committed already, takes the report of the run that did it."""
+    found_from: str | None = None
     writer = current_writer()
     reference = _reference(pipeline, plan_result, writer)
     try:
         report = _tasks_here(pipeline, reference).commit()
     except BatchFinished as finished:
         report = finished.report
+        found_from = report.committed_at
     else:
         send_report(report)
     if report.backfill_id is None:
         _publish_commit(pipeline, report, writer)
-    return {
+    batch: CommittedBatch = {
         "batch_number": report.batch_number,
         "backfill_id": report.backfill_id,
         "route": report.route.value,
@@ -173,6 +175,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
     }
+    return FinishedCommit(batch=batch, found_from=found_from)
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
