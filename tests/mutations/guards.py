@@ -259,4 +259,11 @@ GUARDS: Final = (
         after="_COPIES: Final = 6",
         suite=_LARGE_ROW,
     ),
+    Mutation(
+        name="a pipeline file may hold what errors hide",
+        path="pipeline/secret.py",
+        before="return names_secret(key) and ",
+        after="return False and ",
+        suite=("tests/pipeline/test_secret.py",),
+    ),
 )

@@ -91,6 +91,8 @@ def test_a_stem_that_is_no_name_asks_for_one(write):
         ({"catalog": {"token": "a:b"}}, "keep it in an Airflow connection or PyIceberg's configuration"),
         ({"spark": {"conf": {"spark.ssl.keyPassword": "x"}}}, "in the Airflow connection of Spark or Spark's own"),
         ({"sink": {"type": "warehouse", "auth": {"password": "x"}}}, "sink.auth.password looks like a secret"),
+        ({"sink": {"type": "kafka", "topic": "x", "settings": {"ssl.key.pem": "a:b"}}}, "ssl.key.pem looks like a"),
+        ({"catalog": {"header.Cookie": "a:b"}}, "catalog.header.Cookie looks like a secret"),
         ({"storage": "s3://key:secret@lake/x"}, "storage holds a password"),
     ],
 )  # fmt: skip

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from icefloe.redaction.secret_values import names_secret
+
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "credentials")
 _SECRET_WORDS: Final = frozenset(
@@ -16,6 +18,7 @@ _SECRET_PAIRS: Final = frozenset(
         ("connection", "string"),
         ("encryption", "key"),
         ("private", "key"),
+        ("sasl", "username"),
         ("secret", "key"),
     }
 )
@@ -24,10 +27,14 @@ _HARMLESS: Final = re.compile(
     "algorithm|alias|at|bit|class|enabled|endpoint|file|impl|interval|issuer|length|path|providers?|ref|refresh|renewal|"
     "timeout|ttl|type|ur[il]"
 )
+# A key of rows, in the options of a sink that somebody else wrote; names of secrets in Kubernetes.
+_NO_SECRET: Final = re.compile(
+    r"((.+[._-])?(primary|foreign|unique|partition|merge|sort|message|row)[._-])?key|spark\.kubernetes\..*([sS]ecrets(\..*)?|Name)"
+)
 
 
 def looks_secret(key: str) -> bool:
-    """True if the value of a key is probably a secret, judged by the key alone.
+    """True if the value of a key is probably a secret, judged by the key alone. Errors hide the values of these keys.
 
     >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
     [True, True, True, False]
@@ -36,7 +43,9 @@ def looks_secret(key: str) -> bool:
     """
     words = [word.lower() for word in _WORD.findall(key)]
     last = max((position for position in range(len(words)) if _is_secret(words, position)), default=None)
-    return last is not None and not any(_HARMLESS.fullmatch(word) for word in words[last + 1 :])
+    if last is not None:
+        return not any(_HARMLESS.fullmatch(word) for word in words[last + 1 :])
+    return names_secret(key) and _NO_SECRET.fullmatch(key) is None
 
 
 def _is_secret(words: list[str], position: int) -> bool:

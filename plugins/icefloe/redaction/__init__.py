@@ -8,4 +8,4 @@ Read in this order:
 - `starts`: which values a text may hold, by their first characters
 """
 
-__all__ = ["hidden"]
+__all__ = ["hidden", "secret_values"]

@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+__all__ = ["names_secret"]
+
 _SECRET_KEY: Final = re.compile(
     r"token|secret|passw|passphrase|passcode|pwd|credential|(^|[._-])(sas|sig|pass|auth|cookie|header|key)([._-]|$)|signature|"
-    r"authorization|api[._-]?key|account[._-]?key|private[._-]?key|connection[._-]?string|service[._-]?account"
+    r"authorization|api[._-]?key|account[._-]?key|private[._-]?key|connection[._-]?string|service[._-]?account|"
+    r"(^|[._-])(jaas|pem)([._-]|$)|oauthbearer[._-]config"
 )
 # The key names a secret, but the value is none: an id, a file, a class, an address, a number of seconds.
 _HARMLESS_KEY: Final = re.compile(
-    r"((^|[._-])(id|uri|url|endpoint|path|file|provider|type|impl|name|user|username|login|scope|audience|enabled|"
-    r"interval|timeout|expires?|at|ms|alias)|"
+    r"((^|[._-])((?<!session[._-])id|uri|url|endpoint|path|file|location|provider|type|impl|name|user|username|login|"
+    r"scope|audience|enabled|interval|[a-z]*timeout|expires?|at|ms|alias)|"
     r"^(service[._-]account|google[._-]application[._-]credentials)|"
-    r"x-iceberg-access-delegation|user-agent|content-type|accept)$"
+    r"x-iceberg-access-delegation|x-goog-user-project|polaris-realm|user-agent|content-type|accept)$"
 )
 _HARMLESS_VALUE: Final = re.compile(r"true|false|none|null|auto|catalog|default|require|[0-9.]{1,6}", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[0-9.]+")
@@ -61,7 +64,7 @@ def hidden_values(configuration: Mapping[str, object], *, only_secrets: bool = F
     ['id:s3cr3t', 's3cr3t', 'abcdef']
     """
     for key, value in _leaves(configuration, ""):
-        is_secret = _is_secret(key)
+        is_secret = names_secret(key)
         found = _of_value(key, value, is_secret=is_secret)
         if not is_secret and only_secrets and "access-key-id" not in key:
             # A URL may hold a secret under any key.
@@ -69,7 +72,13 @@ def hidden_values(configuration: Mapping[str, object], *, only_secrets: bool = F
         yield from found
 
 
-def _is_secret(key: str) -> bool:
+def names_secret(key: str) -> bool:
+    """True if the value of a key is a secret, judged by the key alone.
+
+    >>> names_secret("header.Cookie"), names_secret("ssl.key.pem"), names_secret("ssl.key.location")
+    (True, True, False)
+    """
+    key = key.lower()
     return _SECRET_KEY.search(key) is not None and _HARMLESS_KEY.search(key) is None
 
 
@@ -154,7 +163,7 @@ def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
     for pair in re.split("[?&;#]", query):
         name, _, value = pair.rpartition("=")
         if not _is_harmless(name.lower(), value, is_secret=False):
-            yield HiddenValue(value, is_secret=not name or _is_secret(name.lower()))
+            yield HiddenValue(value, is_secret=not name or names_secret(name))
     if scheme not in _PLACES:
         path = address[address.find("/") :] if "/" in address else ""
         yield HiddenValue(path, is_secret=is_secret)

@@ -8,7 +8,7 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["ROOT_CERTIFICATE", "with_certificates"]
+__all__ = ["with_certificates"]
 
 ROOT_CERTIFICATE: Final = "root_certificate"
 _PEM: Final = "-----BEGIN"

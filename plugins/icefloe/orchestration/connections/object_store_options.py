@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
-from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
+from icefloe.storage.certificates import with_certificates
 
 _AWS: Final = {
     "aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint",
@@ -72,7 +72,7 @@ def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, 
     options = {option: extra.get(key) for key, option in _AWS.items()}
     # Airflow's own hooks take false for "check nothing", which is no file.
     bundle = extra.get("verify")
-    options[ROOT_CERTIFICATE] = bundle if isinstance(bundle, str) else None
+    options["root_certificate"] = bundle if isinstance(bundle, str) else None
     return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
 
 
