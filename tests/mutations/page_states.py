@@ -17,6 +17,13 @@ PAGE_STATES: Final = (
         suite=_HEALTH,
     ),
     Mutation(
+        name="a sensor that cannot look counts as up to date",
+        path="orchestration/page/views/health.py",
+        before='trouble.get("phase") != sensor.task_id',
+        after="True",
+        suite=_HEALTH,
+    ),
+    Mutation(
         name="a task that is resumed waits since its last round",
         path="orchestration/page/views/dag_state.py",
         before='{"scheduled": self.scheduled_at, ',

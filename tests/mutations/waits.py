@@ -8,6 +8,8 @@ __all__ = ["WAITS"]
 
 _CLIENTS: Final = ("tests/storage/test_clients.py",)
 _REST: Final = ("tests/iceberg/catalog/test_bounded_rest.py",)
+_SENSOR: Final = ("tests/orchestration/tasks/test_snapshot_sensor.py",)
+_TRIGGER: Final = ("tests/orchestration/tasks/test_snapshot_trigger.py",)
 _PATIENCE: Final = ("tests/test_patience.py",)
 
 WAITS: Final = (
@@ -115,5 +117,26 @@ WAITS: Final = (
         before="return answer_within(seconds_left, check)",
         after="return check()",
         suite=("tests/cli/test_checklist.py",),
+    ),
+    Mutation(
+        name="a sensor that waits fails a try while its catalog is down",
+        path="orchestration/tasks/snapshot_sensor.py",
+        before="            if not self.waits:\n                raise\n",
+        after="            raise\n",
+        suite=_SENSOR,
+    ),
+    Mutation(
+        name="a day without an answer counts as a quiet day",
+        path="orchestration/tasks/snapshot_trigger.py",
+        before="if self._last_failure is not None:",
+        after="if False:",
+        suite=_TRIGGER,
+    ),
+    Mutation(
+        name="trouble of the sensor is never over",
+        path="orchestration/tasks/snapshot_trigger.py",
+        before="            end_trouble(self._pipeline, _WAITING)\n",
+        after="",
+        suite=_TRIGGER,
     ),
 )

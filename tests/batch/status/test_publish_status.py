@@ -170,6 +170,18 @@ def test_a_batch_that_was_abandoned_leaves_the_status_of_a_later_batch(workshop:
     assert load_status(session.checkpoint) == before
 
 
+def test_only_trouble_of_the_task_that_found_it_over_is_ended(workshop: Workshop) -> None:
+    workshop.append([1])
+    before, session = published(workshop), workshop.session()
+    trouble = Trouble.now("the catalog does not answer", phase="wait_for_snapshot", is_final=False)
+    publish_trouble(session.checkpoint, session.pipeline, trouble)
+    for phase, left in (("plan", trouble), ("wait_for_snapshot", None)):
+        publish_trouble(session.checkpoint, session.pipeline, None, ended=phase)
+        told = load_status(session.checkpoint)
+        assert told is not None
+        assert (told.trouble, told.head_snapshot_id) == (left, before.head_snapshot_id)
+
+
 def test_trouble_before_any_other_report_names_the_pipeline(workshop: Workshop) -> None:
     session = workshop.session()
     publish_trouble(session.checkpoint, session.pipeline, Trouble.now("no such table", phase="plan", is_final=True))

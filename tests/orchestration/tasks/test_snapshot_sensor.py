@@ -7,6 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from icefloe.batch.open.find_work import Work
+from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
@@ -114,7 +115,19 @@ def test_an_error_that_stays_fails_the_task_at_once(tmp_path: Path, monkeypatch:
 def test_an_error_that_passes_is_left_to_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find(monkeypatch, TransientError("catalog down"))
     with pytest.raises(TransientError, match="catalog down"):
+        sensor(tmp_path, waits=False).execute({})
+
+
+def test_a_sensor_that_waits_fails_no_try_while_the_catalog_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find(monkeypatch, TransientError("catalog down"))
+    troubles: list[Trouble] = []
+    monkeypatch.setattr(use_cases, "record_trouble", lambda _, trouble, **__: troubles.append(trouble))
+    with pytest.raises(TaskDeferred):
         sensor(tmp_path).execute({})
+    [trouble] = troubles
+    assert (trouble.sentence, trouble.phase, trouble.is_final) == ("catalog down", "wait_for_snapshot", False)
 
 
 def test_it_resumes_with_the_snapshot_as_a_string(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipel
     return make
 
 
+@pytest.fixture
+def troubles(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The trouble that was put into the pipeline's status; None: its end."""
+    found: list[str | None] = []
+    monkeypatch.setattr(use_cases, "record_trouble", lambda _, trouble, **__: found.append(trouble.sentence))
+    monkeypatch.setattr(use_cases, "end_trouble", lambda *_: found.append(None))
+    return found
+
+
 def only_event(trigger: PipelineSnapshotTrigger) -> Any:
     async def events() -> list[Any]:
         return [event.payload async for event in trigger.run()]
@@ -116,11 +125,27 @@ def test_a_catalog_that_comes_back_is_waited_for(make: Callable[..., Any]) -> No
     assert only_event(make(TransientError("down"), TransientError("down"), NEWS))["snapshot_id"] == 4
 
 
-def test_a_catalog_that_stays_down_ends_the_wait(make: Callable[..., Any]) -> None:
-    assert only_event(make(TransientError("down"))) == {"error": "down", "is_terminal": False}
+def test_a_catalog_that_comes_back_after_hours_is_waited_for(make: Callable[..., Any]) -> None:
+    assert only_event(make(*[TransientError("down")] * 200, NEWS))["snapshot_id"] == 4
 
 
-@pytest.mark.parametrize(("refused", "is_found"), [(3, True), (99, False)])
+def test_a_catalog_that_is_down_at_the_deadline_ends_the_wait_with_its_sentence(make: Callable[..., Any]) -> None:
+    assert only_event(make(TransientError("down"), seconds=1)) == {"error": "down", "is_terminal": False}
+
+
+def test_a_fault_that_lasts_is_reported_now_and_then(make: Callable[..., Any], troubles: list[str | None]) -> None:
+    only_event(make(*[TransientError("down")] * 11, TransientError("refused"), NEWS))
+    assert troubles == ["down", "down", "refused"]
+
+
+def test_trouble_is_over_after_a_look_that_finds_nothing_new(
+    make: Callable[..., Any], troubles: list[str | None]
+) -> None:
+    only_event(make(QUIET, QUIET, TransientError("down"), QUIET, QUIET, NEWS))
+    assert troubles == [None, "down", None], "the first None is the end of trouble that the sensor may have left"
+
+
+@pytest.mark.parametrize(("refused", "is_found"), [(30, True), (9999, False)])
 def test_a_look_without_a_thread_is_a_failed_look(
     refused: int, is_found: bool, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +158,7 @@ def test_a_look_without_a_thread_is_a_failed_look(
 
     snapshot_trigger._lanes.cache_clear()
     monkeypatch.setattr(BegunThread, "start", starve)
-    event = only_event(make(NEWS))
+    event = only_event(make(NEWS, seconds=60 if is_found else 1))
     assert ("snapshot_id" in event) is is_found
     sentence = "the triggerer has no memory left (the system lets this process start no further thread): "
     assert is_found or (event["error"].startswith(sentence) and not event["is_terminal"])

@@ -22,7 +22,7 @@ _BEFORE_A_BATCH: Final = (FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """The error of the last task that failed.
+    """The error of the last task that failed, or of a sensor that cannot look.
 
     Attributes:
         sentence: sentence that says what is wrong and what to do.

@@ -53,10 +53,30 @@ def publish_status(
     return status
 
 
-def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None = None) -> None:
-    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed."""
+def publish_trouble(
+    checkpoint: Checkpoint,
+    pipeline: Pipeline,
+    trouble: Trouble | None,
+    *,
+    dag_id: str | None = None,
+    ended: str | None = None,
+) -> None:
+    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed.
+
+    Args:
+        checkpoint: of the pipeline.
+        pipeline: whose status it is.
+        trouble: of the task; None: nothing is added, and trouble of the task ``ended`` is over.
+        dag_id: DAG of the run, for a pipeline without a status.
+        ended: see ``trouble``.
+    """
     with _best_effort(pipeline):
-        before = load_status(checkpoint) or PipelineStatus(
+        before = load_status(checkpoint)
+        if trouble is None:
+            if before is not None and before.trouble is not None and before.trouble.phase == ended:
+                checkpoint.put_status(dump_document(replace(before, trouble=None, updated_at=now_text())))
+            return
+        before = before or PipelineStatus(
             pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
         )
         checkpoint.put_status(dump_document(before.with_trouble(trouble)))

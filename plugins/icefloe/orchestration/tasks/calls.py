@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -206,11 +206,20 @@ def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, atte
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
     """Records in the status of a pipeline that a task failed, if its checkpoint can be written at all."""
+    _publish_briefly(pipeline, partial(publish_trouble, trouble=trouble, dag_id=dag_id))
+
+
+def end_trouble(pipeline: Pipeline, phase: str) -> None:
+    """Takes trouble of a task from the status of a pipeline: the task goes on, and found that it is over."""
+    _publish_briefly(pipeline, partial(publish_trouble, trouble=None, ended=phase))
+
+
+def _publish_briefly(pipeline: Pipeline, publish: Callable[[Checkpoint, Pipeline], None]) -> None:
     try:
         checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
-        publish = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
-        answer_within(brief_seconds(patience_seconds(os.environ)), publish)  # perhaps the store failed
-    except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
+        # Perhaps the store failed.
+        answer_within(brief_seconds(patience_seconds(os.environ)), partial(publish, checkpoint, expanded))
+    except Exception as error:  # noqa: BLE001 - a task that failed has failed with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 

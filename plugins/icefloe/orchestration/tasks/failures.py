@@ -42,6 +42,15 @@ def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator
         raise_outgoing(AirflowFailException(f"{task_id}: {error.sentence}"))
 
 
+def report_trouble(pipeline: Pipeline, task_id: str, sentence: str) -> None:
+    """Puts a fault that fails no task into the pipeline's status: the task goes on and tries again."""
+    from icefloe.batch.status.pipeline_status import Trouble
+    from icefloe.orchestration.tasks.calls import record_trouble
+
+    trouble = Trouble.now(_masked(sentence), phase=task_id, is_final=False)
+    record_trouble(pipeline, trouble, dag_id=pipeline.name)
+
+
 @contextmanager
 def _reported(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
     try:
@@ -72,8 +81,7 @@ def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final:
     """Counts a failure and puts it into the pipeline's status; a failed backfill is no trouble of the pipeline."""
     if pipeline is None:
         return
-    # Airflow masks its logs as they are written; text that leaves the task by another way is masked here.
-    sentence = str(redact(redacted(sentence)))
+    sentence = _masked(sentence)
     try:
         run = get_current_context()
     except RuntimeError:
@@ -91,6 +99,11 @@ def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final:
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
     if dag_id != f"{pipeline.name}__backfill":
         record_trouble(pipeline, trouble, dag_id=dag_id)
+
+
+def _masked(sentence: str) -> str:
+    """Airflow masks its logs as they are written; text that leaves the task by another way is masked here."""
+    return str(redact(redacted(sentence)))
 
 
 def _leave_beside_task(task_instance: Any, sentence: str) -> None:

@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import TaskDeferred
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks.batch_link import BatchLink
-from icefloe.orchestration.tasks.failures import airflow_failures
+from icefloe.orchestration.tasks.failures import airflow_failures, report_trouble
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
@@ -33,7 +34,8 @@ class TableSnapshotSensor(BaseSensorOperator):
     """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
 
     It pokes once in its worker and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
-    its plan finds nothing. The checkpoint decides what is read, never the result of this sensor.
+    its plan finds nothing. A catalog or a store that does not answer is waited for as well: no outage of less than
+    ``timeout`` fails a run. The checkpoint decides what is read, never the result of this sensor.
 
     Args:
         pipeline: whose table is watched.
@@ -67,8 +69,8 @@ class TableSnapshotSensor(BaseSensorOperator):
         with airflow_failures("wait_for_snapshot", self.pipeline):
             if self.check_configuration is not None:
                 self.check_configuration(context["dag_run"].conf or {})
-            work = self._look()
-        if not work.is_due and self.waits:
+            work = self._first_look()
+        if work is None or (not work.is_due and self.waits):
             self._wait()
         if not work.is_due:
             logger.info("this schedule looks once: the run goes on and finds nothing to do")
@@ -88,6 +90,18 @@ class TableSnapshotSensor(BaseSensorOperator):
         else:
             logger.info("%s is at snapshot %s now", self.pipeline.table, event["snapshot_id"])
         return self._result(snapshot_id=event["snapshot_id"])
+
+    def _first_look(self) -> "Work | None":
+        """The work, or None if the sensor waits and this look failed: the trigger looks again."""
+        try:
+            return self._look()
+        except TransientError as error:
+            if not self.waits:
+                raise
+            # Retries would be used up in minutes, and after three such runs Airflow pauses the DAG.
+            logger.warning("this look failed, the trigger looks again: %s", error.sentence)
+            report_trouble(self.pipeline, "wait_for_snapshot", error.sentence)
+            return None
 
     def _look(self) -> "Work":
         from icefloe.orchestration.tasks.calls import work_of
@@ -112,7 +126,7 @@ class TableSnapshotSensor(BaseSensorOperator):
             logger.info("%s has no snapshot on branch %s yet", table, self.pipeline.branch)
         return work
 
-    def _wait(self) -> None:
+    def _wait(self) -> NoReturn:
         from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 
         timeout = timedelta(seconds=self.timeout)
@@ -125,7 +139,7 @@ class TableSnapshotSensor(BaseSensorOperator):
             deadline.isoformat(sep=" ", timespec="seconds"),
             self.pipeline.poll_interval,
         )
-        self.defer(
+        raise TaskDeferred(
             trigger=PipelineSnapshotTrigger(
                 pipeline=pipeline_to_mapping(self.pipeline),
                 deadline=deadline.isoformat(),

@@ -15,6 +15,7 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 from airflow.triggers.base import TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.flow import FlowTask
 from icefloe.orchestration.tasks.lanes import Lanes
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
 from icefloe.pipeline.model import Pipeline
@@ -23,18 +24,23 @@ from icefloe.redacted_output import filter_root_logs, outgoing_errors
 if TYPE_CHECKING:
     from icefloe.batch.open.find_work import Work
 
-_MAX_FAILED_POLLS: Final = 10
+_FAILED_LOOKS_A_REPORT: Final = 10
+"""A fault that stays the same is reported once in so many looks."""
+
 _LOOKS_AT_ONCE: Final = 8
 """Looks at one catalog and store."""
 
+_WAITING: Final = FlowTask.WAIT_FOR_SNAPSHOT.value
+
 
 class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
-    """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
+    """Fires once: when the pipeline has work, when its deadline has passed, or when a look failed for good.
 
     The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``, and
     ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline that begins with
     ``from_now`` begins there. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
-    pipeline: the checkpoint decides what is read. Nine polls in a row may fail with errors that may go away on retry.
+    pipeline: the checkpoint decides what is read. After an error that may go away on retry it looks again until the
+    deadline, however long an outage lasts. Meanwhile the pipeline's status says what is wrong.
 
     Args:
         pipeline: as `pipeline_to_mapping` gives it.
@@ -55,7 +61,10 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         self.pipeline = dict(pipeline)
         self.deadline = deadline
         self.first_look = first_look
-        self._failed_polls = 0
+        self._failed_looks = 0
+        self._last_failure: str | None = None
+        # The sensor's own look, or an earlier try, may have left its fault in the status.
+        self._may_be_in_trouble = True
 
     def serialize(self) -> tuple[str, dict[str, object]]:
         """The path and arguments from which the triggerer makes this trigger."""
@@ -76,7 +85,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
             # A client that gave up on a catalog raises TimeoutError as well.
             if not timeout.expired():
                 raise
-            event = self._event(snapshot_id=None, is_due=False)
+            event = self._event_at_deadline()
         except IcefloeError as error:
             event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
         # Out here: inside the timeout, the deadline would also count while Airflow takes its time with the event.
@@ -95,6 +104,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         try:
             return await _lanes().run(lane, self._due_work)
         except MemoryError as cause:
+            # This is the event loop, in which nothing may wait for a store: the fault is only in the log.
             self._count_failure(
                 TransientError(
                     f"the triggerer has no memory left ({one_line(cause) or 'MemoryError'}): give it more, or allow it "
@@ -102,6 +112,11 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
                 )
             )
             return None
+
+    def _event_at_deadline(self) -> TriggerEvent:
+        if self._last_failure is not None:
+            return TriggerEvent({"error": self._last_failure, "is_terminal": False})
+        return self._event(snapshot_id=None, is_due=False)
 
     def _event(self, *, snapshot_id: int | None, is_due: bool) -> TriggerEvent:
         place = {"table": self.table, "branch": self.branch}
@@ -111,7 +126,8 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         """The work of the pipeline; None if there is none, or if this look failed and the next one may not."""
         # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
-        from icefloe.orchestration.tasks.calls import work_of
+        from icefloe.orchestration.tasks.calls import end_trouble, work_of
+        from icefloe.orchestration.tasks.failures import report_trouble
         from icefloe.orchestration.telemetry.metrics import send_poll
 
         filter_root_logs()
@@ -120,19 +136,26 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
             work = work_of(self._pipeline)
         except TransientError as error:
             send_poll(name, table, outcome="failed")
-            self._count_failure(error)
+            if self._count_failure(error):
+                self._may_be_in_trouble = True
+                report_trouble(self._pipeline, _WAITING, error.sentence)
             return None
         send_poll(name, table, outcome="due" if work.is_due else "empty")
-        self._failed_polls = 0
-        return work if work.is_due else None
+        self._failed_looks, self._last_failure = 0, None
+        if work.is_due:
+            return work  # the plan that follows ends the trouble
+        if self._may_be_in_trouble:
+            end_trouble(self._pipeline, _WAITING)
+            self._may_be_in_trouble = False
+        return None
 
-    def _count_failure(self, error: TransientError) -> None:
-        self._failed_polls += 1
-        if self._failed_polls >= _MAX_FAILED_POLLS:
-            raise error
-        self.log.warning(
-            "look %d of %d at %s failed, looking again: %s", self._failed_polls, _MAX_FAILED_POLLS, self.table, error
-        )
+    def _count_failure(self, error: TransientError) -> bool:
+        """Logs it, and returns True, if it is another fault than that of the last look, or has lasted for long."""
+        is_news = error.sentence != self._last_failure or self._failed_looks % _FAILED_LOOKS_A_REPORT == 0
+        self._failed_looks, self._last_failure = self._failed_looks + 1, error.sentence
+        if is_news:
+            self.log.warning("look %d in a row at %s failed, looking again: %s", self._failed_looks, self.table, error)
+        return is_news
 
 
 def _seconds_until(time: str) -> float:

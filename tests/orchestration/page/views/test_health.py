@@ -73,6 +73,17 @@ def test_a_task_that_is_tried_again_is_retrying(facts: PipelineFacts) -> None:
     assert (again.state, again.sentence) == (State.RETRYING, "the store timed out")
 
 
+def test_a_sensor_that_waits_for_its_catalog_is_retrying(facts: PipelineFacts) -> None:
+    waits = run("running", wait_for_snapshot="deferred")
+    status = {**UP_TO_DATE, "trouble": {"sentence": "the catalog does not answer", "phase": "wait_for_snapshot"}}
+    again = health(facts, waits, status=status)
+    assert (again.state, again.task_id, again.needs_somebody) == (State.RETRYING, "wait_for_snapshot", False)
+    assert again.sentence == "wait_for_snapshot looks again until it succeeds. the catalog does not answer"
+    assert health(facts, waits, status=status, is_paused=True).state is State.PAUSED
+    stalled = health(facts, waits, status={**status, **BEHIND, "waiting_since": LONG_AGO.isoformat()})
+    assert stalled.needs_somebody
+
+
 def test_a_run_after_a_failed_one_is_retrying_until_it_succeeds(facts: PipelineFacts) -> None:
     status = {**UP_TO_DATE, "trouble": {"sentence": "the store timed out", "phase": "commit"}}
     again = health(facts, run("running", plan="running"), run("failed", commit="failed"), status=status)

@@ -83,7 +83,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
 def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: datetime) -> Health:
     task = _first(run, _AT_WORK)
     if task is not None and task.task_id == FlowTask.WAIT_FOR_SNAPSHOT and task.state == "deferred":
-        return _idle(dag, status, trigger_stall(dag, status, now))
+        return _waiting(dag, run, task, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
     if dag.is_paused and _first(run, _BEGUN) is None:
@@ -98,6 +98,14 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
     what = f"{task.task_id} is {task.state}" if task is not None else f"the run is {run.state}"
     sentence = f"The last run failed; {what} again. {again}" if again else None
     return _told(State.RETRYING if again else State.RUNNING, run, task, sentence)
+
+
+def _waiting(dag: DagState, run: RunState, sensor: TaskState, status: StatusDocument, stall: str | None) -> Health:
+    trouble = status.get("trouble") or {}
+    if dag.is_paused or trouble.get("phase") != sensor.task_id:
+        return _idle(dag, status, stall)
+    sentence = f"{sensor.task_id} looks again until it succeeds. {trouble['sentence']}"
+    return replace(_told(State.RETRYING, run, sensor, sentence), is_stalled=stall is not None)
 
 
 def _idle(dag: DagState, status: StatusDocument, stall: str | None) -> Health:
