@@ -110,8 +110,9 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
-    again = commit(pipeline, prepared)
-    assert (again.batch, again.found_from is None) == (report, False)
+    batch, found_from = commit(pipeline, prepared)
+    assert batch == report
+    assert found_from is not None
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
     assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")

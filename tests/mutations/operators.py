@@ -61,7 +61,7 @@ OPERATORS: Final = (
     Mutation(
         name="a commit that is cleared starts the consumers again",
         path="orchestration/dags/assets.py",
-        before="if committed.found_from is None:",
+        before="if found_from is None:",
         after="if True:",
         suite=_EVENTS,
     ),

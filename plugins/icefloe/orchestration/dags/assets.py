@@ -8,7 +8,7 @@ from airflow.sdk import Asset, AssetAlias, get_current_context
 from airflow.sdk.definitions.asset import AssetNameRef
 
 from icefloe.errors import one_line
-from icefloe.orchestration.tasks.task_results import FinishedCommit
+from icefloe.orchestration.tasks.task_results import CommittedBatch
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +31,21 @@ def changes_alias(name: str) -> AssetAlias:
     return AssetAlias(f"{_SCHEME}{name}")
 
 
-def has_event(name: str, committed: FinishedCommit) -> bool:
+def has_event(name: str, batch: CommittedBatch, found_from: str | None) -> bool:
     """True if a batch that commit found committed has its event; commit was cleared, or another run was faster.
 
     Airflow keeps the event of a task only if the task succeeds. So a try that was killed right after the commit left
     none, and the next try owes it. If that cannot be known, consumers start twice rather than never.
+
+    Args:
+        name: name of the asset.
+        batch: the batch.
+        found_from: time of the commit that was found, ISO 8601; None: this try committed the batch.
     """
-    if committed.found_from is None:
+    if found_from is None:
         return False
-    since = datetime.fromisoformat(committed.found_from) - _CLOCKS_DIFFER
-    wanted = {key: committed.batch.get(key) for key in _BATCH}
+    since = datetime.fromisoformat(found_from) - _CLOCKS_DIFFER
+    wanted = {key: batch.get(key) for key in _BATCH}
     try:
         events = get_current_context()["inlet_events"][changes_alias(name)].after(since.isoformat()).limit(_MOST_EVENTS)
         return any(wanted == {key: event.extra.get(key) for key in _BATCH} for event in events)

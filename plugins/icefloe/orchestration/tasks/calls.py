@@ -35,7 +35,7 @@ from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.owner import current_writer
-from icefloe.orchestration.tasks.task_results import CommittedBatch, FinishedCommit, NothingToDo, PlanResult
+from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry.lineage import PhasePlaces
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
@@ -148,8 +148,12 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, plan_result: PlanResult) -> FinishedCommit:
-    """Commits the batch that plan passed on; if it is committed already, takes the report of the run that did it."""
+def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch, str | None]:
+    """Commits the batch that plan passed on; if it is committed already, takes the report of the run that did it.
+
+    Returns:
+        The batch; and the time of its commit if an earlier try or another run committed it, None if this try did.
+    """
     found_from: str | None = None
     writer = current_writer()
     reference = _reference(pipeline, plan_result, writer)
@@ -175,7 +179,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> FinishedCommit:
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
     }
-    return FinishedCommit(batch=batch, found_from=found_from)
+    return batch, found_from
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:

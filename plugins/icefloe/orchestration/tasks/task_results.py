@@ -1,9 +1,8 @@
 """The results of tasks, which Airflow keeps as XComs for the tasks after them."""
 
-from dataclasses import dataclass
 from typing import TypedDict
 
-__all__ = ["CommittedBatch", "FinishedCommit", "NothingToDo", "PlanResult"]
+__all__ = ["CommittedBatch", "NothingToDo", "PlanResult"]
 
 
 class PlanResult(TypedDict):
@@ -51,16 +50,3 @@ class CommittedBatch(TypedDict):
     sink: str
     sink_path: object
     delivery: dict[str, object] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedCommit:
-    """The end of commit.
-
-    Attributes:
-        batch: the committed batch.
-        found_from: time of its commit, ISO 8601, if an earlier try or another run committed it; None if this try did.
-    """
-
-    batch: CommittedBatch
-    found_from: str | None
