@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from mutations.airflow_tasks import AIRFLOW_TASKS
 from mutations.deletes import DELETES
 from mutations.deliveries import DELIVERIES
 from mutations.guards import GUARDS
@@ -27,4 +28,5 @@ __all__ = ["MUTATIONS"]
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *MAP_OUTPUTS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES,
     *PAGE_RIGHTS, *PAGE_STATES, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *TOPICS, *NODES, *TABLES,
+    *AIRFLOW_TASKS,
 )  # fmt: skip

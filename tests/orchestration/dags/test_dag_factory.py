@@ -137,6 +137,16 @@ def test_a_broken_file_is_one_dag_that_says_so_and_the_others_live(tmp_path: Pat
         broken.tasks[0].python_callable()
 
 
+def test_broken_files_take_no_id_from_others_whatever_becomes_of_their_names(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "my_flights")
+    for stem in ("my flights", "my-flights", "my\u00e4flights", "my+flights"):
+        write_pipeline(tmp_path, stem, tabel="nyc.flights")
+    dags = make_dags(tmp_path)
+    good = {"my_flights", "my_flights__backfill"}
+    assert set(dags) == {*good, "my-flights", "my_flights__file", "my_flights__file2", "my_flights__file3"}
+    assert {dag_id for dag_id in dags if "broken" not in dags[dag_id].tags} == good
+
+
 def test_the_sentence_of_a_broken_file_is_text_and_no_markdown(tmp_path: Path) -> None:
     write_pipeline(tmp_path, "bad", name="flights__backfill")
     assert r"flights\_\_backfill" in make_dags(tmp_path)["bad"].doc_md

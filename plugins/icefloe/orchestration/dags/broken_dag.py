@@ -1,6 +1,5 @@
 """The DAG of a broken pipeline file: it shows the fault."""
 
-import re
 from pathlib import Path
 
 from airflow.sdk import DAG, task
@@ -11,19 +10,18 @@ from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.pipeline_facts import broken_document
 
 BROKEN = "broken"
-_NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
     """A DAG whose page and only task show the fault of the file.
 
     Args:
-        dag_id: from the file's stem; a character that Airflow does not allow in an id becomes an underscore.
+        dag_id: of the DAG.
         path: of the file.
         sentence: the fault, its place, and the expected value.
     """
     with DAG(
-        _NOT_IN_A_DAG_ID.sub("_", dag_id),
+        dag_id,
         schedule=None,
         catchup=False,
         tags=["icefloe", BROKEN],

@@ -1,7 +1,9 @@
 """Makes the DAGs of a folder of pipeline files. A broken file is one red DAG; the other DAGs stay."""
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
+from itertools import chain, count
 from pathlib import Path
 
 from airflow.sdk import DAG
@@ -15,6 +17,8 @@ from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 __all__ = ["make_dags"]
 
 logger = logging.getLogger(__name__)
+
+_NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def make_dags(folder: Path) -> dict[str, DAG]:
@@ -36,9 +40,17 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             dags |= made
     # After the whole files, so that a broken one takes no id from them.
     for path, sentence in broken:
-        dag = broken_dag(path.stem if path.stem not in dags else f"{path.stem}__file", path, sentence)
+        dag = broken_dag(_free_id(path, dags), path, sentence)
         dags[dag.dag_id] = dag
     return dags
+
+
+def _free_id(path: Path, dags: Container[str]) -> str:
+    """The id of a file's DAG that no other DAG has: its stem as Airflow allows it, marked and numbered if need be."""
+    wanted = _NOT_IN_A_DAG_ID.sub("_", path.stem)
+    marked = f"{wanted}__file"
+    numbered = (f"{marked}{number}" for number in count(2))
+    return next(each for each in chain((wanted, marked), numbered) if each not in dags)
 
 
 def _dags_of(path: Path) -> Iterator[DAG]:
