@@ -6,6 +6,8 @@ from mutations.mutation import Mutation
 
 __all__ = ["AIRFLOW_TASKS"]
 
+_FAILURES: Final = ("tests/orchestration/tasks/test_failures.py",)
+
 AIRFLOW_TASKS: Final = (
     Mutation(
         name="the DAG of a broken file takes the id of another file's DAG",
@@ -13,5 +15,26 @@ AIRFLOW_TASKS: Final = (
         before="numbered) if each not in dags)",
         after="numbered))",
         suite=("tests/orchestration/dags/test_dag_factory.py",),
+    ),
+    Mutation(
+        name="a deployment writes its trouble into the status of another one",
+        path="batch/status/publish_status.py",
+        before="        checkpoint.refuse_other(writer)\n",
+        after="",
+        suite=("tests/batch/status/test_publish_status.py",),
+    ),
+    Mutation(
+        name="a callback of the DAG processor writes as nobody in particular",
+        path="orchestration/tasks/owner.py",
+        before=" or Variable.get(OWNER_VARIABLE, default=None)",
+        after="",
+        suite=_FAILURES,
+    ),
+    Mutation(
+        name="the record of a failure waits for Airflow without an end",
+        path="orchestration/tasks/calls.py",
+        before="answer_within(brief_seconds(patience_seconds(os.environ)), call)",
+        after="call()",
+        suite=_FAILURES,
     ),
 )

@@ -9,6 +9,7 @@ from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import load_status, publish_end, publish_status, publish_trouble
+from icefloe.checkpoint.records import Writer
 from icefloe.storage.store import Store
 from icefloe.units import time_of_ms
 from support.pipelines.workshop import Workshop
@@ -104,9 +105,8 @@ def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_nex
     workshop.append([1])
     published(workshop)
     session = workshop.session()
-    publish_trouble(
-        session.checkpoint, session.pipeline, Trouble.now("the disk is full", phase="shuffle_write", is_final=False)
-    )
+    trouble = Trouble.now("the disk is full", phase="shuffle_write", is_final=False)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
     told = load_status(session.checkpoint)
     assert told is not None
     assert told.trouble is not None
@@ -119,7 +119,7 @@ def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_nex
 
 def fail(workshop: Workshop, phase: str) -> Trouble:
     session, trouble = workshop.session(), Trouble.now("the disk is full", phase=phase, is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
     return trouble
 
 
@@ -174,17 +174,31 @@ def test_only_trouble_of_the_task_that_found_it_over_is_ended(workshop: Workshop
     workshop.append([1])
     before, session = published(workshop), workshop.session()
     trouble = Trouble.now("the catalog does not answer", phase="wait_for_snapshot", is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
     for phase, left in (("plan", trouble), ("wait_for_snapshot", None)):
-        publish_trouble(session.checkpoint, session.pipeline, None, ended=phase)
+        publish_trouble(session.checkpoint, session.pipeline, None, writer=session.writer, ended=phase)
         told = load_status(session.checkpoint)
         assert told is not None
         assert (told.trouble, told.head_snapshot_id) == (left, before.head_snapshot_id)
 
 
+def test_another_deployment_writes_no_trouble_into_the_status_of_the_owner(workshop: Workshop) -> None:
+    workshop.append([1])
+    published(workshop)
+    session = workshop.session()
+    session.checkpoint.claim_for(Writer(owner="production"), takes_over=True, new_id=None)
+    before = session.checkpoint.status()
+    trouble = Trouble.now("the checkpoint belongs to production", phase="plan", is_final=True)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=Writer(owner="staging"))
+    assert session.checkpoint.status() == before
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=Writer(owner="production"))
+    assert session.checkpoint.status() != before
+
+
 def test_trouble_before_any_other_report_names_the_pipeline(workshop: Workshop) -> None:
     session = workshop.session()
-    publish_trouble(session.checkpoint, session.pipeline, Trouble.now("no such table", phase="plan", is_final=True))
+    trouble = Trouble.now("no such table", phase="plan", is_final=True)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
     told = load_status(session.checkpoint)
     assert told is not None
     assert (told.pipeline, told.table, told.head_snapshot_id) == ("events", "db.events", None)

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,9 @@ from airflow.sdk.log import mask_secret
 from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import load_status
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
+from icefloe.orchestration.tasks import calls
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.lost_tasks import LostTask
 from icefloe.pipeline.model import Pipeline
@@ -83,6 +86,34 @@ def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(pipel
     assert trouble is not None
     assert (trouble.phase, trouble.is_final) == ("shuffle_read", try_number == 4)
     assert trouble.sentence.startswith("shuffle_read ended without a word")
+
+
+def test_a_task_that_ended_without_a_word_is_reported_to_a_checkpoint_of_this_airflow(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Checkpoint(open_store(pipeline.checkpoint_url)).claim_for(Writer(owner="this-airflow"))
+    task = SimpleNamespace(dag_id=pipeline.name, task_id="plan", try_number=1, max_tries=3)
+    for owner, is_told in (("another-airflow", False), ("this-airflow", True)):
+        monkeypatch.setenv("AIRFLOW_VAR_ICEFLOE_OWNER", owner)
+        LostTask(pipeline)({"ti": task})
+        assert (told(pipeline) is not None) == is_told
+
+
+@pytest.mark.parametrize("silent", ["current_writer", "resolve_credentials", "publish_trouble"])
+def test_a_failure_that_cannot_be_recorded_keeps_no_task_waiting(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    waits, answers = Event(), []
+
+    def no_answer(*_: object, **__: object) -> None:
+        answers.append(waits.wait(10))
+
+    monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "0.2")
+    monkeypatch.setattr(calls, silent, no_answer)
+    with pytest.raises(TransientError, match="the store timed out"), airflow_failures("plan", pipeline):
+        raise TransientError("the store timed out")
+    assert answers == []
+    waits.set()
 
 
 def test_an_error_that_a_task_reported_is_not_reported_again(pipeline: Pipeline) -> None:

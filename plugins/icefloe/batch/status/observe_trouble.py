@@ -32,9 +32,8 @@ def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
             trouble = Trouble.now(error.sentence, phase=task, is_final=isinstance(error, TerminalError))
 
             def record() -> None:
-                session.checkpoint.refuse_other(session.writer)
                 if session.checkpoint.pipeline() is not None:
-                    publish_trouble(session.checkpoint, session.pipeline, trouble)
+                    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
 
             with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
                 answer_within(brief_seconds(patience_seconds(os.environ)), record)

@@ -12,7 +12,7 @@ from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Tr
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.catalogs import reload_table
@@ -58,19 +58,24 @@ def publish_trouble(
     pipeline: Pipeline,
     trouble: Trouble | None,
     *,
+    writer: Writer,
     dag_id: str | None = None,
     ended: str | None = None,
 ) -> None:
-    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed.
+    """Adds a failed task to the status, unless the checkpoint is another deployment's: the trouble is not its own.
+
+    It needs neither table nor catalog, because these may have failed.
 
     Args:
         checkpoint: of the pipeline.
         pipeline: whose status it is.
         trouble: of the task; None: nothing is added, and trouble of the task ``ended`` is over.
+        writer: who ran the task.
         dag_id: DAG of the run, for a pipeline without a status.
         ended: see ``trouble``.
     """
     with _best_effort(pipeline):
+        checkpoint.refuse_other(writer)
         before = load_status(checkpoint)
         if trouble is None:
             if before is not None and before.trouble is not None and before.trouble.phase == ended:

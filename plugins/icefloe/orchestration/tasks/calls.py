@@ -218,11 +218,13 @@ def end_trouble(pipeline: Pipeline, phase: str) -> None:
     _publish_briefly(pipeline, partial(publish_trouble, trouble=None, ended=phase))
 
 
-def _publish_briefly(pipeline: Pipeline, publish: Callable[[Checkpoint, Pipeline], None]) -> None:
+def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
+    def call() -> None:
+        publish(_checkpoint(pipeline, None), pipeline.expanded(os.environ), writer=current_writer())
+
     try:
-        checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
-        # Perhaps the store failed.
-        answer_within(brief_seconds(patience_seconds(os.environ)), partial(publish, checkpoint, expanded))
+        # Perhaps the store failed, or Airflow's API server, which knows credentials and owner.
+        answer_within(brief_seconds(patience_seconds(os.environ)), call)
     except Exception as error:  # noqa: BLE001 - a task that failed has failed with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 

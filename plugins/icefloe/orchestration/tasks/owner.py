@@ -21,8 +21,11 @@ _DESCRIPTION: Final = "the owner of icefloe's checkpoints: this Airflow"
 
 
 def current_writer() -> "Writer":
-    """The owner of this Airflow and the run of the current task."""
-    from airflow.sdk import get_current_context
+    """The owner of this Airflow and the run of the current task, if there is one.
+
+    A callback in the DAG processor has no current task. If it cannot read the owner, it writes as nobody in particular.
+    """
+    from airflow.sdk import Variable, get_current_context
 
     from icefloe.checkpoint.ownership import owner_of
     from icefloe.checkpoint.records import Writer
@@ -30,7 +33,7 @@ def current_writer() -> "Writer":
     try:
         run = get_current_context()["dag_run"]
     except RuntimeError:
-        return Writer(owner=owner_of(os.environ))
+        return Writer(owner=owner_of(os.environ) or Variable.get(OWNER_VARIABLE, default=None))
     return Writer(owner=owner_of(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
 
 
