@@ -37,4 +37,20 @@ AIRFLOW_TASKS: Final = (
         after="call()",
         suite=_FAILURES,
     ),
+    Mutation(
+        name="a task goes on without the result of plan",
+        path="orchestration/tasks/task_results.py",
+        before="    if found is None:\n",
+        after="    if False:\n",
+        suite=(
+            "tests/orchestration/dags/test_dag_factory.py::test_a_route_whose_plan_was_marked_as_success_says_what_to_clear",
+        ),
+    ),
+    Mutation(
+        name="the argument of a phase fails before its task can say what to clear",
+        path="orchestration/tasks/spark_phase_operator.py",
+        before="(ti.xcom_pull(task_ids='plan') or {}).get('plan_uri')",
+        after="ti.xcom_pull(task_ids='plan')['plan_uri']",
+        suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
 )

@@ -147,6 +147,14 @@ def test_broken_files_take_no_id_from_others_whatever_becomes_of_their_names(tmp
     assert {dag_id for dag_id in dags if "broken" not in dags[dag_id].tags} == good
 
 
+def test_a_route_whose_plan_was_marked_as_success_says_what_to_clear(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "flights")
+    route = make_dags(tmp_path)["flights"].get_task("route")
+    assert route.python_callable({"route": "insert_only"}) == "insert_only"
+    with pytest.raises(AirflowFailException, match=r"^route: plan returned no batch: .*; clear plan$"):
+        route.python_callable(None)
+
+
 def test_the_sentence_of_a_broken_file_is_text_and_no_markdown(tmp_path: Path) -> None:
     write_pipeline(tmp_path, "bad", name="flights__backfill")
     assert r"flights\_\_backfill" in make_dags(tmp_path)["bad"].doc_md

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import icefloe
@@ -308,3 +309,18 @@ def test_openlineage_gets_the_table_and_the_sink(tmp_path: Path, phase: str, is_
     assert [(each.namespace, each.name) for each in lineage.outputs] == (
         [("file", f"{tmp_path}/changes")] if is_delivering else []
     )
+
+
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_a_phase_whose_plan_was_marked_as_success_says_what_to_clear(
+    tmp_path: Path, submitted: list[dict[str, Any]], engine: str
+) -> None:
+    with DAG("flights", schedule=None):  # a DAG refuses to render undefined values
+        task = SparkPhaseOperator(
+            task_id="insert_only", phase="insert_only", pipeline=pipeline_from(tmp_path, engine=engine)
+        )
+    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
+    task.render_template_fields(context)
+    with pytest.raises(AirflowFailException, match=r"^insert_only: plan returned no batch: .*; clear plan$"):
+        task.execute(context)
+    assert submitted == []

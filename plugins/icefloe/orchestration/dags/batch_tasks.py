@@ -8,14 +8,13 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import BaseOperator, XComArg, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from icefloe.errors import TerminalError
 from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of, route_edges
 from icefloe.orchestration.dags.assets import changes_alias, changes_asset, has_event
 from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
+from icefloe.orchestration.tasks.task_results import CommittedBatch, PlanResult, given_by_plan
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     edges = [edge for route in Route for edge in route_edges(route, delivers=delivers)]
     used = {task for edge in edges for task in edge}
     made = {
-        FlowTask.ROUTE: _route(plan),
+        FlowTask.ROUTE: _route(pipeline, plan),
         **{task: _phase(pipeline, phase) for task in FlowTask if (phase := phase_of(task)) and task in used},
         FlowTask.COALESCE: _coalesce(pipeline),
         FlowTask.NOTHING_TO_DO: EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES[FlowTask.NOTHING_TO_DO]),
@@ -72,7 +71,7 @@ def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
 
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
-    def plan() -> PlanResult | NothingToDo:
+    def plan() -> Mapping[str, object]:
         with airflow_failures("plan", pipeline):
             from icefloe.orchestration.tasks.calls import plan_batch
 
@@ -82,10 +81,11 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
     return plan()
 
 
-def _route(plan: XComArg) -> XComArg:
+def _route(pipeline: Pipeline, plan: XComArg) -> XComArg:
     @task.branch(doc_md=TASK_PAGES["route"])
-    def route(plan_result: dict[str, str]) -> str:
-        return ROUTE_TASKS[Route(plan_result["route"])][0].value
+    def route(plan_result: PlanResult | None) -> str:
+        with airflow_failures("route", pipeline):
+            return ROUTE_TASKS[Route(given_by_plan(plan_result)["route"])][0].value
 
     return route(plan)
 
@@ -140,7 +140,4 @@ def _cleanup(pipeline: Pipeline) -> XComArg:
 
 def _plan_result() -> PlanResult:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
-    plan_result = get_current_context()["ti"].xcom_pull(task_ids="plan")
-    if plan_result is None:
-        raise TerminalError("plan returned no batch: it was marked as success or its XCom was deleted; clear plan")
-    return plan_result
+    return given_by_plan(get_current_context()["ti"].xcom_pull(task_ids="plan"))

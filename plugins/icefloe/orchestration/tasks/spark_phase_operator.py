@@ -16,7 +16,7 @@ from icefloe.memory_pool import share_heap
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.orchestration.tasks.task_results import PlanResult
+from icefloe.orchestration.tasks.task_results import PlanResult, given_by_plan
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.local_folders import task_folder
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkPhaseOperator"]
 
-_PLAN_URI: Final = "{{ ti.xcom_pull(task_ids='plan')['plan_uri'] }}"
+_PLAN_URI: Final = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('plan_uri') }}"
 
 
 class SparkPhaseOperator(SparkSubmitOperator):
@@ -58,8 +58,9 @@ class SparkPhaseOperator(SparkSubmitOperator):
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
         # This process reads rows if the engine is local.
         share_heap(os.environ)
-        plan_result = context["ti"].xcom_pull(task_ids="plan")
+        pulled = context["ti"].xcom_pull(task_ids="plan")
         with airflow_failures(self.phase, self.pipeline):
+            plan_result = given_by_plan(pulled)
             from icefloe.batch.ends.already_finished import BatchFinished
             from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here, runs_here
 

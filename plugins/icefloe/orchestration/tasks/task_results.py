@@ -2,7 +2,9 @@
 
 from typing import TypedDict
 
-__all__ = ["CommittedBatch", "NothingToDo", "PlanResult"]
+from icefloe.errors import TerminalError
+
+__all__ = ["CommittedBatch", "PlanResult", "given_by_plan"]
 
 
 class PlanResult(TypedDict):
@@ -50,3 +52,14 @@ class CommittedBatch(TypedDict):
     sink: str
     sink_path: object
     delivery: dict[str, object] | None
+
+
+def given_by_plan(found: PlanResult | None) -> PlanResult:
+    """The result of plan, as a later task pulled it.
+
+    Raises:
+        TerminalError: there is none. Airflow gives None for a task that was marked as success, and for a lost XCom.
+    """
+    if found is None:
+        raise TerminalError("plan returned no batch: it was marked as success or its XCom was deleted; clear plan")
+    return found
