@@ -266,4 +266,11 @@ GUARDS: Final = (
         after="return False and ",
         suite=("tests/pipeline/test_secret.py",),
     ),
+    Mutation(
+        name="a command takes the file with the stem, whichever other file has that name",
+        path="pipeline/pipeline_file.py",
+        before="match [path for path in names if text in names[path]]:",
+        after="match [path for path in names if text == path.stem] or [path for path in names if text in names[path]]:",
+        suite=("tests/pipeline/test_pipeline_file.py",),
+    ),
 )

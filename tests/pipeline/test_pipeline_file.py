@@ -37,10 +37,13 @@ def test_a_pipeline_is_found_by_path_stem_and_name(write, tmp_path):
     assert find_pipeline("broken", tmp_path) == tmp_path / "broken.yml"
 
 
-def test_a_stem_counts_before_the_name_of_another_file(write, tmp_path):
-    write(stem="a", name="b")
+def test_a_text_that_two_files_answer_to_names_no_pipeline(write, tmp_path):
+    named = write(stem="a", name="b")
     path = write(stem="b", name="c")
-    assert find_pipeline("b", tmp_path) == path
+    with pytest.raises(UsageError) as caught:
+        find_pipeline("b", tmp_path)
+    assert caught.value.sentence == f"'b' may mean {named} or {path}: give the path of the one that you mean"
+    assert [find_pipeline(text, tmp_path) for text in ("a", "c", named, path)] == [named, path, named, path]
 
 
 @pytest.mark.parametrize(

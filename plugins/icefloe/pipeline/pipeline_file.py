@@ -1,6 +1,6 @@
 """Pipeline files: found by name, loaded and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,21 +56,30 @@ def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:
 
 
 def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> Path:
-    """The file of a pipeline that is named by its path, its stem or its ``name``, in this order.
+    """The file of a pipeline that is named by its path, its stem or its ``name``.
+
+    A stem and a name weigh the same: who names a pipeline to `reset` may think of either.
 
     Raises:
-        UsageError: there is none; the sentence names the nearest.
+        UsageError: there is none, and the sentence names the nearest; or there are several, and it names them.
     """
     text = str(name_or_path)
     if text.endswith(_SUFFIXES) or "/" in text:
         if Path(text).is_file():
             return Path(text)
         raise UsageError(f"there is no pipeline file {text}: check the path", pipeline=text)
-    paths = pipeline_paths(folder)
-    names = {_name(path): path for path in reversed(paths)} | {path.stem: path for path in reversed(paths)}
-    if text in names:
-        return names[text]
-    raise UsageError(_unknown(text, folder, names), pipeline=text, folder=str(folder))
+    names = {path: {path.stem, _name(path)} for path in pipeline_paths(folder)}
+    match [path for path in names if text in names[path]]:
+        case [path]:
+            return path
+        case []:
+            raise UsageError(_unknown(text, folder, set().union(*names.values())), pipeline=text, folder=str(folder))
+        case several:
+            raise UsageError(
+                f"{text!r} may mean {' or '.join(map(str, several))}: give the path of the one that you mean",
+                pipeline=text,
+                folder=str(folder),
+            )
 
 
 def refuse_taken_name(path: Path, name: str) -> None:
@@ -97,7 +106,7 @@ def _name(path: Path) -> str:
         return path.stem  # a file that cannot be read keeps its stem, and shows its fault when it is loaded
 
 
-def _unknown(text: str, folder: Path, names: Mapping[str, Path]) -> str:
+def _unknown(text: str, folder: Path, names: Collection[str]) -> str:
     import difflib
 
     nearest = difflib.get_close_matches(text, names, n=1, cutoff=0.0)
