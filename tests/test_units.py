@@ -34,6 +34,12 @@ def test_a_duration_is_read_with_its_unit(text, seconds):
     assert parse_seconds(text) == seconds
 
 
+@pytest.mark.parametrize("text", ["100000d", "2400000 h", "9" * 400])
+def test_a_duration_that_no_calendar_has_is_refused(text):
+    with pytest.raises(ValueError, match="is too long: expected less than 100000d"):
+        parse_seconds(text)
+
+
 @pytest.mark.parametrize("text", ["", "s", "30 fortnights", "-5s", "64MiB", "nan", "inf"])
 def test_a_text_that_is_no_duration_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="is not a duration such as 30s, 5m or 1h"):

@@ -19,6 +19,7 @@ __all__ = [
 _BYTES: Final = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
                  "TB": 10**12, "TiB": 2**40}  # fmt: skip
 _SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_TOO_MANY_DAYS: Final = 100_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
@@ -42,9 +43,13 @@ def parse_seconds(text: str | float) -> float:
     (30.0, 5400.0, 2.0)
 
     Raises:
-        ValueError: the text is not a number followed by one of the known units.
+        ValueError: the text is not a number followed by one of the known units, or is 100,000 days or more: no time
+            is that long ago.
     """
-    return _quantity(str(text), _SECONDS, "a duration such as 30s, 5m or 1h")
+    seconds = _quantity(str(text), _SECONDS, "a duration such as 30s, 5m or 1h")
+    if seconds >= _TOO_MANY_DAYS * 86400:
+        raise ValueError(f"the duration {str(text)[:20]!r} is too long: expected less than {_TOO_MANY_DAYS}d")
+    return seconds
 
 
 def format_bytes(size_bytes: float) -> str:

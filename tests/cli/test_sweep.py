@@ -91,7 +91,12 @@ def test_a_checkpoint_that_does_not_answer_is_worth_another_try(
 
 
 @pytest.mark.parametrize(
-    ("age", "words"), [("59m", "is less than an hour"), ("soon", "is not a duration such as 30s, 5m or 1h")]
+    ("age", "words"),
+    [
+        ("59m", "is less than an hour"),
+        ("soon", "is not a duration such as 30s, 5m or 1h"),
+        ("999999d", "is too long: expected less than 100000d"),
+    ],
 )
 def test_an_age_that_could_take_files_of_a_living_run_is_refused(workspace: Workspace, age: str, words: str) -> None:
     done = icefloe("sweep", f"file://{workspace.storage()}", "--older-than", age)
