@@ -1,14 +1,13 @@
-"""The part of a pipeline that its checkpoint records, and the comparison of a later one with it."""
+"""The part of a pipeline that its checkpoint records."""
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration"]
+__all__ = ["JSON", "result_configuration", "tuning_configuration"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -46,16 +45,6 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
         "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
         "sink.target_file_bytes": pipeline.changes_folder.target_file_bytes,
     }
-
-
-def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
-    """The keys whose values differ, sorted, each with the recorded and the current value; None for a missing one.
-
-    >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})
-    [('changes', 'each', 'net')]
-    """
-    keys = sorted(recorded.keys() | current.keys())
-    return [(key, recorded.get(key), current.get(key)) for key in keys if recorded.get(key) != current.get(key)]
 
 
 def _result_values(pipeline: Pipeline) -> dict[str, JSON]:

@@ -9,7 +9,7 @@ from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import plain_address
 
-__all__ = ["COORDINATION", "SCHEME", "coordinated"]
+__all__ = ["COORDINATION", "coordinated"]
 
 COORDINATION: Final = "coordination"
 """The option of a store that names its table: ``dynamodb://TABLE``."""

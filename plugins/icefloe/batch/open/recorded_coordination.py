@@ -8,7 +8,6 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand
-from icefloe.storage.dynamodb_access import SCHEME
 
 
 class OtherCoordinationError(TerminalError):
@@ -53,7 +52,7 @@ def refuse_other_coordination(session: PipelineSession) -> None:
                 url=own_url,
                 recorded=named,
             )
-        table = named or (own_url if own_url.startswith(SCHEME) else "")
+        table = named or (own_url if own_url.startswith("dynamodb://") else "")
         # Another run may have begun the pipeline, or the backfill, since the caller looked.
         if table and session.checkpoint.look().checkpoint_id is None:
             raise OtherTableError(

@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION
@@ -11,7 +12,7 @@ from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.recorded_configuration import compare, tuning_configuration
+from icefloe.pipeline.recorded_configuration import JSON, tuning_configuration
 from icefloe.version import VERSION
 
 __all__ = ["ConfigurationChangedError", "pipeline_record", "record_pipeline", "refuse_other_meaning"]
@@ -113,3 +114,13 @@ def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> N
 
 def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:
     return ", ".join(f"{key} was {json.dumps(was)} and is {json.dumps(now)}" for key, was, now in differences)
+
+
+def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
+    """The keys whose values differ, sorted, each with the recorded and the current value; None for a missing one.
+
+    >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})
+    [('changes', 'each', 'net')]
+    """
+    keys = sorted(recorded.keys() | current.keys())
+    return [(key, recorded.get(key), current.get(key)) for key in keys if recorded.get(key) != current.get(key)]
