@@ -1,6 +1,6 @@
 import math
 import uuid
-from datetime import UTC, date, datetime, time
+from datetime import time
 from decimal import Decimal
 from typing import Any
 
@@ -43,10 +43,14 @@ NANOS = 1510871468000001001
         (DoubleType(), math.inf, "Infinity", math.inf),
         (DoubleType(), -math.inf, "-Infinity", -math.inf),
         (DecimalType(9, 2), Decimal("14.20"), "14.20", Decimal("14.20")),
-        (DateType(), 17486, "2017-11-16", date(2017, 11, 16)),
+        (DateType(), 17486, "2017-11-16", 17486),
+        (DateType(), 2932897, "10000-01-01", 2932897),
+        (DateType(), -(2**31), "-5877641-06-23", -(2**31)),
         (TimeType(), 81068000000, "22:31:08", time(22, 31, 8)),
-        (TimestampType(), -1, "1969-12-31T23:59:59.999999", datetime(1969, 12, 31, 23, 59, 59, 999999)),
-        (TimestamptzType(), 0, "1970-01-01T00:00:00+00:00", datetime(1970, 1, 1, tzinfo=UTC)),
+        (TimestampType(), -1, "1969-12-31T23:59:59.999999", -1),
+        (TimestampType(), 2**63 - 1, "294247-01-10T04:00:54.775807", 2**63 - 1),
+        (TimestamptzType(), 0, "1970-01-01T00:00:00+00:00", 0),
+        (TimestamptzType(), -62135596800000001, "0000-12-31T23:59:59.999999+00:00", -62135596800000001),
         (TimestampNanoType(), NANOS, "2017-11-16T22:31:08.000001001", NANOS),
         (TimestamptzNanoType(), NANOS, "2017-11-16T22:31:08.000001001+00:00", NANOS),
         (StringType(), "NaN", "NaN", "NaN"),

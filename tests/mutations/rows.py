@@ -256,4 +256,25 @@ ROWS: Final = (
         before="if self.shape.row_filter is not None:",
         after="if self.shape.row_filter is not None and any(each.weight > 0 for each in file.effects):",
     ),
+    Mutation(
+        name="a partition of hours that began again is taken for an old one",
+        path="iceberg/scan/filter_pruning.py",
+        before="return abs(value) >= _FIRST_WRAPPED_HOUR",
+        after="return False",
+        suite=("tests/iceberg/scan/test_filter_pruning.py",),
+    ),
+    Mutation(
+        name="a filter next to the last year of Python leaves all partitions of years out",
+        path="iceberg/scan/filter_pruning.py",
+        before="        projected = None\n",
+        after="        return AlwaysFalse()\n",
+        suite=("tests/iceberg/scan/test_filter_pruning.py",),
+    ),
+    Mutation(
+        name="Arrow's text of a year that it does not know is delivered",
+        path="sinks/moment_texts.py",
+        before="if not pc.any(is_beyond).as_py():",
+        after="if True:",
+        suite=("tests/sinks/opensearch/test_row_documents.py", "tests/sinks/kafka/test_json_texts.py"),
+    ),
 )

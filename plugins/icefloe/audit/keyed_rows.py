@@ -14,7 +14,7 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["DIFFERENT", "EXTRA", "MISSING", "KeyDifferences", "KeyedRows", "compare_rows", "hash_bytes"]
+__all__ = ["DIFFERENT", "EXTRA", "MISSING", "KeyDifferences", "KeyedRows", "compare_rows"]
 
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -53,7 +53,7 @@ class KeyedRows:
             is_live: False for a key that has no row from here on; None: all are live.
         """
         live = pa.repeat(pa.scalar(value=True), len(keys)) if is_live is None else is_live
-        columns = [hash_bytes(keys), hash_bytes(rows), live, *values]
+        columns = [keys.to_column(), rows.to_column(), live, *values]
         batch = pa.RecordBatch.from_arrays(columns, ["key", "row", "is_live", *self._names])
         with on_local_disk(f"rows cannot be compared in {self._folder}"):
             for number, part in enumerate(self._slices):
@@ -149,12 +149,6 @@ def compare_rows(expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> KeyDi
                 kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
     found = pa.concat_tables(kept, promote_options="permissive") if kept else KeyDifferences.none().kept
     return KeyDifferences(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous)
-
-
-def hash_bytes(hashes: RowHashes) -> pa.Array:
-    """Hashes as 16 bytes each, the most significant first."""
-    numbers = np.stack([hashes.high, hashes.low], axis=1).astype(">u8")
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hashes), [None, pa.py_buffer(numbers.tobytes())])
 
 
 def _last_of_each_key(rows: pa.Table) -> pa.Table:

@@ -42,6 +42,7 @@ Read in this order:
 - `hash_slice`: a slice of the hashes, for more rows than fit at once
 - `hash_index`: hashes found again among others
 - `identity_moves`: equal rows of different identities that cancel
+- `plain_rows`: rows as Python's values
 """
 
 __all__ = [
@@ -55,5 +56,6 @@ __all__ = [
     "identity_moves",
     "matching",
     "net",
+    "plain_rows",
     "updates",
 ]

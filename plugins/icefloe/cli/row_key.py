@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import hash_bytes
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import UsageError
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
@@ -67,8 +66,8 @@ class RowKey:
 
     def rows_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that have this key."""
-        wanted = hash_bytes(row_hashes(self.values.columns))
-        found = hash_bytes(row_hashes(identity_columns(batch, self.paths)))
+        wanted = row_hashes(self.values.columns).to_column()
+        found = row_hashes(identity_columns(batch, self.paths)).to_column()
         places = np.flatnonzero(pc.is_in(found, wanted).to_numpy(zero_copy_only=False))
         return batch.take(pa.array(places))
 

@@ -10,6 +10,7 @@ from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.table_state import TableState
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE
+from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord
@@ -109,7 +110,7 @@ class _Trace:
                 for rows in files.read_part(number, part):
                     if not self._key.is_shown_by(rows.schema):
                         return None
-                    found += self._key.rows_in(rows).to_pylist()
+                    found += plain_rows(self._key.rows_in(rows))
         except KeyMissingError:
             return None
         return found
@@ -144,8 +145,7 @@ class _Trace:
             filter=self._filter,
             branch=pipeline.branch,
         )
-        rows: list[dict[str, object]] = changes.read_all().to_pylist()
-        return rows
+        return plain_rows(changes.read_all())
 
     def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
         """The rows of the key at a snapshot, in the columns that are delivered."""
@@ -161,7 +161,7 @@ class _Trace:
         )
         memory_bytes = pipeline.shuffle.memory_bytes
         state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
-        return [row for batch in state.rows() for row in batch.to_pylist()]
+        return [row for batch in state.rows() for row in plain_rows(batch)]
 
     def _held(self, sink: DeliverySink) -> list[dict[str, object]] | None:
         columns = self._session.pipeline.columns
@@ -170,9 +170,9 @@ class _Trace:
             self._notes.append(f"{sink.url} was not asked: its rows have no identity")
             return None
         if sink.keyed:
-            return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in rows.to_pylist()]
+            return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in plain_rows(rows)]
         written = WrittenColumns.since_last_load(self._session, shown)
-        return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in rows.to_pylist()])
+        return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in plain_rows(rows)])
 
     @property
     def _filter(self) -> str:

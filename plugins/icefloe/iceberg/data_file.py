@@ -3,12 +3,21 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from pydantic import ConfigDict
 from pyiceberg.conversions import from_json, to_json
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType, TimestampNanoType, TimestamptzNanoType
+from pyiceberg.types import (
+    DateType,
+    DoubleType,
+    FloatType,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
 
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
 
@@ -16,6 +25,11 @@ __all__ = ["DataFile", "RowGroups"]
 
 Constant = bool | int | float | str | None
 """A partition value in JSON: the single-value serialization of the Iceberg spec; "NaN", "Infinity", "-Infinity"."""
+
+_UNITS: Final[Mapping[type[PrimitiveType], str]] = {
+    DateType: "D", TimestampType: "us", TimestamptzType: "us", TimestampNanoType: "ns", TimestamptzNanoType: "ns",
+}  # fmt: skip
+_ZONE: Final = "+00:00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +106,11 @@ def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
         return None
     if isinstance(value_type, FloatType | DoubleType):
         return _float_to_json(value)
-    if isinstance(value_type, TimestampNanoType | TimestamptzNanoType):
-        zone = "+00:00" if isinstance(value_type, TimestamptzNanoType) else ""
-        return str(np.datetime64(int(value), "ns")) + zone
+    unit: Any = _UNITS.get(type(value_type))
+    if unit is not None and isinstance(value, int):
+        # NumPy has the years before 1 and after 9999, in which Spark writes and for which Python has no date.
+        zone = _ZONE if isinstance(value_type, TimestamptzType | TimestamptzNanoType) else ""
+        return np.datetime_as_string(np.datetime64(value, unit)).removesuffix(".000000") + zone
     return to_json(value_type, value)
 
 
@@ -102,20 +118,26 @@ def constant_from_json(value_type: PrimitiveType, value: Constant) -> Any:
     """The partition value that ``constant_to_json`` wrote, in the type that the column has now.
 
     Returns:
-        The value as PyIceberg's ``from_json`` gives it: Python's own types; nanosecond timestamps are integers since
-        the epoch.
+        The value as PyIceberg's ``from_json`` gives it, but dates and timestamps as days, microseconds or nanoseconds
+        since the epoch.
 
-    >>> from pyiceberg.types import DateType, LongType
+    >>> from pyiceberg.types import LongType
     >>> constant_from_json(DateType(), "2017-11-16"), constant_from_json(LongType(), 7)
-    (datetime.date(2017, 11, 16), 7)
+    (17486, 7)
     """
     if value is None:
         return None
     if isinstance(value_type, FloatType | DoubleType):
         return float(value)
-    if isinstance(value_type, TimestampNanoType | TimestamptzNanoType):
-        return int(np.datetime64(str(value).removesuffix("+00:00"), "ns").astype(np.int64))
+    unit: Any = _UNITS.get(type(value_type))
+    if unit is not None:
+        # Some writers leave out the logical type of a date.
+        return value if isinstance(value, int) else _since_epoch(str(value), unit)
     return from_json(value_type, value)
+
+
+def _since_epoch(text: str, unit: Any) -> int:
+    return int(np.datetime64(text.removesuffix(_ZONE), unit).astype(np.int64))
 
 
 def _float_to_json(value: float) -> Constant:

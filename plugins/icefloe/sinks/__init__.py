@@ -16,6 +16,7 @@ Read in this order:
 - `part_sink`: the contract of a sink that takes such batches
 - `open_delivery_sink`: from settings to such a sink
 - `key_changes`: changes that come to one operation for each key
+- `moment_texts`: dates and timestamps as text
 - `dead_letters`: what a destination refuses for good
 - `sink_identity`: the sink that a folder of dead letters belongs to
 - `opensearch`: documents in a search index

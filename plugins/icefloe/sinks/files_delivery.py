@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
-from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.part_sink import KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
@@ -143,7 +143,5 @@ class _Tally:
 
 def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
     """The rows whose identifier columns are among the keys."""
-    wanted = {tuple(key.values()) for key in keys.to_pylist()}
-    names = keys.schema.names
-    found = [tuple(row.values()) in wanted for row in rows.select(names).to_pylist()]
-    return rows.filter(pa.array(found, pa.bool_()))
+    found = row_hashes(rows.select(keys.schema.names).columns).to_column()
+    return rows.filter(pc.is_in(found, row_hashes(keys.columns).to_column()))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType
 from icefloe.changes.grouping import HashGroups, group_by_hash
+from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
 
@@ -171,10 +172,8 @@ def _duplicate(
     for changes in read():
         if position < first + changes.num_rows:
             row = changes.slice(position - first, 1)
-            columns = key_columns(row, identity)
-            values = {
-                name: str(column[0].as_py())[:_SHOWN_CHARACTERS] for name, column in zip(identity, columns, strict=True)
-            }
+            [key] = plain_rows(pa.RecordBatch.from_arrays(key_columns(row, identity), list(identity)))
+            values = {name: str(value)[:_SHOWN_CHARACTERS] for name, value in key.items()}
             break
         first += changes.num_rows
     shown = ", ".join(f"{name} {value}" for name, value in values.items())

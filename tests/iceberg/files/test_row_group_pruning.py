@@ -3,12 +3,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField, StringType, TimestampType
+from pyiceberg.types import (
+    DateType,
+    DoubleType,
+    IcebergType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from icefloe.iceberg.files.row_group_pruning import matching_row_groups
@@ -73,6 +83,17 @@ def test_columns_are_found_by_field_id_and_compared_after_promotion(tmp_path: Pa
     assert groups_of(tmp_path, pa.array([1, 2, None], pa.int32()), LongType(), "now = 2") == [1]
     assert groups_of(tmp_path, pa.array([0.1, 0.5], pa.float32()), DoubleType(), "now = 0.5") == [1]
     assert groups_of(tmp_path, pa.array(["a", "ü"]), StringType(), "now like 'ü%'") == [1]
+
+
+def test_years_that_python_does_not_have_are_compared(tmp_path: Path) -> None:
+    days = pa.array([-719_163, 19_782, 2_932_897], pa.date32())
+    moments = pc.multiply(days.cast(pa.int32()).cast(pa.int64()), 86_400_000_000)
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        zone = "+00:00" if kind.tz else ""
+        of_kind = TimestamptzType() if kind.tz else TimestampType()
+        assert groups_of(tmp_path, moments.cast(kind), of_kind, f"now > '2024-02-29T00:00:00{zone}'") == [2]
+    assert groups_of(tmp_path, days, DateType(), "now = '2024-02-29'") == [1]
+    assert groups_of(tmp_path, days, DateType(), "now < '2024-02-29'") == [0]
 
 
 def test_dates_under_timestamps_prune_nothing(tmp_path: Path) -> None:

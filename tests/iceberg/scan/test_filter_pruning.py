@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -242,3 +243,19 @@ def test_partition_values_of_another_number_than_the_spec_s_prune_nothing() -> N
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "c_bucket"))
     pruning = FilterPruning(RowFilter.parse("c = 1", schema, table="db.t"), {0: spec})
     assert pruning.may_match(described())
+
+
+@pytest.mark.parametrize("text", ["c > '9999-12-31'", "c < '0001-01-01'"])
+def test_a_filter_next_to_the_last_year_of_python_leaves_no_partition_of_years_out(text: str) -> None:
+    schema = Schema(NestedField(1, "c", DateType(), required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, YearTransform(), "part"), spec_id=3)
+    pruning = FilterPruning(RowFilter.parse(text, schema, table="db.t"), {3: spec})
+    assert pruning.may_match(replace(described(), partition=(3, (30_000,))))
+
+
+@pytest.mark.parametrize(("hours", "may"), [(-1_732_919_508, True), (1_800_000_000, True), (1_732_919_507, False)])
+def test_hours_that_may_have_begun_again_leave_no_partition_out(hours: int, may: bool) -> None:
+    schema = Schema(NestedField(1, "c", TimestampType(), required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, HourTransform(), "part"), spec_id=3)
+    pruning = FilterPruning(RowFilter.parse("c < '1999-01-01T00:00:00'", schema, table="db.t"), {3: spec})
+    assert pruning.may_match(replace(described(), partition=(3, (hours,)))) is may

@@ -159,3 +159,17 @@ def test_a_name_inside_a_column_can_be_any_that_a_field_has() -> None:
         schema = pa.schema([("list", pa.list_(pa.struct([(name, pa.int32())])))])
         with nullcontext() if is_usable else pytest.raises(TerminalError, match="column list has a name"):
             field_mappings(schema, ["list"], [])
+
+
+def test_years_that_python_does_not_have_are_in_documents_and_in_ids() -> None:
+    schema = pa.schema([("date", pa.date32()), ("instant", pa.timestamp("us", "UTC"))])
+    rows = pa.RecordBatch.from_pylist(
+        [{"date": 2**31 - 1, "instant": 2**63 - 1}, {"date": -719_163, "instant": 0}], schema
+    )
+    found = [json.loads(each) for each in documents(rows, schema.names).to_pylist()]
+    assert found == [
+        {"date": "5881580-07-11", "instant": "294247-01-10T04:00:54.775807Z"},
+        {"date": "0000-12-31", "instant": "1970-01-01T00:00:00.000000Z"},
+    ]
+    assert document_ids(rows, ["date"]).to_pylist() == ["13:5881580-07-11", "10:0000-12-31"]
+    assert rows_of_documents(found, schema).equals(rows)

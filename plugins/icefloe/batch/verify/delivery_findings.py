@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.audit.keyed_rows import DIFFERENT, EXTRA, MISSING, KeyDifferences
+from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters, SeesForeignWrites
@@ -190,5 +191,5 @@ def key_findings(
 
 
 def _named(rows: pa.Table, kind: str, names: Sequence[str]) -> list[str]:
-    found = rows.filter(pc.equal(rows["kind"], kind)).slice(0, _SHOWN).to_pylist()
+    found = plain_rows(rows.filter(pc.equal(rows["kind"], kind)).slice(0, _SHOWN))
     return [" ".join(f"{name}={row[name]}" for name in names) for row in found]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import KeyedRows, hash_bytes
+from icefloe.audit.keyed_rows import KeyedRows
 from icefloe.audit.replay import Replay
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.table_state import TableState
@@ -72,7 +72,7 @@ class SinkRows:
             if keys is None:
                 rows.add(hashes, self._hashes(batch), self._values(batch))
                 continue
-            places = np.flatnonzero(pc.is_in(hash_bytes(hashes), keys).to_numpy(zero_copy_only=False))
+            places = np.flatnonzero(pc.is_in(hashes.to_column(), keys).to_numpy(zero_copy_only=False))
             if len(places):
                 found = batch.take(pa.array(places))
                 rows.add(hashes.take(places), self._hashes(found), self._values(found))
@@ -97,7 +97,7 @@ class SinkRows:
         for batch in state.rows():
             hashes = self._keys(batch)
             order = pa.array((hashes.low ^ np.uint64(salt)).astype(np.uint64))
-            columns = [hash_bytes(hashes), order, *self._values(batch)]
+            columns = [hashes.to_column(), order, *self._values(batch)]
             rows = pa.Table.from_arrays(columns, ["key", "order", *self.names])
             chosen = rows if chosen is None else pa.concat_tables([chosen, rows])
             chosen = chosen.take(pc.select_k_unstable(chosen, min(count, len(chosen)), [("order", "ascending")]))

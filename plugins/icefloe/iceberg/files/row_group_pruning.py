@@ -76,16 +76,20 @@ def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.St
         (FloatType | DoubleType, types.is_floating(written)),
         (DecimalType, types.is_decimal(written)),
         (BooleanType, types.is_boolean(written)),
+    )
+    numbered = (
         (DateType, types.is_date32(written)),
         (TimestampType | TimestamptzType, types.is_timestamp(written) and written.unit == "us"),
         (TimeType, types.is_time64(written) and written.unit == "us"),
     )
+    if any(is_same and isinstance(field_type, kinds) for kinds, is_same in numbered):
+        return _raw
     return _plain if any(is_same and isinstance(field_type, kinds) for kinds, is_same in fits) else None
 
 
-def _raw(statistics: pq.Statistics, bound: str) -> bytes:
-    raw: bytes = getattr(statistics, f"{bound}_raw")
-    return raw
+def _raw(statistics: pq.Statistics, bound: str) -> object:
+    """Text as bytes; dates and times as numbers, which have the years that Python has not."""
+    return getattr(statistics, f"{bound}_raw")
 
 
 def _plain(statistics: pq.Statistics, bound: str) -> object:

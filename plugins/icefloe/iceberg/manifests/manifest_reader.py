@@ -1,6 +1,6 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
@@ -19,7 +20,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
     data_entries,
     delete_entries,
 )
-from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_types
+from icefloe.iceberg.manifests.partition_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import encrypted_file
@@ -57,8 +58,8 @@ class ManifestReader:
         return key_types(self._schemas)
 
     @cached_property
-    def partition_types(self) -> PartitionTypes:
-        """Types of partition values, by spec id."""
+    def partition_types(self) -> Mapping[int, Sequence[PrimitiveType | None]]:
+        """Types of partition values, by spec id; None if a type is not known."""
         return partition_types(self._specs, self._schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:

@@ -12,14 +12,13 @@ from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 from icefloe.iceberg.schemas.covering_schema import widest_types
 
-__all__ = ["PartitionTypes", "partition_range"]
-
-PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
-"""The types of the partition fields by spec id; None if a type is not known."""
+__all__ = ["partition_range"]
 
 
-def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
-    """The types of partition values, from the widest type of each source column.
+def partition_types(
+    specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]
+) -> Mapping[int, Sequence[PrimitiveType | None]]:
+    """The types of partition values by spec id, from the widest type of each source column; None: not known.
 
     A table that replaces another may keep its specs and field ids. If it has a source column in another type, the type
     of its values is not known.

@@ -7,7 +7,7 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, Bo
 from pyiceberg.expressions.literals import AboveMax, BelowMin
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.transforms import HourTransform, IdentityTransform, Transform, TruncateTransform
 from pyiceberg.types import (
     IcebergType,
     IntegerType,
@@ -27,6 +27,8 @@ from icefloe.iceberg.manifests.partition_values import partition_range
 __all__ = ["FilterPruning"]
 
 _NAME: Final = "value"
+_FIRST_WRAPPED_HOUR: Final = (1 << 32) - (1 << 63) // 3_600_000_000
+"""From here on, a number of hours may be one of more than 32 bits, of a year beyond 200,000, that began again."""
 
 
 class FilterPruning:
@@ -105,7 +107,11 @@ def _projected(expression: BooleanExpression, spec: PartitionSpec) -> BooleanExp
 
 
 def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType) -> BooleanExpression:
-    projected: Any = part.transform.project(_NAME, predicate)
+    try:
+        projected: Any = part.transform.project(_NAME, predicate)
+    except OverflowError:
+        # PyIceberg asks Python for the year after 9999-12-31, and for the one before 0001-01-01.
+        projected = None
     if projected is None:
         return AlwaysTrue()
     is_beyond = isinstance(projected, LiteralPredicate) and isinstance(projected.literal.to(kind), AboveMax | BelowMin)
@@ -114,14 +120,21 @@ def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType)
 
 
 def _part_range(part: PartitionField, kind: object, value: Constant) -> ColumnRange:
-    width = part.transform.width if isinstance(part.transform, TruncateTransform) else 0
-    if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and _may_have_overflown(value, width):
+    if (
+        isinstance(kind, IntegerType | LongType)
+        and isinstance(value, int)
+        and _may_have_overflown(value, part.transform)
+    ):
         return ColumnRange(may_hold_nulls=False)
     return partition_range(kind, value)
 
 
-def _may_have_overflown(value: int, width: int) -> bool:
-    """True if a writer may have truncated one of the smallest numbers to this one; a long may have been an int then."""
+def _may_have_overflown(value: int, transform: Transform[Any, Any]) -> bool:
+    """True if a writer may have made this number of one that is far away, because the true one did not fit."""
+    if isinstance(transform, HourTransform):
+        return abs(value) >= _FIRST_WRAPPED_HOUR
+    # One of the smallest numbers may have been truncated to one of the largest; a long may have been an int then.
+    width = transform.width if isinstance(transform, TruncateTransform) else 0
     return any(largest - width < value <= largest for largest in (IntegerType.max, LongType.max))
 
 

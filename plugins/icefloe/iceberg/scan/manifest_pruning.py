@@ -1,7 +1,7 @@
 """Data manifests, and entries in them, that some delete files can reach; by partition and by path."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyiceberg.types import PrimitiveType
 
@@ -10,7 +10,7 @@ from icefloe.iceberg.delete_file import FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import decoded_bound
 from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, ManifestFile
-from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_range
+from icefloe.iceberg.manifests.partition_values import partition_range
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.key_bounds import may_meet
 
@@ -20,10 +20,12 @@ class ManifestPruning:
 
     Args:
         delete_files: equality deletes of an unpartitioned spec reach every file, others the files of their partition.
-        types: of partition values.
+        types: of partition values by spec id; None if a type is not known.
     """
 
-    def __init__(self, delete_files: Iterable[DeleteEntry], types: PartitionTypes) -> None:
+    def __init__(
+        self, delete_files: Iterable[DeleteEntry], types: Mapping[int, Sequence[PrimitiveType | None]]
+    ) -> None:
         self._types = types
         self._is_global = False
         self._partitions: dict[int, set[tuple[Constant, ...]]] = defaultdict(set)

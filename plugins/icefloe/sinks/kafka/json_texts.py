@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.moment_texts import moment_texts
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)
@@ -127,13 +128,11 @@ def _float_texts(column: pa.Array) -> pa.Array:
 def _time_texts(column: pa.Array, form: JsonForm) -> pa.Array:
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _quote(pc.strftime(column.cast(pa.timestamp(kind.unit, "UTC")), format="%Y-%m-%dT%H:%M:%SZ").cast(TEXT))
+        return _quote(moment_texts(column))
     if form is not JsonForm.READABLE:
         whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
         return column.cast(whole).cast(TEXT)
-    if pa.types.is_timestamp(kind):
-        return _quote(pc.strftime(column, format="%Y-%m-%dT%H:%M:%S").cast(TEXT))
-    return _quote(column.cast(TEXT))
+    return _quote(column.cast(TEXT) if pa.types.is_time(kind) else moment_texts(column))
 
 
 def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:

@@ -6,6 +6,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.sinks.moment_texts import moment_texts
+
 _TEXT: Final = pa.large_string()
 
 
@@ -26,11 +28,8 @@ def value_text(values: pa.Array) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values.to_pylist()], _TEXT)
     if pa.types.is_floating(kind):
         return _float_text(values)
-    if pa.types.is_timestamp(kind):
-        # The text of an instant must not depend on the zone that a column is shown in.
-        moments = values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit)) if kind.tz else values
-        text = pc.replace_substring(moments.cast(_TEXT), " ", "T")
-        return pc.binary_join_element_wise(text, pa.scalar("Z", _TEXT), pa.scalar("", _TEXT)) if kind.tz else text
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return moment_texts(values)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array(
             [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()], _TEXT
