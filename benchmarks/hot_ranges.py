@@ -24,6 +24,7 @@ from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
 from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.flow import Phase
 from icefloe.memory_pool import share_heap
 from icefloe.shuffle import map_output
@@ -79,9 +80,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def shuffled(folder: Path, bed: str, rows: int, *, transfer: str = "store") -> OpenBatch:
     """A batch up to coalesce: one commit replaces half of the rows by the other half."""
-    made, identity = BEDS[bed]
+    made, identity, columns = BEDS[bed]
     workshop = Workshop.create(folder).set(
-        identifier_columns=identity, initial_load="from_now", shuffle={"partitions": 1, "transfer": transfer}
+        identifier_columns=identity,
+        initial_load="from_now",
+        shuffle={"partitions": 1, "transfer": transfer},
+        **({} if columns is None else {"columns": columns}),
     )
     workshop.table.append(made(0, rows // 2))
     workshop.deliver()
@@ -90,7 +94,8 @@ def shuffled(folder: Path, bed: str, rows: int, *, transfer: str = "store") -> O
     # Otherwise map tasks divide the partition, and several tasks read it.
     with patch.object(map_output, "hot_partitions", return_value=()):
         batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
+    for each in batch.coalesce().plan.hash_ranges:
+        write_moves(batch.batch_folder, each.range_id, epoch=0)
     return batch
 
 
@@ -158,13 +163,18 @@ def _narrow(side: int, count: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array(np.full(count, float(side))), words], schema=SCHEMA)
 
 
-BEDS: Final[Mapping[str, tuple[Callable[[int, int], pa.Table], list[str] | None]]] = {
-    "many_identities": (_many_identities, ["id"]),
-    "narrow": (_narrow, ["id"]),
-    "one_identity": (_one_identity, ["id"]),
-    "equal_rows": (_equal_rows, None),
+def _moved_identity(side: int, count: int) -> pa.Table:
+    return _rows(pa.array(np.full(count, 7)), 0).set_column(0, SCHEMA.field(0), pa.array(np.full(count, 7 + side)))
+
+
+BEDS: Final[Mapping[str, tuple[Callable[[int, int], pa.Table], list[str] | None, list[str] | None]]] = {
+    "many_identities": (_many_identities, ["id"], None),
+    "narrow": (_narrow, ["id"], None),
+    "one_identity": (_one_identity, ["id"], None),
+    "equal_rows": (_equal_rows, None, None),
+    "moved_identity": (_moved_identity, ["id"], ["value", "word"]),
 }
-"""The rows before and after the commit, and the identifier columns."""
+"""The rows before and after the commit, the identifier columns, and the delivered ones."""
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 import numpy as np
 
 from changes.hash_values import hashes_of
-from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.mixing import GAMMA
 
 
 def groups_of(values, ordinals=None):
-    groups = group_by_hash(hashes_of(values), None if ordinals is None else np.array(ordinals, np.int32))
+    groups = HashGroups.of(hashes_of(values), None if ordinals is None else np.array(ordinals, np.int32))
     return {tuple(part.tolist()) for part in np.split(groups.order, groups.starts[1:]) if len(part)}
 
 

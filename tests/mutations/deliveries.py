@@ -48,8 +48,8 @@ DELIVERIES: Final = (
     Mutation(
         name="verify does not look for keys that a sink has in excess",
         path="audit/keyed_rows.py",
-        before="(EXTRA, live.filter(pc.invert(is_known))),",
-        after="(EXTRA, live.slice(0, 0)),",
+        before="(KeyDifference.EXTRA, live.filter(pc.invert(is_known))),",
+        after="(KeyDifference.EXTRA, live.slice(0, 0)),",
         suite=_VERIFY,
     ),
     Mutation(

@@ -13,6 +13,7 @@ _INDEX: Final = ("tests/shuffle/test_index_file.py",)
 _HOT: Final = ("tests/batch/reduce/test_hot_partition.py",)
 _HASH_ROWS: Final = ("tests/shuffle/test_golden_hash_rows.py",)
 _MOVES_FILE: Final = ("tests/batch/reduce/test_moves_file.py",)
+_CANCELLED: Final = ("tests/batch/reduce/test_cancelled_rows.py",)
 _MOVES: Final = ("tests/batch/reduce/test_write_moves.py",)
 _MATCHED: Final = ("tests/batch/reduce/test_match_rows.py",)
 _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
@@ -245,9 +246,23 @@ MAP_OUTPUTS: Final = (
     Mutation(
         name="a range reads one moves file",
         path="batch/reduce/load_moves.py",
-        before="WeightedHashes.concat(found)",
-        after="WeightedHashes.concat(found[:1])",
+        before="keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids]",
+        after="keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids][:1]",
         suite=_MOVES,
+    ),
+    Mutation(
+        name="the row behind a mark that is too low is not looked at",
+        path="batch/reduce/cancelled_rows.py",
+        before="max(0, first - 1)",
+        after="first",
+        suite=_CANCELLED,
+    ),
+    Mutation(
+        name="pieces of one identity get the cancelled rows of all identities above it",
+        path="batch/reduce/cancelled_rows.py",
+        before='int(np.searchsorted(some, low[0])), int(np.searchsorted(some, high[0], "right"))',
+        after="int(np.searchsorted(some, low[0])), len(some)",
+        suite=_CANCELLED,
     ),
     Mutation(
         name="ranges are made again under ids that have results",

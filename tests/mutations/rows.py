@@ -234,7 +234,7 @@ ROWS: Final = (
     Mutation(
         name="net changes carry the last step that changed their row, not their identity",
         path="changes/net.py",
-        before="_last_of_each(rows if identity_hashes is None else group_by_hash(identity_hashes), change_ordinals)",
+        before="_last_of_each(rows if identity_hashes is None else HashGroups.of(identity_hashes), change_ordinals)",
         after="_last_of_each(rows, change_ordinals)",
     ),
     Mutation(

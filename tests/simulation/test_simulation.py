@@ -124,7 +124,7 @@ def test_the_decisions_of_a_seed_give_its_schedule_again_and_none_of_them_anothe
 
 
 # These create nothing: they replace what another attempt recorded.
-def put_result(store: Store, result: RangeResult) -> RangeResult:
+def put_result(result: RangeResult, store: Store) -> RangeResult:
     store.put(f"results/{result.range_id:05d}.json", dump_document(result))
     return result
 
@@ -149,7 +149,7 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
     ("guard", "none", "sentence"),
     [
         ("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
-        ("icefloe.batch.reduce.read_range.create_range_result", put_result, "changed .*results/.* of an open batch"),
+        ("icefloe.batch.stage.range_results.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
         ("icefloe.sinks.files.FilesSink._refuse_damaged", lambda *_: None, "gone or cut"),
         ("icefloe.batch.commit.cleanup._is_up_to", lambda _, key: key[0].isdecimal(), "deleted .* of an open batch"),
         ("icefloe.checkpoint.record_store.RecordStore.create", put_record, "changed the record"),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
@@ -14,17 +15,22 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["DIFFERENT", "EXTRA", "MISSING", "KeyDifferences", "KeyedRows", "compare_rows"]
+__all__ = ["KeyDifference", "KeyDifferences", "KeyedRows", "compare_rows"]
 
-MISSING: Final = "missing"
-EXTRA: Final = "extra"
-DIFFERENT: Final = "different"
 KEPT: Final = 10_000
 """Keys that are kept of all that differ; the others are counted."""
 
 _ROWS_PER_SLICE: Final = 1 << 20
 _MOST_SLICES: Final = 128
 _LAST: Final = "place_max"
+
+
+class KeyDifference(StrEnum):
+    """The ways in which a key of a sink may differ from the table's."""
+
+    MISSING = "missing"
+    EXTRA = "extra"
+    DIFFERENT = "different"
 
 
 class KeyedRows:
@@ -137,11 +143,11 @@ def compare_rows(expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> KeyDi
         is_right = pc.is_in(_pairs(live), _pairs(wanted))
         for kind, rows in (
             (
-                MISSING,
+                KeyDifference.MISSING,
                 _last_of_each_key(wanted.filter(pc.invert(pc.is_in(wanted["key"], live["key"].combine_chunks())))),
             ),
-            (EXTRA, live.filter(pc.invert(is_known))),
-            (DIFFERENT, live.filter(pc.and_(is_known, pc.invert(is_right)))),
+            (KeyDifference.EXTRA, live.filter(pc.invert(is_known))),
+            (KeyDifference.DIFFERENT, live.filter(pc.and_(is_known, pc.invert(is_right)))),
         ):
             counts[kind] += len(rows)
             shown = rows.slice(0, max(0, KEPT - sum(map(len, kept)))).drop_columns(["row", "is_live", "place"])

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["consolidate", "surviving_rows"]
@@ -39,7 +39,7 @@ def consolidate(
     >>> [part.tolist() for part in consolidate(hashes, np.zeros(3, np.int32), np.array([1, 1, -2]))]
     [[0, 1], [-1, 1]]
     """
-    groups = group_by_hash(hashes, change_ordinals)
+    groups = HashGroups.of(hashes, change_ordinals)
     sums = groups.sums(weights)
     kept = np.flatnonzero(sums)
     # The first of a group is its smallest position, because positions ascend in a group.
@@ -116,7 +116,7 @@ def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Posi
     #   removed_rows   1     2       0
     #   added_rows     1     1       1
     #   survives       -     1       4      the first b of the removed rows, and c of the added rows
-    groups = group_by_hash(RowHashes.concat([removed, added]))
+    groups = HashGroups.of(RowHashes.concat([removed, added]))
     is_added = groups.order >= len(removed)
     sizes = np.diff(groups.starts, append=len(groups.order))
     added_rows = np.add.reduceat(is_added, groups.starts, dtype=np.int64) if len(sizes) else sizes

@@ -8,7 +8,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashIndex", "distinct_hashes"]
@@ -95,7 +95,7 @@ class HashIndex:
 
 def distinct_hashes(hashes: RowHashes) -> RowHashes:
     """Each hash once, in no particular order."""
-    groups = group_by_hash(hashes)
+    groups = HashGroups.of(hashes)
     return hashes.take(groups.order[groups.starts])
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["SharedWeights", "combined_hashes"]
@@ -53,7 +53,7 @@ class SharedWeights:
         """Takes the rows of a piece."""
         hashes = RowHashes.concat([self._hashes, row_hashes])
         ordinals = np.concatenate([self._ordinals, change_ordinals])
-        groups = group_by_hash(hashes, ordinals)
+        groups = HashGroups.of(hashes, ordinals)
         first = groups.order[groups.starts]
         self._hashes, self._ordinals = hashes.take(first), ordinals[first]
         self._sums = {
@@ -92,7 +92,7 @@ class SharedWeights:
             common = np.minimum(self._sums[1], self._sums[-1])
             self._left = {sign: common.copy() for sign in (1, -1)}
         known = len(self._ordinals)
-        groups = group_by_hash(
+        groups = HashGroups.of(
             RowHashes.concat([self._hashes, row_hashes]), np.concatenate([self._ordinals, change_ordinals])
         )
         # The known row of a group comes first, because positions ascend within a group.

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import HashGroups, group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["net_changes"]
@@ -40,10 +40,10 @@ def net_changes(
     >>> [part.tolist() for part in found]
     [[0, 3], [-1, 1], [2, 2]]
     """
-    rows = group_by_hash(row_hashes)
+    rows = HashGroups.of(row_hashes)
     # One ordinal for all rows of an identity, not one for each row: rows are paired within an ordinal, so a delete of
     # step 0 and the insert of step 2 that replaces it would not become an update.
-    last_ordinals = _last_of_each(rows if identity_hashes is None else group_by_hash(identity_hashes), change_ordinals)
+    last_ordinals = _last_of_each(rows if identity_hashes is None else HashGroups.of(identity_hashes), change_ordinals)
     sums = rows.sums(weights)
     kept = np.flatnonzero(sums)
     positions = rows.order[rows.starts[kept]]

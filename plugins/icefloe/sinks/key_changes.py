@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType
-from icefloe.changes.grouping import HashGroups, group_by_hash
+from icefloe.changes.grouping import HashGroups
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
@@ -130,11 +130,11 @@ def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str
     #   row     a   b   b   a   c   d
     #   weight  -1  +1  -1  +1  -1  +1
     #   sums    a 0, b 0            c -1, d +1     nothing for k, row d for m
-    groups = group_by_hash(rows)
+    groups = HashGroups.of(rows)
     sums = groups.sums(weights)
     changed = np.flatnonzero(sums)
     positions, sums = groups.order[groups.starts[changed]], sums[changed]
-    by_key = group_by_hash(keys.take(positions))
+    by_key = HashGroups.of(keys.take(positions))
     if not len(positions):
         return _Decided(positions=positions, is_live=np.zeros(0, np.bool_), duplicated=positions)
     chosen = _chosen_rows(by_key, rows.take(positions), sums)

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.moves_file import CorruptMovesError, has_whole_moves, read_moves, write_moves_file
+from icefloe.batch.reduce.moves_file import CorruptMovesError, has_whole_moves, read_entry, read_moves, write_moves_file
 from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError
+from icefloe.storage.store import KeyMissingError, Store
 from shuffle.memory_store import MemoryStore
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "00004.moves"
@@ -51,6 +51,10 @@ def stored(content: bytes) -> MemoryStore:
     return store
 
 
+def rows_of(store: Store, range_id: int, *, key: str = KEY) -> WeightedHashes:
+    return read_moves(store, key, read_entry(store, key, range_id))
+
+
 def test_the_same_rows_give_the_same_bytes(written: bytes) -> None:
     assert written == GOLDEN.read_bytes()
 
@@ -83,11 +87,11 @@ def test_a_moves_file_reads_as_documented() -> None:
 
 def test_a_range_reads_its_own_rows() -> None:
     store = stored(GOLDEN.read_bytes())
-    assert [len(read_moves(store, KEY, range_id).weights) for range_id in range(RANGES)] == [0, 3, 0, 3]
+    assert [len(rows_of(store, range_id).weights) for range_id in range(RANGES)] == [0, 3, 0, 3]
     assert has_whole_moves(store, KEY)
     assert not has_whole_moves(store, "moves/00005.moves")
     with pytest.raises(KeyMissingError):
-        read_moves(store, "moves/00005.moves", 1)
+        rows_of(store, 1, key="moves/00005.moves")
 
 
 def test_any_byte_that_changes_is_found() -> None:
@@ -96,10 +100,10 @@ def test_any_byte_that_changes_is_found() -> None:
         damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
         assert not has_whole_moves(stored(damaged), KEY)
         try:
-            found = read_moves(stored(damaged), KEY, 1)
+            found = rows_of(stored(damaged), 1)
         except CorruptMovesError:
             continue
-        assert found.to_bytes() == read_moves(stored(content), KEY, 1).to_bytes()
+        assert found.to_bytes() == rows_of(stored(content), 1).to_bytes()
 
 
 def test_a_file_that_was_cut_is_found(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_a_file_that_was_cut_is_found(tmp_path: Path) -> None:
         assert not has_whole_moves(store, KEY)
         if size < len(content) - 4:
             with pytest.raises(CorruptMovesError):
-                read_moves(store, KEY, 3)
+                rows_of(store, 3)
 
 
 def test_a_file_of_another_release_stops() -> None:
@@ -117,4 +121,4 @@ def test_a_file_of_another_release_stops() -> None:
     struct.pack_into(">I", content, 4, 2)
     struct.pack_into(">I", content, 12, zlib.crc32(content[:12]))
     with pytest.raises(TerminalError, match="another release wrote it"):
-        read_moves(stored(bytes(content)), KEY, 1)
+        rows_of(stored(bytes(content)), 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce import group_changes
+from icefloe.batch.reduce import cancelled_rows, group_changes
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.group_changes import GroupChanges
 from icefloe.batch.reduce.read_range import read_range
@@ -76,6 +76,7 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
         return changes_of(self, group)
 
     monkeypatch.setattr(GroupChanges, "of", watched)
+    monkeypatch.setattr(cancelled_rows, "_LEAST_WAITING_ROWS", 5)
     workshop, batch = shuffled(tmp_path, seed, changes=changes, **form)
     whole = delivered(batch, workshop.folder)
     assert not any(torn)

@@ -22,6 +22,7 @@ from batch.reduce.changed_keys import (
 )
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.load_moves import MovesGoneError, load_moves
 from icefloe.batch.reduce.read_range import read_range
@@ -30,6 +31,7 @@ from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Phase
+from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -52,9 +54,7 @@ def with_moves(batch: OpenBatch) -> CoalescePlan:
 
 
 def moves_of(batch: OpenBatch, range_id: int) -> WeightedHashes:
-    moves = load_moves(batch.batch_folder, BatchExtents(batch.batch_folder, 0), range_id)
-    assert moves is not None
-    return moves
+    return WeightedHashes.concat(list(load_moves(batch.batch_folder, BatchExtents(batch.batch_folder, 0), range_id)))
 
 
 def test_a_changed_key_with_equal_selected_columns_is_no_change(workshop: Workshop) -> None:
@@ -100,8 +100,11 @@ def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [20_000, pytest.param(1, marks=pytest.mark.slow)])
-def test_rows_beyond_memory_give_the_same_changes(tmp_path: Path, memory_bytes: int) -> None:
+def test_rows_beyond_memory_give_the_same_changes(
+    tmp_path: Path, memory_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Slices of the row hashes, and of the identities within a reduce partition."""
+    monkeypatch.setattr(cancelled_rows, "_LEAST_WAITING_ROWS", 3)
     delivered = []
     for memory in (1 << 30, memory_bytes):
         workshop = edited(Workshop.create(tmp_path / str(memory)), 300)
@@ -252,8 +255,8 @@ def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> Non
     plan = with_moves(batch)
     assert any(each.stop - each.start > 1 for each in plan.ranges)
     for each in plan.ranges:
-        partitions = moves_of(batch, each.range_id).by_partition(plan.num_partitions)
-        assert partitions.keys() <= set(range(each.start, each.stop))
+        hashes = moves_of(batch, each.range_id).identity_hashes
+        assert set(reduce_ids(hashes, plan.num_partitions).tolist()) <= set(range(each.start, each.stop))
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()
     require_selected(workshop, batch)

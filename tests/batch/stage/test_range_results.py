@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result, load_range_results
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.errors import TerminalError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
@@ -20,21 +20,21 @@ RESULT = RangeResult(
 
 def test_the_first_result_of_a_range_counts() -> None:
     store = open_store("memory://results-first")
-    assert load_range_result(store, 3) is None
-    assert create_range_result(store, RESULT) == RESULT
-    assert create_range_result(store, replace(RESULT, seconds=9.0)) == RESULT
-    assert load_range_result(store, 3) == RESULT
+    assert RangeResult.load(store, 3) is None
+    assert RESULT.create(store) == RESULT
+    assert replace(RESULT, seconds=9.0).create(store) == RESULT
+    assert RangeResult.load(store, 3) == RESULT
 
 
 def test_results_come_in_the_order_of_the_ranges() -> None:
     store = open_store("memory://results-order")
-    create_range_result(store, RESULT)
-    assert load_range_results(store, [5, 3, 0]) == [None, RESULT, None]
-    assert load_range_results(store, []) == []
+    RESULT.create(store)
+    assert RangeResult.load_all(store, [5, 3, 0]) == [None, RESULT, None]
+    assert RangeResult.load_all(store, []) == []
 
 
 def test_a_damaged_result_is_named() -> None:
     store = open_store("memory://results-damaged")
     store.put("results/00003.json", b'{"version": 1')
     with pytest.raises(TerminalError, match=r"the range result memory://results-damaged/results/00003\.json"):
-        load_range_result(store, 3)
+        RangeResult.load(store, 3)

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from typing import Final
 
 from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.files.row_group_sizes import RowGroupSize, row_group_sizes
+from icefloe.iceberg.files.row_group_sizes import RowGroupSize
 from icefloe.iceberg.scan.scan_tasks import ScanTask
 from icefloe.iceberg.table import FileIO
 from icefloe.storage.parallel import map_parallel
@@ -64,7 +64,7 @@ def _parts(
     files: tuple[ScanTask, ...], *, io: FileIO, table: str, map_task_bytes: int
 ) -> Iterator[tuple[ScanTask, ...]]:
     # An error is raised, also of a file that is gone: left to its task, a plan that is made again would be another one.
-    groups = [row_group_sizes(file.data_file, io=io, table=table) for file in files]
+    groups = [RowGroupSize.of_file(file.data_file, io=io, table=table) for file in files]
     rows = [group.rows for group in groups[0]]
     counts = [file.data_file.record_count for file in files]
     are_alike = all([group.rows for group in found] == rows for found in groups)

@@ -9,7 +9,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.stage.range_results import RangeResult, load_range_results
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
@@ -131,7 +131,7 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
 
 def _results(folder: BatchFolder) -> list[RangeResult]:
     ranges = [each.range_id for each in load_coalesce_plan(folder).ranges]
-    found = load_range_results(folder.store, ranges)
+    found = RangeResult.load_all(folder.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
         phase = staging_phase(folder.plan)

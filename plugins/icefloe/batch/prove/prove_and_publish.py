@@ -10,7 +10,7 @@ from icefloe.batch.prove.finished_tasks import FinishedTasks, UnfinishedTasksErr
 from icefloe.batch.prove.snapshot_summaries import check_summaries
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.stage.range_results import delete_range_results
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.changes.columns import removed_rows
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
@@ -88,7 +88,7 @@ def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError
     numbers = set(damage.numbers)
     logger.warning("batch %d: parts %s are written again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:
-        delete_range_results(folder.store, sorted(numbers))
+        RangeResult.delete(folder.store, sorted(numbers))
         return
     for record in batch.records:
         if record.map_id in numbers:

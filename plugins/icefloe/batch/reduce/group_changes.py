@@ -1,6 +1,6 @@
 """The rows of whole identities, consolidated, and the changes that they make."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.cancelled_rows import CancelledRows
 from icefloe.batch.reduce.oversized_identity import TornIdentity
 from icefloe.batch.reduce.range_rows import RowGroup
 from icefloe.batch.reduce.spilled_moves import WeightedHashes
@@ -18,7 +19,6 @@ from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 from icefloe.shuffle.blocks import BlockRows
-from icefloe.shuffle.reduce_ids import reduce_ids
 
 _BYTES_PER_CHANGE: Final = 128
 """Memory to order and pair one change, in addition to its row."""
@@ -71,12 +71,10 @@ class GroupChanges:
     Args:
         folder: folder of the batch.
         staged: builds the batches.
-        cancelled: by reduce partition, rows that equal rows of other identities cancel; None: there are none.
+        cancelled: rows of the range that equal rows of other identities cancel; None: no row can be cancelled.
     """
 
-    def __init__(
-        self, folder: BatchFolder, staged: StagedChanges, cancelled: Mapping[int, WeightedHashes] | None
-    ) -> None:
+    def __init__(self, folder: BatchFolder, staged: StagedChanges, cancelled: CancelledRows | None) -> None:
         self._plan = folder.plan
         self._shuffled = folder.shuffled_form
         self._memory_bytes = folder.memory_bytes
@@ -165,18 +163,13 @@ class GroupChanges:
                 weights=weights,
             )
             positions = positions[kept]
-        cancelled = self._cancelled_of(identities)
-        if cancelled is None:
+        if self._cancelled is None or identities is None or not len(hashes):
+            return positions, weights, ordinals, last_ordinal
+        cancelled = self._cancelled.of(hashes, identities)
+        if not len(cancelled.weights):
             return positions, weights, ordinals, last_ordinal
         kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
         return positions[kept], weights, ordinals[kept], last_ordinal
-
-    def _cancelled_of(self, identities: RowHashes | None) -> WeightedHashes | None:
-        """The cancelled rows of the one reduce partition that a piece's rows belong to."""
-        if not self._cancelled or not identities:
-            return None
-        [partition] = reduce_ids(identities.slice(0, 1), self._plan.num_partitions)
-        return self._cancelled.get(int(partition))
 
     def _without(
         self,

@@ -7,8 +7,10 @@ A reduce task reads its own entry and, if it is not empty, its own block.
 
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
 from icefloe.errors import TerminalError, TransientError
@@ -68,8 +70,22 @@ def has_whole_moves(store: Store, key: str) -> bool:
     return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
 
 
-def read_moves(store: Store, key: str, range_id: int) -> WeightedHashes:
-    """The rows of one reduce range in a moves file.
+class MovesEntry(NamedTuple):
+    """The place of a reduce range's rows in a moves file.
+
+    Attributes:
+        offset: of the block in the file.
+        length: bytes of the block; 0: the range has no rows there.
+        crc32: of the block.
+    """
+
+    offset: int
+    length: int
+    crc32: int
+
+
+def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
+    """The place of the rows of one reduce range.
 
     Raises:
         KeyMissingError: there is no such file.
@@ -77,26 +93,42 @@ def read_moves(store: Store, key: str, range_id: int) -> WeightedHashes:
         TerminalError: another release wrote it.
     """
     entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
-    try:
+    with _whole():
         header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
-        magic, version, _ = _HEADER.unpack(_unsealed(header))
-        if (magic, version) != (_MAGIC, _VERSION):
-            raise TerminalError(
-                f"{store.url}/{key} is a moves file of version {version}, and this release knows version {_VERSION}; "
-                "another release wrote it, go on with that release"
-            )
-        offset, length, crc32 = _ENTRY.unpack(_unsealed(entry))
-        if not length:
-            return WeightedHashes.none()
-        [block] = store.get_ranges(key, [(offset, offset + length)])
-    except RangeMissingError as cause:
-        raise _corrupt("it was cut") from cause
-    if zlib.crc32(block) != crc32:
-        raise _corrupt(f"the block of range {range_id} does not match its checksum")
+    magic, version, _ = _HEADER.unpack(_unsealed(header))
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise TerminalError(
+            f"{store.url}/{key} is a moves file of version {version}, and this release knows version {_VERSION}; "
+            "another release wrote it, go on with that release"
+        )
+    return MovesEntry(*_ENTRY.unpack(_unsealed(entry)))
+
+
+def read_moves(store: Store, key: str, entry: MovesEntry) -> WeightedHashes:
+    """The rows of one reduce range in a moves file.
+
+    Raises:
+        KeyMissingError: there is no such file.
+        CorruptMovesError: it is damaged.
+    """
+    if not entry.length:
+        return WeightedHashes.none()
+    with _whole():
+        [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
+    if zlib.crc32(block) != entry.crc32:
+        raise _corrupt("a block does not match its checksum")
     try:
         return WeightedHashes.from_bytes(block)
     except CorruptBlockError as cause:
         raise _corrupt(cause.reason) from cause
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    try:
+        yield
+    except RangeMissingError as cause:
+        raise _corrupt("it was cut") from cause
 
 
 def _sealed(data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Phase two of the shuffle: one reduce range, from shuffle blocks to delivered changes."""
 
 import logging
+import os
 import time
 from collections.abc import Iterator
 
@@ -9,12 +10,14 @@ import pyarrow as pa
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.batch_extents import BatchExtents
+from icefloe.batch.reduce.cancelled_rows import CancelledRows
 from icefloe.batch.reduce.group_changes import GroupChanges
 from icefloe.batch.reduce.load_moves import load_moves
 from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.sinks.sink import Sink
+from icefloe.storage.local_folders import local_folders
 from icefloe.storage.requests import Requests, RequestTotals
 
 __all__ = ["range_changes", "read_range"]
@@ -36,7 +39,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
         CorruptMapOutputError: names the map output to make again.
         AuditError: the changes do not add up to the rows that the map tasks handed on; nothing was delivered.
     """
-    result = load_range_result(folder.store, range_id)
+    result = RangeResult.load(folder.store, range_id)
     if result is not None:
         return result
     started = time.monotonic()
@@ -53,7 +56,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
         fetched_blocks=len(extents.blocks),
         seconds=time.monotonic() - started,
     )
-    recorded = create_range_result(folder.store, result)
+    recorded = result.create(folder.store)
     if recorded != result:
         logger.info("range %d: another attempt was first", range_id)
         requests.add(RequestTotals(races_lost=1))
@@ -78,14 +81,15 @@ def range_changes(
     """
     shuffled, extents = folder.shuffled_form, of_batch.of(range_id)
     expected = Sums(extents.ordinals)
-    cancelled = load_moves(folder, of_batch, range_id)
-    if cancelled is not None:
-        expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
-    by_partition = None if cancelled is None else cancelled.by_partition(folder.plan.num_partitions)
-    changes = GroupChanges(folder, staged, by_partition)
-    for group in rows.groups():
-        yield from changes.of(group)
+    disk = next(iter(local_folders(os.environ)), None)
+    with CancelledRows(folder.plan.num_partitions, memory_bytes=folder.memory_bytes, disk=disk) as cancelled:
+        for some in load_moves(folder, of_batch, range_id):
+            expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
+            cancelled.add(some)
+        changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
+        for group in rows.groups():
+            yield from changes.of(group)
     # Of blocks that several ranges of one partition fetch, a range knows only once it has read them which rows are its
     # own. The sums of all ranges together must be those of the map outputs, which the proof of the batch compares.
     expected.add(rows.shared_sums)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import decode_block, encode_block
-from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.local_folders import on_local_disk, task_folder
 
-_CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
+CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
 _MAX_BYTES: Final = 1 << 31
 _SCHEMA: Final = pa.schema(
     [
@@ -88,9 +87,14 @@ class WeightedHashes:
             for number in np.flatnonzero(counts).tolist()
         }
 
-    def by_partition(self, num_partitions: int) -> dict[int, Self]:
-        """The rows of each reduce partition that has any."""
-        return self.split(reduce_ids(self.identity_hashes, num_partitions), num_partitions)
+    def slice(self, start: int, stop: int) -> Self:
+        """Rows ``start`` to ``stop``, not copied."""
+        return type(self)(
+            row_hashes=self.row_hashes.slice(start, stop),
+            identity_hashes=self.identity_hashes.slice(start, stop),
+            change_ordinals=self.change_ordinals[start:stop],
+            weights=self.weights[start:stop],
+        )
 
     def to_bytes(self) -> bytes:
         """The rows as one shuffle block, with its checksum; never empty, because a file that lost its bytes is."""
@@ -148,7 +152,7 @@ class SpilledMoves:
 
     def __init__(self, folder: Path | None) -> None:
         self._owned = ExitStack()
-        with on_local_disk(_CANNOT_KEEP):
+        with on_local_disk(CANNOT_KEEP):
             self._folder = self._owned.enter_context(task_folder("moves", folder))
 
     def __enter__(self) -> Self:
@@ -162,26 +166,26 @@ class SpilledMoves:
 
     def add(self, rows: WeightedHashes, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""
-        with on_local_disk(_CANNOT_KEEP):
+        with on_local_disk(CANNOT_KEEP):
             for number, part in rows.split(numbers, count).items():
                 part.append_to(self._path(number))
 
     def of(self, number: int) -> WeightedHashes:
         """All rows of a number."""
         path = self._path(number)
-        with on_local_disk(_CANNOT_KEEP):
+        with on_local_disk(CANNOT_KEEP):
             return WeightedHashes.from_file(path) if path.exists() else WeightedHashes.none()
 
     def rows_of(self, number: int) -> int:
         """The number of rows that are kept under a number."""
         path = self._path(number)
-        with on_local_disk(_CANNOT_KEEP):
+        with on_local_disk(CANNOT_KEEP):
             return path.stat().st_size // _RECORD.itemsize if path.exists() else 0
 
     def pieces_of(self, number: int, rows: int) -> Iterator[WeightedHashes]:
         """All rows of a number, in pieces of at most ``rows``."""
         for start in range(0, self.rows_of(number), rows):
-            with on_local_disk(_CANNOT_KEEP):
+            with on_local_disk(CANNOT_KEEP):
                 yield WeightedHashes.from_file(self._path(number), start=start, rows=rows)
 
     def _path(self, number: int) -> Path:

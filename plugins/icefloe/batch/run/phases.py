@@ -12,7 +12,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.repair import until_readable, void_damaged
 from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import MapTaskRun, RangeRun
-from icefloe.batch.stage.range_results import load_range_results
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.task_outcome import require_success
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
@@ -134,7 +134,7 @@ class _Tasks:
 
     def _read_missing(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
-        results = load_range_results(self.folder.store, [each.range_id for each in plan.ranges])
+        results = RangeResult.load_all(self.folder.store, [each.range_id for each in plan.ranges])
         missing = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
         logger.info("batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(plan.ranges))
         if not missing:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict
 
@@ -15,7 +15,7 @@ from icefloe.sinks.sink import CommitMessage
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["RangeResult", "create_range_result", "delete_range_results", "load_range_result", "load_range_results"]
+__all__ = ["RangeResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,29 +38,27 @@ class RangeResult:
     fetched_blocks: int | None = None
     seconds: float
 
+    @classmethod
+    def load(cls, store: Store, range_id: int) -> Self | None:
+        """The result of a range; None if there is none yet."""
+        try:
+            return load_batch_document(cls, store, result_key(range_id), what="the range result")
+        except KeyMissingError:
+            return None
 
-def load_range_result(store: Store, range_id: int) -> RangeResult | None:
-    """The result of a range; None if there is none yet."""
-    key = result_key(range_id)
-    try:
-        return load_batch_document(RangeResult, store, key, what="the range result")
-    except KeyMissingError:
-        return None
+    @classmethod
+    def load_all(cls, store: Store, range_ids: Sequence[int]) -> list[Self | None]:
+        """`load` of each range, several at once, in the order given."""
+        return map_parallel(partial(cls.load, store), range_ids, at_once=store.requests_at_once)
 
+    @staticmethod
+    def delete(store: Store, range_ids: Sequence[int]) -> None:
+        """Removes results of an open batch whose parts are gone, so that their ranges are read again."""
+        store.delete(result_key(range_id) for range_id in range_ids)
 
-def load_range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
-    """`load_range_result` of each range, several at once, in the order given."""
-    return map_parallel(partial(load_range_result, store), range_ids, at_once=store.requests_at_once)
-
-
-def create_range_result(store: Store, result: RangeResult) -> RangeResult:
-    """Records a result unless there is one; returns the one that counts."""
-    if store.create(result_key(result.range_id), dump_document(result)):
-        return result
-    # The record that was first may be gone again: the batch is cleaned up. The fence after this task finds that out.
-    return load_range_result(store, result.range_id) or result
-
-
-def delete_range_results(store: Store, range_ids: Sequence[int]) -> None:
-    """Removes results of an open batch whose parts are gone, so that their ranges are read again."""
-    store.delete(result_key(range_id) for range_id in range_ids)
+    def create(self, store: Store) -> "RangeResult":
+        """Records the result unless there is one; returns the one that counts."""
+        if store.create(result_key(self.range_id), dump_document(self)):
+            return self
+        # The record that was first may be gone again: the batch is cleaned up. The fence after this task finds it out.
+        return self.load(store, self.range_id) or self

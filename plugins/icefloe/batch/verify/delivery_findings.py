@@ -8,14 +8,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import DIFFERENT, EXTRA, MISSING, KeyDifferences
+from icefloe.audit.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters, SeesForeignWrites
 
 _SHOWN: Final = 10
-_KINDS: Final = {MISSING: "missing in", EXTRA: "only in", DIFFERENT: "different in"}
+_KINDS: Final[Mapping[str, str]] = {
+    KeyDifference.MISSING: "missing in",
+    KeyDifference.EXTRA: "only in",
+    KeyDifference.DIFFERENT: "different in",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +164,8 @@ def key_findings(
         notes: further notes.
     """
     counts, said = Counter(found.counts), [*notes, *retention.notes(url)]
-    if counts[MISSING] and not needs_all:
-        absent = counts.pop(MISSING)
+    if counts[KeyDifference.MISSING] and not needs_all:
+        absent = counts.pop(KeyDifference.MISSING)
         rows -= absent
         said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
     if found.ambiguous:

@@ -1,6 +1,7 @@
 """The row groups of a Parquet file, as its footer lists them."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import pyarrow.parquet as pq
 
@@ -9,7 +10,7 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.parquet_footer import check_chunks
 from icefloe.iceberg.table import FileIO
 
-__all__ = ["RowGroupSize", "row_group_sizes"]
+__all__ = ["RowGroupSize"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,29 +25,29 @@ class RowGroupSize:
     rows: int
     size_bytes: int
 
+    @classmethod
+    def of_file(cls, file: DataFile, *, io: FileIO, table: str) -> list[Self]:
+        """The row groups of a Parquet file, in order. Reads its footer only.
 
-def row_group_sizes(file: DataFile, *, io: FileIO, table: str) -> list[RowGroupSize]:
-    """The row groups of a Parquet file, in order. Reads its footer only.
+        Args:
+            file: a data file of the table.
+            io: opens it.
+            table: its name, for errors.
 
-    Args:
-        file: a data file of the table.
-        io: opens it.
-        table: its name, for errors.
-
-    Raises:
-        FileGoneError: the file does not exist.
-        TerminalError: it is damaged or may not be read.
-        TransientError: the storage did not answer.
-    """
-    opener = data_file_input(io, file.path, table=table)
-    with reading_data_file(file.path, table=table), opener.open() as source:
-        metadata = pq.read_metadata(source)
-        check_chunks(metadata)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return [
-        RowGroupSize(
-            rows=group.num_rows,
-            size_bytes=sum(group.column(column).total_compressed_size for column in range(group.num_columns)),
-        )
-        for group in groups
-    ]
+        Raises:
+            FileGoneError: the file does not exist.
+            TerminalError: it is damaged or may not be read.
+            TransientError: the storage did not answer.
+        """
+        opener = data_file_input(io, file.path, table=table)
+        with reading_data_file(file.path, table=table), opener.open() as source:
+            metadata = pq.read_metadata(source)
+            check_chunks(metadata)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return [
+            cls(
+                rows=group.num_rows,
+                size_bytes=sum(group.column(column).total_compressed_size for column in range(group.num_columns)),
+            )
+            for group in groups
+        ]
