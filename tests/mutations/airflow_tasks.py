@@ -12,7 +12,7 @@ AIRFLOW_TASKS: Final = (
     Mutation(
         name="the DAG of a broken file takes the id of another file's DAG",
         path="orchestration/dags/dag_factory.py",
-        before="numbered) if each not in dags)",
+        before="numbered) if each not in taken)",
         after="numbered))",
         suite=("tests/orchestration/dags/test_dag_factory.py",),
     ),
@@ -52,5 +52,19 @@ AIRFLOW_TASKS: Final = (
         before="(ti.xcom_pull(task_ids='plan') or {}).get('plan_uri')",
         after="ti.xcom_pull(task_ids='plan')['plan_uri']",
         suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
+    Mutation(
+        name="a copied pipeline file takes over the DAG of its original",
+        path="orchestration/dags/dag_factory.py",
+        before="if other != path and dag_id in made]",
+        after="if other < path and dag_id in made]",
+        suite=("tests/orchestration/dags/test_dag_factory.py",),
+    ),
+    Mutation(
+        name="one of two files with one name keeps its DAG as a broken one",
+        path="orchestration/dags/dag_factory.py",
+        before="taken = set().union(*whole.values())",
+        after="taken = set(dags)",
+        suite=("tests/orchestration/dags/test_dag_factory.py",),
     ),
 )

@@ -179,12 +179,17 @@ def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> 
     assert "a format other than Parquet is not built yet" in dags["flights"].doc_md
 
 
-def test_a_name_that_is_taken_breaks_the_second_file(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, "a", name="b")
-    write_pipeline(tmp_path, "b")
+def test_a_name_that_several_files_have_breaks_them_all_and_none_gets_its_dag(tmp_path: Path) -> None:
+    for stem in ("flights", "flights-copy", "a"):
+        write_pipeline(tmp_path, stem, name="flights")
+    write_pipeline(tmp_path, "other")
     dags = make_dags(tmp_path)
-    assert set(dags) == {"b", "b__backfill", "b__file"}
-    assert "taken" in dags["b__file"].doc_md
+    assert set(dags) == {"a", "flights-copy", "flights__file", "other", "other__backfill"}
+    for stem, dag_id in (("a", "a"), ("flights", "flights__file"), ("flights-copy", "flights-copy")):
+        with pytest.raises(AirflowFailException, match="the name 'flights' is taken by another") as told:
+            dags[dag_id].tasks[0].python_callable()
+        assert f"{tmp_path / stem}.yaml: the name" in str(told.value)
+        assert all(f"{tmp_path / each}.yaml" in str(told.value) for each in ("a", "flights", "flights-copy"))
 
 
 def test_a_variable_that_is_missing_here_reddens_no_dag(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
 
@@ -24,33 +24,42 @@ _NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
 def make_dags(folder: Path) -> dict[str, DAG]:
     """Two DAGs for each pipeline file of a folder, by DAG id; for a broken file one DAG that shows the fault.
 
+    Files that make one DAG are all broken: Airflow knows a DAG by its id, so any of them would go on with its runs.
+
     The result follows from the files alone, so that parsing them again makes no new version of a DAG. ``${ENV}`` stays
     unexpanded: a variable that the DAG processor lacks is no reason for a red DAG.
     """
-    dags: dict[str, DAG] = {}
+    whole: dict[Path, dict[str, DAG]] = {}
     broken: list[tuple[Path, str]] = []
     for path in pipeline_paths(folder):
         try:
-            made = {dag.dag_id: dag for dag in _dags_of(path)}
-            _refuse_taken(path, made, dags)
+            whole[path] = {dag.dag_id: dag for dag in _dags_of(path)}
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file must not take the others along
             logger.debug("%s makes no DAG: %s", path, error)
             broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
+    dags: dict[str, DAG] = {}
+    for path, made in whole.items():
+        try:
+            _refuse_shared(path, whole)
+        except TerminalError as error:
+            broken.append((path, error.sentence))
         else:
             dags |= made
-    # After the whole files, so that a broken one takes no id from them.
+    # After the whole files, so that a broken one takes no id from them, nor the one that several files want.
+    taken = set().union(*whole.values())
     for path, sentence in broken:
-        dag = broken_dag(_free_id(path, dags), path, sentence)
+        dag = broken_dag(_free_id(path, taken), path, sentence)
         dags[dag.dag_id] = dag
+        taken.add(dag.dag_id)
     return dags
 
 
-def _free_id(path: Path, dags: Container[str]) -> str:
+def _free_id(path: Path, taken: Container[str]) -> str:
     """The id of a file's DAG that no other DAG has: its stem as Airflow allows it, marked and numbered if need be."""
     wanted = _NOT_IN_A_DAG_ID.sub("_", path.stem)
     marked = f"{wanted}__file"
     numbered = (f"{marked}{number}" for number in count(2))
-    return next(each for each in chain((wanted, marked), numbered) if each not in dags)
+    return next(each for each in chain((wanted, marked), numbered) if each not in taken)
 
 
 def _dags_of(path: Path) -> Iterator[DAG]:
@@ -60,11 +69,15 @@ def _dags_of(path: Path) -> Iterator[DAG]:
     yield backfill_dag(pipeline, path)
 
 
-def _refuse_taken(path: Path, made: dict[str, DAG], dags: dict[str, DAG]) -> None:
-    for dag_id in made:
-        if dag_id in dags:
-            raise TerminalError(
-                f"{path}: the name {dag_id!r} is taken by another pipeline file of this folder: give each its own name",
-                path=str(path),
-                dag_id=dag_id,
-            )
+def _refuse_shared(path: Path, whole: Mapping[Path, Mapping[str, DAG]]) -> None:
+    """Stops a file whose DAG another file makes too: a copy must not take over a DAG that is switched on."""
+    dag_id = next(iter(whole[path]))
+    others = [str(other) for other, made in whole.items() if other != path and dag_id in made]
+    if others:
+        raise TerminalError(
+            f"{path}: the name {dag_id!r} is taken by another pipeline file of this folder, {' and '.join(others)}: "
+            "none of them makes a DAG; leave the name to the file that has batches already, and give the others their "
+            "own",
+            path=str(path),
+            dag_id=dag_id,
+        )
