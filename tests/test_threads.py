@@ -1,6 +1,9 @@
+import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from threading import Thread
 
 import pytest
@@ -78,3 +81,40 @@ def test_calls_end_before_the_error_of_the_first_item_is_raised() -> None:
     with pytest.raises(RuntimeError, match="call 0"):
         map_in_threads(fail, range(100), threads=2, name="failing")
     assert sorted(ended) == [0, 1]
+
+
+class OutOfTimeError(BaseException):
+    """The time limit of a task, as Airflow raises it."""
+
+
+@pytest.fixture
+def time_limit() -> Iterator[Callable[[], None]]:
+    """Ends the time of the main thread, from any thread."""
+
+    def end(*_: object) -> None:
+        raise OutOfTimeError
+
+    before = signal.signal(signal.SIGALRM, end)
+    yield lambda: os.kill(os.getpid(), signal.SIGALRM)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_time_limit_ends_the_wait_for_calls_that_hang(time_limit: Callable[[], None]) -> None:
+    both, answer, over = threading.Barrier(2), threading.Event(), threading.Semaphore(0)
+    ended = []
+
+    def hang(number: int) -> None:
+        if both.wait(10) == 0:
+            time_limit()
+        answer.wait(20)
+        ended.append(number)
+        over.release()
+
+    with pytest.raises(OutOfTimeError):
+        map_in_threads(hang, range(100), threads=2, name="hanging")
+    assert ended == []
+    answer.set()
+    # CPython 3.11 takes a thread for ended if its join was interrupted.
+    assert all(over.acquire(timeout=20) for _ in range(2))
+    assert sorted(ended) == [0, 1]
+

@@ -76,6 +76,10 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
     >>> map_in_threads(str, range(3), threads=2, name="example")
     ['0', '1', '2']
 
+    An error that is raised into the wait, such as that of a task's time limit, ends it at once: a call may hang for
+    ever. Calls that run go on until the process ends, as in a process that is thought dead. Ctrl-C lets them end,
+    because whoever pressed it can press it again.
+
     Raises:
         BaseException: the error of a call, of several that of the first item, after all calls have ended.
         MemoryError: the system refused a thread, or a thread had not enough memory to end its call.
@@ -83,18 +87,38 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
     calls = _Calls(call, items)
     begun: list[BegunThread] = []
     try:
-        for number in range(min(threads, len(items))):
-            thread = BegunThread(target=calls.make, name=f"{name}_{number}")
-            thread.start()
-            begun.append(thread)
-        for thread in begun:
-            thread.join()
-    finally:
-        # After Ctrl-C, or without a further thread, calls that have not begun are not made.
+        refusal = _begin(begun, calls.make, number=min(threads, len(items)), name=name)
+        if refusal is not None:
+            calls.is_over.set()
+        _join(begun)
+    except KeyboardInterrupt:
         calls.is_over.set()
-        for thread in begun:
-            thread.join()
+        _join(begun)
+        raise
+    finally:
+        calls.is_over.set()
+    if refusal is not None:
+        raise refusal
     return calls.answers()
+
+
+def _begin(begun: list[BegunThread], target: Callable[[], object], *, number: int, name: str) -> Exception | None:
+    """Starts threads and adds each to those that are begun; returns the error of the one that could not be started."""
+    for each in range(number):
+        thread = BegunThread(target=target, name=f"{name}_{each}")
+        try:
+            thread.start()
+        except (MemoryError, RuntimeError) as refusal:
+            return refusal
+        begun.append(thread)
+    return None
+
+
+def _join(begun: Sequence[BegunThread]) -> None:
+    for thread in begun:
+        # Second by second: Python would handle a signal that comes right before a wait without a limit only after it.
+        while thread.is_alive():
+            thread.join(1)
 
 
 class _Calls(Generic[Item, Answer]):

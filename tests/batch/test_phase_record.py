@@ -81,6 +81,22 @@ def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
     assert (record.attempts, record.attempts_lost, record.is_running) == (2, 1, False)
 
 
+class OutOfTimeError(BaseException):
+    """The time limit of a task, as Airflow raises it."""
+
+
+def run_out_of_time(store: Store) -> None:
+    with recorded_phase(store, "coalesce"):
+        raise OutOfTimeError
+
+
+def test_an_attempt_that_ran_out_of_time_writes_nothing_more_because_the_store_may_hang(store: Store) -> None:
+    with pytest.raises(OutOfTimeError):
+        run_out_of_time(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    assert (record.attempts, record.is_running) == (1, True)
+
+
 def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -> None:
     with pytest.raises(BatchCommittedError):
         fail_after_cleanup(store)

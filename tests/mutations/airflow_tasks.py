@@ -67,4 +67,18 @@ AIRFLOW_TASKS: Final = (
         after="taken = set(dags)",
         suite=("tests/orchestration/dags/test_dag_factory.py",),
     ),
+    Mutation(
+        name="a task that is out of time waits for calls that hang",
+        path="threads.py",
+        before="    except KeyboardInterrupt:\n",
+        after="    except BaseException:\n",
+        suite=("tests/test_threads.py",),
+    ),
+    Mutation(
+        name="a task that is out of time writes to a store that may hang",
+        path="batch/phase_record.py",
+        before="    except (Exception, KeyboardInterrupt):\n",
+        after="    except BaseException:\n",
+        suite=("tests/batch/test_phase_record.py",),
+    ),
 )

@@ -52,10 +52,10 @@ class PhaseRecord:
 
     Attributes:
         attempts: number of times the phase was begun.
-        attempts_lost: attempts without a recorded end, as the next attempt found: killed, lost with their machine, or
-            failed for good.
+        attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, lost with their
+            machine, or failed for good.
         is_running: True if the last attempt has recorded no end yet.
-        seconds: wall time of all attempts except those that were killed or failed for good.
+        seconds: wall time of all attempts except those that were killed, ran out of time or failed for good.
         tasks_found: tasks that were done when an attempt began, summed over the attempts.
         tasks_run: tasks that were handed to the engine; a task that was done again counts each time.
         tasks_failed: tasks run that failed.
@@ -188,7 +188,8 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     except TerminalError:
         # Perhaps a zombie of a batch whose folder is deleted by now: it must not leave a file there.
         raise
-    except BaseException:
+    except (Exception, KeyboardInterrupt):
+        # Not after the time limit of a task: perhaps the store hangs. The next attempt finds this one without an end.
         _put(store, tally.added_to(begun))
         raise
     _put(store, tally.added_to(begun))
