@@ -117,4 +117,3 @@ def test_a_time_limit_ends_the_wait_for_calls_that_hang(time_limit: Callable[[],
     # CPython 3.11 takes a thread for ended if its join was interrupted.
     assert all(over.acquire(timeout=20) for _ in range(2))
     assert sorted(ended) == [0, 1]
-
