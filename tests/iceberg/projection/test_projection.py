@@ -146,6 +146,11 @@ def test_a_column_that_the_file_lacks_has_its_initial_default(kind: IcebergType,
     assert project(one_row({"id": 1}, ID), stored).to_pylist() == [{"id": 1, "added": default}]
 
 
+def test_a_default_from_before_a_date_was_promoted_is_the_timestamp_of_its_midnight() -> None:
+    added = NestedField(9, "added", TimestampType(), required=True, initial_default=date(2024, 2, 29))
+    assert project(one_row({"id": 1}, ID), Schema(added)).to_pylist() == [{"added": datetime(2024, 2, 29)}]
+
+
 @pytest.mark.parametrize(("kind", "value"), DEFAULTS, ids=str)
 def test_a_column_that_the_file_lacks_has_the_constant_of_its_partition(kind: Any, value: Any) -> None:
     constants = {"9": constant_to_json(kind, value)}

@@ -1,8 +1,21 @@
 from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
-from pyiceberg.types import IcebergType, IntegerType, ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    DateType,
+    DoubleType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
@@ -47,3 +60,24 @@ def test_a_column_that_became_something_else_is_named(
         TerminalError, match=rf"^table db\.events was replaced by one with another schema: column {column}"
     ):
         require_comparable_states(table.metadata, start, end, table="db.events")
+
+
+def test_a_column_whose_initial_default_differs_is_named(tmp_path: Path) -> None:
+    for number, (was, now, is_refused) in enumerate(
+        [(5, 5, False), (5, 7, True), (5, None, True), (None, 5, True), (float("nan"), float("nan"), False)]
+    ):
+        kind = IntegerType() if isinstance(was or now, int) else DoubleType()
+        folder, defaults = tmp_path / str(number), ({1: was}, {1: now})
+        table, (start, end) = table_of_schemas(folder, {1: kind}, {1: kind}, defaults=defaults)
+        sentence = f"column 'c1' has another initial default at snapshot {end} than it had at snapshot {start}, so"
+        with pytest.raises(TerminalError, match=sentence) if is_refused else nullcontext():
+            require_comparable_states(table.metadata, start, end, table="db.events")
+
+
+def test_a_default_that_was_promoted_with_its_column_is_the_same(tmp_path: Path) -> None:
+    table, (start, end) = table_of_schemas(
+        tmp_path, {1: DateType()}, {1: TimestampType()},
+        defaults=({1: date(2024, 2, 29)}, {1: datetime(2024, 2, 29)}),
+    )  # fmt: skip
+    require_comparable_states(table.metadata, start, end, table="db.events")
+    require_comparable_states(table.metadata, end, start, table="db.events")

@@ -13,7 +13,7 @@ from icefloe.iceberg.projection.file_columns import FileColumn, is_list
 from icefloe.iceberg.projection.narrow import plan_narrowing
 from icefloe.iceberg.projection.nested import Field, FilledField, ListStep, MapStep, Parent, StructStep, TakenField
 from icefloe.iceberg.projection.promote import plan_kept_dictionary, plan_promotion
-from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type
+from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type, initial_value
 from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Projection", "plan_projection"]
@@ -139,18 +139,16 @@ class _Planner:
         )
 
     def _fill(self, field: NestedField, place: _Place) -> pa.Scalar:
-        kind = arrow_type(field.field_type)
         if str(field.field_id) in self._constants and field.field_type.is_primitive:
             value: object = constant_from_json(field.field_type, self._constants[str(field.field_id)])  # type: ignore[arg-type]
-            return pa.scalar(value, kind)
+            return pa.scalar(value, arrow_type(field.field_type))
         if field.initial_default is None and field.required:
             raise ColumnError(
                 f"required column {place.name!r} is missing and has no initial default: make the column optional, "
                 "or rewrite the file with it",
                 column=place.name,
             )
-        # Arrow makes no null of a type that holds uuids inside.
-        return pa.nulls(1, kind)[0] if field.initial_default is None else pa.scalar(field.initial_default, kind)
+        return initial_value(field)
 
     def _step(self, column: FileColumn, kind: IcebergType, place: _Place) -> Conversion:
         children = column.children

@@ -1,6 +1,7 @@
 """The Arrow type of each Iceberg type, the same as in PyIceberg's ``Schema.as_arrow``, without field metadata."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Final
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from pyiceberg.types import (
 
 from icefloe.errors import NotBuiltError
 
-__all__ = ["arrow_schema", "arrow_type"]
+__all__ = ["arrow_schema", "arrow_type", "initial_value"]
 
 # PyIceberg's own conversion also keeps the docs of columns, in field metadata. By these, equal rows of two schemas
 # would differ in type. A test proves that both agree in everything else.
@@ -80,6 +81,23 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
         NotBuiltError: this release does not know the type.
     """
     return _arrow_type(kind, ())
+
+
+def initial_value(field: NestedField) -> pa.Scalar:
+    """The value of a column in files that lack it: its initial default, in its type, or null.
+
+    >>> initial_value(NestedField(1, "at", TimestampType(), initial_default=date(1970, 1, 2))).value
+    86400000000
+
+    Raises:
+        NotBuiltError: this release does not know the type.
+    """
+    kind, default = arrow_type(field.field_type), field.initial_default
+    if default is None:
+        # Arrow makes no null of a type that holds uuids inside.
+        return pa.nulls(1, kind)[0]
+    # A date that was promoted is the default of a timestamp, which Arrow makes of no date.
+    return pa.scalar(default).cast(kind) if type(default) is date else pa.scalar(default, kind)
 
 
 def _arrow_field(field: NestedField, parents: tuple[str, ...]) -> pa.Field:

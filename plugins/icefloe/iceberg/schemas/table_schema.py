@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, NestedField
 
 from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.schemas.arrow_types import arrow_schema
+from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
 from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.selected_schema import selected_schema
 
@@ -106,30 +106,48 @@ def require_comparable_states(
 ) -> None:
     """Raise unless the columns with the same field id have the same type in both states, or one type was promoted.
 
-    Schema evolution ensures that. ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
+    They must also have the same initial default, which rows of older files have. Schema evolution ensures both.
+    ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
 
     Raises:
-        TerminalError: the types of a column differ; the error names the first such column.
+        TerminalError: the types or the defaults of a column differ; the error names the first such column.
         NotBuiltError: this release cannot read the type of a column.
     """
     start, end = (TableSchema.at(metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
     before = index_by_id(covering_schema(start, [end]))
     after = index_by_id(covering_schema(end, [start]))
     for field_id in before.keys() & after.keys():
-        was, now = before[field_id].field_type, after[field_id].field_type
-        if _kind(was) != _kind(now):
-            raise TerminalError(
-                f"table {table} was replaced by one with another schema: column "
-                f"{end.find_column_name(field_id)!r} is {now} at snapshot {end_snapshot_id} and was {was} at snapshot "
-                f"{start_snapshot_id}, so no schema fits both states; give the pipeline another name and sink.path to "
-                "start over",
-                table=table, start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
-            )  # fmt: skip
+        was, now = before[field_id], after[field_id]
+        if _kind(was.field_type) != _kind(now.field_type):
+            differs = (
+                f"is {now.field_type} at snapshot {end_snapshot_id} and was {was.field_type} at snapshot "
+                f"{start_snapshot_id}"
+            )
+        elif not _have_equal_defaults(was, now):
+            differs = (
+                f"has another initial default at snapshot {end_snapshot_id} than it had at snapshot {start_snapshot_id}"
+            )
+        else:
+            continue
+        raise TerminalError(
+            f"table {table} was replaced by one with another schema: column {end.find_column_name(field_id)!r} "
+            f"{differs}, so no schema fits both states; give the pipeline another name and sink.path to start over",
+            table=table, start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
+        )  # fmt: skip
 
 
 def _kind(of: IcebergType) -> object:
     """The part of a type that must be equal; the fields of nested types are compared one by one."""
     return of if of.is_primitive else type(of)
+
+
+def _have_equal_defaults(one: NestedField, other: NestedField) -> bool:
+    """True if files without the column have the same value in it, whichever of the two fields they are read by."""
+    was, now = initial_value(one), initial_value(other)
+    if not was.is_valid or not now.is_valid:
+        return bool(was.is_valid == now.is_valid)
+    # NaN is the one value that differs from itself.
+    return bool(was.equals(now)) or not (was.equals(was) or now.equals(now))
 
 
 def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
