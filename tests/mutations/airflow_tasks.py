@@ -81,4 +81,11 @@ AIRFLOW_TASKS: Final = (
         after="    except BaseException:\n",
         suite=("tests/batch/test_phase_record.py",),
     ),
+    Mutation(
+        name="cores that are no number are found after the batch is open",
+        path="engines/spark/master.py",
+        before="    cores_of_an_executor(conf)\n",
+        after="",
+        suite=("tests/engines/spark/test_spark_conf.py",),
+    ),
 )

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from icefloe.batch.open.cores import executor_cores
-from icefloe.engines.spark.master import SparkMaster
+from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -25,6 +25,15 @@ def conf(configured: dict[str, str], master: SparkMaster = CLUSTER) -> dict[str,
 def test_overhead_holds_arrow_memory_and_a_python_process_per_core() -> None:
     assert conf({})["spark.executor.memoryOverhead"] == "1536m"
     assert conf({"spark.executor.cores": "4"})["spark.executor.memoryOverhead"] == "6144m"
+
+
+@pytest.mark.parametrize("cores", ["4.0", "two", "0", "${CORES}"])
+def test_cores_that_are_no_whole_number_are_refused_before_a_batch_is_opened(cores: str) -> None:
+    sentence = re.escape(f"spark.conf sets spark.executor.cores to {cores!r}: expected a whole number from 1")
+    with pytest.raises(TerminalError, match=sentence):
+        configured_master({"spark.executor.cores": cores})
+    with pytest.raises(TerminalError, match=sentence):
+        conf({"spark.executor.cores": cores})
 
 
 def test_python_processes_of_spark_share_their_heap_with_arrow_unless_the_environment_names_a_pool() -> None:

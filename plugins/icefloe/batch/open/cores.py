@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["allocates_dynamically", "available_cores", "local_cores"]
+__all__ = ["allocates_dynamically", "available_cores", "cores_of_an_executor", "local_cores"]
 
 
 def available_cores(pipeline: Pipeline) -> int:
@@ -28,9 +28,20 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
     executors = "spark.dynamicAllocation.maxExecutors" if allocates_dynamically(conf) else "spark.executor.instances"
     limits = [_count(conf, "spark.cores.max")] if "spark.cores.max" in conf else []
     if executors in conf:
-        each = _count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1
-        limits.append(_count(conf, executors) * each)
+        limits.append(_count(conf, executors) * cores_of_an_executor(conf))
     return min(limits, default=None)
+
+
+def cores_of_an_executor(conf: Mapping[str, str]) -> int:
+    """The cores that a Spark configuration gives each executor; 1 if it names none.
+
+    >>> cores_of_an_executor({"spark.executor.cores": "4"}), cores_of_an_executor({})
+    (4, 1)
+
+    Raises:
+        TerminalError: the value is not a whole number from 1.
+    """
+    return _count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1
 
 
 def allocates_dynamically(conf: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from icefloe.batch.open.cores import allocates_dynamically
+from icefloe.batch.open.cores import allocates_dynamically, cores_of_an_executor
 from icefloe.errors import TerminalError
 
 __all__ = ["SparkMaster", "spark_master"]
@@ -71,6 +71,7 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
 
     Raises:
         SparkConnectionError: no connection, no known form of master, or a deploy mode other than client.
+        TerminalError: ``spark.executor.cores`` is not a whole number from 1.
     """
     if connection is None:
         raise SparkConnectionError(
@@ -92,7 +93,7 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
             conn_id=conn_id,
             deploy_mode=deploy_mode,
         )
-    return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
+    return _usable(url, conf)
 
 
 def configured_master(conf: Mapping[str, str]) -> SparkMaster:
@@ -103,6 +104,7 @@ def configured_master(conf: Mapping[str, str]) -> SparkMaster:
 
     Raises:
         SparkConnectionError: no known form of master, or a deploy mode other than client.
+        TerminalError: ``spark.executor.cores`` is not a whole number from 1.
     """
     url = conf.get("spark.master", "local[*]")
     if not _MASTER.fullmatch(url):
@@ -118,6 +120,12 @@ def configured_master(conf: Mapping[str, str]) -> SparkMaster:
             "this machine, so use deploy mode client",
             deploy_mode=deploy_mode,
         )
+    return _usable(url, conf)
+
+
+def _usable(url: str, conf: Mapping[str, str]) -> SparkMaster:
+    # Only a job needs the number, but a job comes after its batch is opened.
+    cores_of_an_executor(conf)
     return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from icefloe.batch.open.cores import cores_of_an_executor
 from icefloe.engines.spark.master import SparkMaster, greedy_advice
 from icefloe.engines.spark.rpc import open_rpc_advice, rpc_settings
 from icefloe.errors import TerminalError
@@ -41,15 +42,15 @@ def spark_conf(
         environ: of spark-submit.
 
     Raises:
-        TerminalError: ``spark.executor.pyspark.memory`` is set: it limits address space, which Arrow maps freely.
+        TerminalError: ``spark.executor.pyspark.memory`` is set: it limits address space, which Arrow maps freely; or
+            ``spark.executor.cores`` is not a whole number from 1.
     """
     if "spark.executor.pyspark.memory" in configured:
         raise TerminalError(
             "spark.conf sets spark.executor.pyspark.memory, which limits address space and stops Arrow at random: "
             "remove it and set shuffle.memory_bytes"
         )
-    cores = int(configured.get("spark.executor.cores", 1))
-    overhead_mib = -(-cores * (memory_bytes + _BESIDE_ARROW_BYTES) // _MIB)
+    overhead_mib = -(-cores_of_an_executor(configured) * (memory_bytes + _BESIDE_ARROW_BYTES) // _MIB)
     conf = {
         "spark.submit.deployMode": "client",
         "spark.driver.memory": _HEAP,
