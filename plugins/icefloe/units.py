@@ -8,6 +8,7 @@ from typing import Final
 __all__ = [
     "format_bytes",
     "id_json",
+    "is_on",
     "now_text",
     "parse_bytes",
     "parse_seconds",
@@ -20,6 +21,8 @@ _BYTES: Final = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2
                  "TB": 10**12, "TiB": 2**40}  # fmt: skip
 _SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TOO_MANY_DAYS: Final = 100_000
+_ON: Final = frozenset({"1", "true", "on", "yes", "y"})
+_OFF: Final = frozenset({"0", "false", "off", "no", "n"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
@@ -50,6 +53,22 @@ def parse_seconds(text: str | float) -> float:
     if seconds >= _TOO_MANY_DAYS * 86400:
         raise ValueError(f"the duration {str(text)[:20]!r} is too long: expected less than {_TOO_MANY_DAYS}d")
     return seconds
+
+
+def is_on(value: object, *, otherwise: bool) -> bool:
+    """True if a switch is on, as text too: the extra of a connection that is written as a URI holds nothing else.
+
+    The words are those of obstore, in any case.
+
+    Args:
+        value: of the switch.
+        otherwise: the answer if there is no value, or a word that is neither.
+
+    >>> is_on("false", otherwise=True), is_on(" Yes", otherwise=False), is_on(None, otherwise=True)
+    (False, True, True)
+    """
+    word = str(value).strip().lower()
+    return word in _ON if otherwise is False else word not in _OFF
 
 
 def format_bytes(size_bytes: float) -> str:

@@ -280,4 +280,11 @@ GUARDS: Final = (
         after="if False:",
         suite=("tests/test_units.py",),
     ),
+    Mutation(
+        name="the word false switches on",
+        path="units.py",
+        before="return word in _ON if otherwise is False else word not in _OFF",
+        after="return bool(value)",
+        suite=("tests/sinks/opensearch/test_opensearch_options.py",),
+    ),
 )

@@ -8,8 +8,9 @@ from typing import Final, Self
 from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import plain_address
+from icefloe.units import is_on
 
-__all__ = ["COORDINATION", "coordinated"]
+__all__ = ["coordinated"]
 
 COORDINATION: Final = "coordination"
 """The option of a store that names its table: ``dynamodb://TABLE``."""
@@ -20,7 +21,6 @@ SCHEME: Final = "dynamodb://"
 _SHOWN: Final = re.compile(r"[a-z0-9]+://[A-Za-z0-9_./-]*")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+/?", re.IGNORECASE)
-_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
 _OF_STORE: Final = ("access_key_id", "secret_access_key", "session_token", "region")
 
 
@@ -95,7 +95,7 @@ class DynamodbAccess:
                 "the scheme and without credentials",
                 option="dynamodb_endpoint",
             )
-        if plain_address(endpoint) and self.allow_http.strip().lower() not in _TRUE:
+        if plain_address(endpoint) and not is_on(self.allow_http, otherwise=False):
             raise TerminalError(
                 f"the endpoint {plain_address(endpoint)} of table {self.table} is not encrypted: use https://, or set "
                 "dynamodb_allow_http to true in the options of this store",

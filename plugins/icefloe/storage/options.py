@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from icefloe.errors import TerminalError
+from icefloe.units import is_on
 
 __all__ = ["plain_address"]
 
@@ -15,8 +16,6 @@ _OF_LINES: Final = re.compile("certificate|private_key|service_account|service_a
 _HEADER: Final = re.compile(r"[\x20-\x7e]*")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", re.IGNORECASE)
 _BREAKS: Final = "\r\n"
-_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
-"""As obstore reads its switches, in any case."""
 
 
 def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +61,7 @@ def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> 
     Raises:
         TerminalError: with the endpoint and the key to set.
     """
-    is_allowed = client_options.get("allow_http", "").strip().lower() in _TRUE
+    is_allowed = is_on(client_options.get("allow_http"), otherwise=False)
     if endpoint.lower().startswith("http://") and not is_allowed:
         raise TerminalError(
             f"the endpoint {plain_address(endpoint)} of {url} is not encrypted, so credentials and rows would cross "

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from airflow.sdk import Connection
@@ -46,6 +47,19 @@ def test_options_of_the_extra_are_added_unchanged() -> None:
     extra = json.dumps({"object_store_options": {"virtual_hosted_style_request": "false"}})
     connection = Connection(conn_id="s", conn_type="aws", extra=extra)
     assert object_store_options(connection) == {"virtual_hosted_style_request": "false"}
+
+
+def test_a_connection_that_is_written_as_a_uri_has_its_options_as_text() -> None:
+    options = quote('{"access_key_id": "key"}')
+    connection = Connection(conn_id="s", uri=f"aws://?object_store_options={options}&verify=false&allow_http=false")
+    assert object_store_options(connection) == {"access_key_id": "key", "allow_http": "false"}
+
+
+@pytest.mark.parametrize("written", ["region=us-east-1", '"us-east-1"', ["region"], 1])
+def test_options_that_are_no_mapping_are_refused(written: object) -> None:
+    connection = Connection(conn_id="s", conn_type="aws", extra=json.dumps({"object_store_options": written}))
+    with pytest.raises(TerminalError, match="extra of the connection 's' is no mapping of options: write it as"):
+        object_store_options(connection)
 
 
 def test_a_generic_connection_opens_a_store_by_its_options_alone() -> None:

@@ -12,6 +12,7 @@ from icefloe.sinks.opensearch.opensearch_sink import open_opensearch_sink
         ({"host": "search.example", "port": 9200}, "https://search.example:9200"),
         ({"host": "search.example"}, "https://search.example"),
         ({"host": "search.example", "port": 9200, "extra": {"use_ssl": False}}, "http://search.example:9200"),
+        ({"host": "search.example", "extra": {"use_ssl": "false"}}, "http://search.example"),
         ({"host": "http://search.example", "port": 9200}, "http://search.example:9200"),
         ({"host": "https://search.example/below", "port": 9200}, "https://search.example:9200/below"),
         ({"host": "https://search.example:443", "port": 9200}, "https://search.example:443"),
@@ -42,6 +43,8 @@ def test_credentials_cross_plain_http_only_if_the_connection_allows_it(secret: d
 
     with pytest.raises(UsageError, match=r"http://search\.example:9200 is not encrypted, so credentials and rows"):
         opened(connection)
+    with pytest.raises(UsageError, match="is not encrypted"):
+        opened({**connection, "extra": {**secret.get("extra", {}), "allow_http": "false"}})
     allowed = {**connection, "extra": {**secret.get("extra", {}), "allow_http": True}}
     assert opened(allowed) == "http://search.example:9200/people"
     assert opened({**connection, "host": "https://search.example"}) == "https://search.example:9200/people"

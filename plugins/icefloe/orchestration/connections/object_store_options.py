@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
@@ -45,7 +46,8 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
 
     Raises:
-        TerminalError: another type of connection, or a file of certificates that cannot be read.
+        TerminalError: another type of connection, options that are no mapping, or a file of certificates that cannot be
+            read.
     """
     extra = connection.extra_dejson
     match connection.conn_type:
@@ -55,7 +57,7 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
             options = _google(extra)
         case "wasb" | "adls" | "azure" | "azure_data_lake":
             options = _azure(connection, extra)
-        case "generic" if extra.get("object_store_options"):
+        case "generic" if _own_options(connection):
             options = {}
         case other:
             raise TerminalError(
@@ -63,16 +65,32 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
                 "aws, google_cloud_platform, wasb or adls, or generic with object_store_options in its extra",
                 conn_id=connection.conn_id,
             )
-    options |= extra.get("object_store_options", {})
+    options |= _own_options(connection)
     # The workers of Spark get the certificates themselves: they may lack the file.
     return with_certificates({name: str(value) for name, value in options.items() if value})
+
+
+def _own_options(connection: StoreConnection) -> Mapping[str, object]:
+    """The options that are written as obstore has them; as JSON text if the connection is written as a URI."""
+    written = connection.extra_dejson.get("object_store_options") or {}
+    if isinstance(written, str):
+        with suppress(ValueError):
+            written = json.loads(written)
+    if not isinstance(written, Mapping):
+        raise TerminalError(
+            f"object_store_options in the extra of the connection {connection.conn_id!r} is no mapping of options: "
+            'write it as {"region": "us-east-1"}, in a URI as that text',
+            conn_id=connection.conn_id,
+        )
+    return written
 
 
 def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
     options = {option: extra.get(key) for key, option in _AWS.items()}
     # Airflow's own hooks take false for "check nothing", which is no file.
     bundle = extra.get("verify")
-    options["root_certificate"] = bundle if isinstance(bundle, str) else None
+    is_file = isinstance(bundle, str) and bundle.lower() not in ("true", "false")
+    options["root_certificate"] = bundle if is_file else None
     return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
 
 

@@ -10,7 +10,7 @@ from icefloe.errors import TerminalError, UsageError
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
-from icefloe.units import parse_bytes
+from icefloe.units import is_on, parse_bytes
 
 _BULK_BYTES: Final = 5 * 2**20
 _INDEX_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
@@ -93,7 +93,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
     extra = dict(connection.get("extra") or {})
     hide({"password": connection.get("password"), **extra}, only_secrets=True)
     _refuse_unknown(extra, _EXTRA_KEYS, "the extra of the connection of sink.conn_id")
-    url = options.get("url") or _connection_url(connection, is_encrypted=extra.get("use_ssl", True))
+    url = options.get("url") or _connection_url(connection, is_encrypted=is_on(extra.get("use_ssl"), otherwise=True))
     parsed = urlsplit(url)
     if parsed.scheme not in ("http", "https") or not parsed.hostname:
         raise UsageError(
@@ -104,7 +104,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
     is_secret = any(
         (connection.get("login"), connection.get("password"), extra.get("api_key"), extra.get("aws_region"))
     )
-    if parsed.scheme == "http" and is_secret and not extra.get("allow_http", False):
+    if parsed.scheme == "http" and is_secret and not is_on(extra.get("allow_http"), otherwise=False):
         raise UsageError(
             f"the search cluster {url} is not encrypted, so credentials and rows would cross the network readable: "
             "use https://, or set allow_http to true in the extra of the connection of sink.conn_id",
