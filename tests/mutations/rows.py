@@ -70,7 +70,7 @@ ROWS: Final = (
     Mutation(
         name="a step pairs updates by row ids that one of its files does not have",
         path="iceberg/scan/step_row_ids.py",
-        before="return found if all(term.entry.data_file.path in found for term in terms) else {}",
+        before="return found if all(term.entry.data_file.identity in found for term in terms) else {}",
         after="return found",
         suite=("tests/iceberg/scan/test_step_row_ids.py",),
     ),

@@ -15,6 +15,7 @@ from pyarrow import orc
 from spark.evolving_ranges import check_evolving_ranges
 from spark.range_check import changes_of
 from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
@@ -147,6 +148,33 @@ def test_identity_partitions_of_nanoseconds(create_table: CreateTable, kind: str
     assert sorted(zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), values, strict=True)) == [
         ("DELETE", 2, instant + 1), ("INSERT", 1, instant), ("INSERT", 2, instant + 1), ("INSERT", 3, None),
     ]  # fmt: skip
+
+
+def test_a_file_that_is_imported_again_takes_the_values_of_its_new_partition(
+    create_table: CreateTable, tmp_path: Path
+) -> None:
+    table = create_table("id int, day date")
+    table.sql("INSERT INTO {table} VALUES (0, date'2000-01-01')")
+    place = tmp_path / "hive/day=2024-01-01"
+    place.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), place / "rows.parquet")
+
+    def add_files(folder: Path) -> None:
+        source = f"`parquet`.`file://{folder}`"
+        table.lab.sql(
+            f"CALL lab.system.add_files(table => '{table.identifier}', source_table => '{source}', "
+            "check_duplicate_files => false)"
+        )
+
+    add_files(place)
+    table.sql("DELETE FROM {table} WHERE day IS NULL")
+    table.sql("ALTER TABLE {table} ADD PARTITION FIELD day")
+    add_files(place.parent)
+    table.sql("DELETE FROM {table} WHERE id = 2")
+    check_evolving_ranges(table, identifier_columns=["id"], state=lambda snapshot_id, _: table.rows_at(snapshot_id))
+    first, *_, last = table.snapshot_ids()
+    net = changes_of(table, first, changes="net", identifier_columns=["id"])
+    assert weights_of(net) == difference(table.rows_at(first), table.rows_at(last))
 
 
 def write_hive_folder(folder: Path, file_format: str) -> None:

@@ -35,6 +35,15 @@ def test_rows_count_once_for_each_step() -> None:
     assert (found.rows_read, found.removed_rows, found.added_rows) == (12, 12, 7)
 
 
+def test_a_file_that_is_read_with_other_constants_counts_again() -> None:
+    listed = [replace(FILES[0].data_file, constants={"2": day}) for day in (1, 2)]
+    files = [replace(FILES[0], data_file=listed[0]), replace(FILES[1], data_file=replace(listed[1], record_count=7))]
+    found = ReadTally(files)
+    for file in files:
+        found.add_file(read(file, range(file.data_file.record_count)))
+    assert (found.rows_read, found.removed_rows, found.added_rows) == (12, 12, 7)
+
+
 def test_of_a_file_with_deletes_only_the_touched_rows_are_read_and_count_where_they_are_touched() -> None:
     gone = Effect(change_ordinal=1, weight=-1, rows=RowSet(positions=np.array([2, 3])))
     file = FileRows(data_file=FILES[0].data_file, effects=(gone,))

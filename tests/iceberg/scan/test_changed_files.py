@@ -34,6 +34,25 @@ def test_a_file_listed_twice_counts_twice() -> None:
     assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": 2}
 
 
+def test_a_file_that_takes_other_values_from_its_partition_is_another_file() -> None:
+    reader = FakeReader()
+    before, after = {"2": None}, {"2": "2024-01-01"}
+    listed = [data("a", DELETED, 2, constants=before), data("a", ADDED, 2, constants=after)]
+    reader.lists = {2: [reader.write("m", 2, *listed)]}
+    of = step(StepKind.COMMIT, 2)
+    found = [(term.entry.data_file.constants, term.weight) for term in ReadFiles(reader, of).terms(of)]
+    assert found == [(before, -1), (after, 1)]
+
+
+def test_a_file_that_leaves_and_comes_back_to_its_partition_cancels_whatever_the_order_of_the_fields() -> None:
+    reader = FakeReader()
+    listed = [
+        data("a", DELETED, 2, constants={"2": "x", "3": 1}), data("a", ADDED, 2, constants={"3": 1, "2": "x"}),
+    ]  # fmt: skip
+    reader.lists = {2: [reader.write("m", 2, *listed)]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {}
+
+
 def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
     reader = FakeReader()
     reader.lists = {

@@ -176,3 +176,9 @@ def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_f
         assert [list(found) for found in at_states(index.reach(data))] == [
             in_force(index, data, state) for state in states
         ]
+
+
+def test_deletes_of_a_partition_leave_the_same_file_in_another_partition_alone() -> None:
+    index = DeleteFileIndex([delete_entry()], {})
+    assert in_force(index, data_entry(), [0]) == [0]
+    assert in_force(index, replace(data_entry(), partition=ELSEWHERE), [0]) == []

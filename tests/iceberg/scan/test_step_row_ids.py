@@ -7,8 +7,9 @@ from icefloe.iceberg.scan.step_row_ids import row_ids_of_steps
 Terms = list[tuple[int, list[FileTerm]]]
 
 
-def term(path: str, weight: int, first_row_id: int | None) -> FileTerm:
-    return FileTerm(entry=data(path, ADDED, 1, first_row_id=first_row_id), weight=weight, delete_files=NO_DELETES)
+def term(path: str, weight: int, first_row_id: int | None, **constants: int) -> FileTerm:
+    entry = data(path, ADDED, 1, first_row_id=first_row_id, constants=constants)
+    return FileTerm(entry=entry, weight=weight, delete_files=NO_DELETES)
 
 
 def read(terms: Terms) -> list[tuple[str, int | None, list[int]]]:
@@ -32,6 +33,11 @@ def test_a_file_whose_steps_give_it_other_row_ids_is_read_with_each() -> None:
         (2, [term("b", -1, 20), term("a", 1, 30)]),
     ]
     assert read(terms) == [("a", 0, [0, 1]), ("a", 30, [2]), ("b", 5, [1]), ("b", 20, [2])]
+
+
+def test_a_file_in_two_partitions_has_other_row_ids_in_each() -> None:
+    terms = [(0, [term("a", -1, 0, day=1), term("a", -1, 10, day=2), term("b", 1, 20)])]
+    assert read(terms) == [("a", 0, [0]), ("a", 10, [0]), ("b", 20, [0])]
 
 
 def test_steps_that_only_add_or_only_remove_read_no_file_again() -> None:

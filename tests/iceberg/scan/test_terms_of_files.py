@@ -1,6 +1,6 @@
 """Terms of data files, gathered from steps that add files, keep them, and delete from them."""
 
-from iceberg.scan.fake_manifests import ADDED, FakeReader, ReadFiles, data, delete, step
+from iceberg.scan.fake_manifests import ADDED, DELETED, FakeReader, ReadFiles, data, delete, step
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.scan_tasks import ScanTask, scan_tasks
 from icefloe.iceberg.step import StepKind
@@ -34,6 +34,17 @@ def test_a_step_has_no_terms_of_files_whose_delete_files_stay_as_they_are() -> N
 
 def test_files_that_stay_and_cannot_match_are_not_read() -> None:
     assert [task.data_file.path for task in tasks(two_deletes(), 2, 3, left_out="a")] == ["b"]
+
+
+def test_a_file_in_two_partitions_is_read_once_with_the_constants_of_each() -> None:
+    reader = FakeReader()
+    here, there = {"2": 1}, {"2": 2}
+    listed = reader.write("old", 1, data("a", ADDED, 1, constants=here), data("a", ADDED, 1, constants=there))
+    removed = reader.write("new", 3, data("a", DELETED, 3, constants=there))
+    reader.lists = {1: [listed], 2: [listed, reader.write("d", 2, delete("d", ADDED, 2, 2))], 3: [removed]}
+    read = tasks(reader, 1, 2, 3)
+    found = [(task.data_file.constants, [term.change_ordinal for term in task.terms]) for task in read]
+    assert found == [(here, [0, 1, 1]), (there, [0, 1, 1, 2])]
 
 
 def test_a_file_that_stays_has_the_row_ids_of_the_first_manifest_that_knows_them() -> None:

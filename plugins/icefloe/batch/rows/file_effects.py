@@ -31,11 +31,11 @@ class FileRows:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Key of the file in its map task. A file may be there twice, for steps with other row ids.
+        """Key of the file in its map task. A file may be there twice, with other constants or row ids.
 
         Row groups of one file are never in one task.
         """
-        return self.data_file.path, self.data_file.first_row_id
+        return self.data_file.identity, self.data_file.first_row_id
 
     @property
     def touched(self) -> RowSet:

@@ -169,7 +169,7 @@ def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
-        key = term.entry.data_file.path, term.delete_files
+        key = term.entry.data_file.identity, term.delete_files
         earlier = by_key.setdefault(key, term)
         if earlier is not term:
             entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry

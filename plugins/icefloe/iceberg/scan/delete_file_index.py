@@ -44,7 +44,7 @@ class DeleteFileIndex:
         self._vectors = BitMap()
         self._position_delete_files = BitMap()
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
-        self._reaches: dict[tuple[str, int], DeleteNumbers] = {}
+        self._reaches: dict[tuple[str, int, Partition], DeleteNumbers] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
         for number, entry in enumerate(entries):
             self._add(number, entry)
@@ -61,7 +61,7 @@ class DeleteFileIndex:
         """The delete files that can remove rows of a data file, at whatever state."""
         if not self._entries:
             return NO_DELETES
-        key = data.data_file.path, data.data_file.sequence_number
+        key = data.data_file.path, data.data_file.sequence_number, data.partition
         reach = self._reaches.get(key)
         if reach is None:
             reach = self._found_reach(data)

@@ -1,7 +1,8 @@
 """Scan tasks: each data file of a batch once, with the weights of its rows in the steps.
 
-A file is read once more if its rows have other row ids in another step, or none. Rows are paired by the row ids that
-the step's own manifests give them, so a step delivers the same changes in whatever batch it is read.
+A file is read once more if the table also lists it with other constants, as in another partition, or if its rows have
+other row ids in another step, or none. Rows are paired by the row ids that the step's own manifests give them, so a
+step delivers the same changes in whatever batch it is read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +49,8 @@ class ScanPlan:
     """The files that a batch reads.
 
     Attributes:
-        tasks: each data file once for each first row id, in the order of the steps and manifests that name it first.
+        tasks: each data file once for its constants and each first row id, in the order of the steps and manifests
+            that name it first.
         delete_files: the delete files that terms name, by number.
         warnings: one sentence each.
         manifests_read: number of manifests that were opened for it.
@@ -154,7 +156,7 @@ def scan_tasks(
     *,
     may_match: Callable[[DataEntry], bool] = _every_file,
 ) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once for each first row id.
+    """The tasks that read every changed file once for its constants and each first row id.
 
     Args:
         terms_by_ordinal: of the steps.
@@ -177,8 +179,8 @@ def scan_tasks(
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
-        for path, entry in found.entries.items()
-        for first_row_id, of_id in _by_first_row_id(entry.data_file, found.terms[path], row_ids)
+        for identity, entry in found.entries.items()
+        for first_row_id, of_id in _by_first_row_id(entry.data_file, found.terms[identity], row_ids)
     )
 
 
@@ -193,7 +195,7 @@ def _by_first_row_id(
     if not row_ids:
         return [(file.first_row_id, terms)]
     own = {
-        term.change_ordinal: row_ids[term.change_ordinal].get(file.path)
+        term.change_ordinal: row_ids[term.change_ordinal].get(file.identity)
         for term in terms
         if term.change_ordinal in row_ids
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from icefloe.iceberg.scan.changed_files import FileTerm
 
 FirstRowIds = Mapping[str, int]
-"""The first row id of each data file of a step by its path; empty if a file of the step has none."""
+"""The first row id of each data file of a step by its identity; empty if a file of the step has none."""
 
 
 def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
@@ -31,6 +31,6 @@ def _first_row_ids(terms: Sequence[FileTerm]) -> FirstRowIds:
     for term in terms:
         file = term.entry.data_file
         if file.first_row_id is not None:
-            found.setdefault(file.path, file.first_row_id)
+            found.setdefault(file.identity, file.first_row_id)
     # All or none: a removed row with a row id would find no partner among added rows without one.
-    return found if all(term.entry.data_file.path in found for term in terms) else {}
+    return found if all(term.entry.data_file.identity in found for term in terms) else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.changed_files import FileTerm
@@ -23,6 +24,11 @@ class Term:
     delete_files: DeleteNumbers = NO_DELETES
 
 
+class _TermsOfFile(NamedTuple):
+    identity: str
+    terms: list[Term]
+
+
 class TermsOfFiles:
     """The terms of each data file, step by step.
 
@@ -30,8 +36,8 @@ class TermsOfFiles:
         may_match: True if a file counts.
 
     Attributes:
-        entries: manifest entry by path, in the order in which terms first name the files.
-        terms: terms by path; of files without an entry none.
+        entries: manifest entry by the identity of the data file, in the order in which terms first name the files.
+        terms: terms by identity; of files without an entry none.
     """
 
     def __init__(self, may_match: Callable[[DataEntry], bool]) -> None:
@@ -41,14 +47,15 @@ class TermsOfFiles:
         # Thousands of data files may have equal terms: they share them.
         self._shared: dict[tuple[int, int, DeleteNumbers], Term] = {}
         # With the entries themselves, so that no other list gets their id.
-        self._lists: dict[int, tuple[Sequence[DataEntry], list[list[Term] | None]]] = {}
+        self._lists: dict[int, tuple[Sequence[DataEntry], Sequence[_TermsOfFile | None]]] = {}
 
     def add(self, ordinal: int, term: FileTerm) -> None:
         """Adds the term of one file."""
         if self._may_match(term.entry):
-            self._name(term.entry)
+            identity = term.entry.data_file.identity
+            self._name(identity, term.entry)
             planned = self._term(ordinal, term.weight, term.delete_files)
-            self.terms.setdefault(term.entry.data_file.path, []).append(planned)
+            self.terms.setdefault(identity, []).append(planned)
 
     def add_kept(self, ordinal: int, files: KeptFiles) -> None:
         """Adds the terms of files that stay."""
@@ -62,24 +69,25 @@ class TermsOfFiles:
         for entry, reach, of_file in zip(files.entries, files.reaches, self._lists_of(files.entries), strict=True):
             pair = pairs.get(reach)
             if pair is not None and of_file is not None:
-                self._name(entry)
-                of_file += pair
+                self._name(of_file.identity, entry)
+                of_file.terms.extend(pair)
 
-    def _lists_of(self, entries: Sequence[DataEntry]) -> Sequence[list[Term] | None]:
+    def _lists_of(self, entries: Sequence[DataEntry]) -> Sequence[_TermsOfFile | None]:
         """The terms of each file; None if it does not count."""
         known = self._lists.get(id(entries))
         if known is None:
-            lists = [
-                self.terms.setdefault(entry.data_file.path, []) if self._may_match(entry) else None for entry in entries
-            ]
+            lists = [self._list_of(entry.data_file.identity) if self._may_match(entry) else None for entry in entries]
             known = self._lists[id(entries)] = entries, lists
         return known[1]
 
-    def _name(self, entry: DataEntry) -> None:
-        known = self.entries.get(entry.data_file.path)
+    def _list_of(self, identity: str) -> _TermsOfFile:
+        return _TermsOfFile(identity, self.terms.setdefault(identity, []))
+
+    def _name(self, identity: str, entry: DataEntry) -> None:
+        known = self.entries.get(identity)
         # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
         if known is None or known.data_file.first_row_id is None:
-            self.entries[entry.data_file.path] = entry
+            self.entries[identity] = entry
 
     def _term(self, ordinal: int, weight: int, delete_files: DeleteNumbers) -> Term:
         key = ordinal, weight, delete_files
