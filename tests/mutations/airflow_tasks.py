@@ -88,4 +88,11 @@ AIRFLOW_TASKS: Final = (
         after="",
         suite=("tests/engines/spark/test_spark_conf.py",),
     ),
+    Mutation(
+        name="a role of a connection is dropped without a word",
+        path="orchestration/connections/object_store_options.py",
+        before="    if not own:\n        _refuse",
+        after="    if False:\n        _refuse",
+        suite=("tests/orchestration/connections/test_object_store_options.py",),
+    ),
 )

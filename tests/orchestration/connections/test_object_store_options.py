@@ -18,6 +18,41 @@ def test_aws_gives_keys_region_and_endpoint() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("is_text", [False, True])
+def test_aws_gives_the_endpoint_of_s3_before_that_of_all_services(is_text: bool) -> None:
+    services: object = {"sts": {"endpoint_url": "https://sts.example"}, "s3": {"endpoint_url": "https://s3.example"}}
+    services = json.dumps(services) if is_text else services
+    extra = json.dumps({"endpoint_url": "https://all.example", "service_config": services, "config_kwargs": {}})
+    connection = Connection(conn_id="s", conn_type="aws", extra=extra)
+    assert object_store_options(connection) == {"endpoint": "https://s3.example"}
+
+
+def test_aws_gives_keys_of_the_extra_unless_login_and_password_are_keys() -> None:
+    extra = json.dumps({"aws_access_key_id": "other", "aws_secret_access_key": "hidden"})
+    of_extra = object_store_options(Connection(conn_id="s", conn_type="aws", extra=extra))
+    assert of_extra == {"access_key_id": "other", "secret_access_key": "hidden"}
+    both = Connection(conn_id="s", conn_type="aws", login="key", password="secret", extra=extra)
+    assert object_store_options(both) == {"access_key_id": "key", "secret_access_key": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "key"),
+    [
+        ("aws", "role_arn"), ("aws", "profile_name"), ("wasb", "connection_string"),
+        ("google_cloud_platform", "impersonation_chain"),
+    ],
+)  # fmt: skip
+def test_a_key_that_makes_airflow_somebody_else_is_refused_without_its_value(conn_type: str, key: str) -> None:
+    def opened(extra: dict[str, object]) -> dict[str, str]:
+        return object_store_options(Connection(conn_id="s", conn_type=conn_type, extra=json.dumps(extra)))
+
+    with pytest.raises(TerminalError, match=f"the connection 's' has {key} in its extra, which Airflow's own") as told:
+        opened({key: "hidden"})
+    assert "hidden" not in str(told.value)
+    assert opened({key: "hidden", "object_store_options": {"endpoint": "https://x"}}) == {"endpoint": "https://x"}
+    assert opened({key: ""}) == opened({}) == {}
+
+
 def test_an_empty_connection_leaves_the_machines_own_identity() -> None:
     assert object_store_options(Connection(conn_id="s", conn_type="aws")) == {}
 

@@ -7,11 +7,18 @@ from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
 from icefloe.storage.certificates import with_certificates
+from icefloe.units import is_on
 
 _AWS: Final = {
     "aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint",
     "allow_http": "allow_http",
 }  # fmt: skip
+_NOT_FOLLOWED: Final = frozenset({
+    "role_arn", "profile_name", "session_kwargs",
+    "connection_string", "shared_access_key", "managed_identity_client_id", "workload_identity_tenant_id",
+    "impersonation_chain", "key_secret_name", "credential_config_file", "is_anonymous",
+})  # fmt: skip
+"""Keys of the extra by which Airflow's own hooks take another identity, or another server."""
 _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
@@ -35,8 +42,9 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ======================  =======================================================================
     type                    used fields
     ======================  =======================================================================
-    aws, s3                 login, password; extra: aws_session_token, region_name, endpoint_url,
-                            allow_http, verify (file of the authorities' certificates)
+    aws, s3                 login, password; extra: aws_access_key_id, aws_secret_access_key,
+                            aws_session_token, region_name, endpoint_url or that of s3 in
+                            service_config, allow_http, verify (file of the authorities' certificates)
     google_cloud_platform   extra: key_path, keyfile_dict
     wasb, adls, azure       login, password (account and key; client and secret with a tenant_id);
                             host (https://ACCOUNT...); extra: sas_token, tenant_id, account_name
@@ -46,8 +54,8 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
 
     Raises:
-        TerminalError: another type of connection, options that are no mapping, or a file of certificates that cannot be
-            read.
+        TerminalError: another type of connection, a key by which Airflow's own hooks would be somebody else, options
+            that are no mapping, or a file of certificates that cannot be read.
     """
     extra = connection.extra_dejson
     match connection.conn_type:
@@ -65,17 +73,37 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
                 "aws, google_cloud_platform, wasb or adls, or generic with object_store_options in its extra",
                 conn_id=connection.conn_id,
             )
-    options |= _own_options(connection)
+    own = _own_options(connection)
+    if not own:
+        _refuse_other_identity(connection)
+    options |= own
     # The workers of Spark get the certificates themselves: they may lack the file.
     return with_certificates({name: str(value) for name, value in options.items() if value})
 
 
-def _own_options(connection: StoreConnection) -> Mapping[str, object]:
-    """The options that are written as obstore has them; as JSON text if the connection is written as a URI."""
-    written = connection.extra_dejson.get("object_store_options") or {}
-    if isinstance(written, str):
+def _refuse_other_identity(connection: StoreConnection) -> None:
+    for key, value in connection.extra_dejson.items():
+        if key in _NOT_FOLLOWED and is_on(value or False, otherwise=True):
+            raise TerminalError(
+                f"the connection {connection.conn_id!r} has {key} in its extra, which Airflow's own hooks follow and "
+                "icefloe does not, so it would be somebody else: add object_store_options to the extra with all that "
+                "opens the store, or name another connection",
+                conn_id=connection.conn_id,
+                key=key,
+            )
+
+
+def _parsed(value: object) -> object:
+    """A value of the extra; its JSON text is read if the connection is written as a URI."""
+    if isinstance(value, str):
         with suppress(ValueError):
-            written = json.loads(written)
+            return json.loads(value)
+    return value
+
+
+def _own_options(connection: StoreConnection) -> Mapping[str, object]:
+    """The options that are written as obstore has them."""
+    written = _parsed(connection.extra_dejson.get("object_store_options") or {})
     if not isinstance(written, Mapping):
         raise TerminalError(
             f"object_store_options in the extra of the connection {connection.conn_id!r} is no mapping of options: "
@@ -91,7 +119,15 @@ def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, 
     bundle = extra.get("verify")
     is_file = isinstance(bundle, str) and bundle.lower() not in ("true", "false")
     options["root_certificate"] = bundle if is_file else None
-    return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
+    services = _parsed(extra.get("service_config"))
+    of_s3 = services.get("s3") if isinstance(services, Mapping) else None
+    if isinstance(of_s3, Mapping) and of_s3.get("endpoint_url"):
+        options["endpoint"] = of_s3["endpoint_url"]
+    if not (connection.login and connection.password) and extra.get("aws_access_key_id"):
+        keys = extra["aws_access_key_id"], extra.get("aws_secret_access_key")
+    else:
+        keys = connection.login, connection.password
+    return options | {"access_key_id": keys[0], "secret_access_key": keys[1]}
 
 
 def _google(extra: Mapping[str, Any]) -> dict[str, Any]:
