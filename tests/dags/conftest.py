@@ -36,10 +36,10 @@ def run_dag(airflow_database: None) -> Callable[..., TaskStates]:
     """Runs a DAG of the dags folder in this process, as `airflow dags test` does."""
     from airflow.dag_processing.dagbag import DagBag
 
-    def run(dag_id: str, **conf: Any) -> TaskStates:
+    def run(dag_id: str, *, marked_success: str | None = None, **conf: Any) -> TaskStates:
         bag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder")
         assert bag.import_errors == {}
-        dag_run = bag.dags[dag_id].test(run_conf=conf or None)
+        dag_run = bag.dags[dag_id].test(run_conf=conf or None, mark_success_pattern=marked_success)
         states = {task.task_id: str(task.state) for task in dag_run.get_task_instances()}
         return TaskStates(run_state=str(dag_run.state), by_task=states, run_id=dag_run.run_id)
 

@@ -53,6 +53,18 @@ def test_a_table_is_followed_through_all_routes(lake: Lake, run_dag: RunDag) -> 
     assert {"commit", "cleanup"} <= quiet.in_state("skipped")
 
 
+def test_tasks_of_other_routes_skip_themselves_if_route_is_marked_as_success(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights")
+    lake.append((1, "AA"), (2, "UA"))
+    first = run_dag("flights", marked_success="route")
+    assert (first.run_state, first.in_state("skipped")) == ("success", {"shuffle_write", "coalesce", "shuffle_read"})
+    assert lake.changes(0) == {("INSERT", 1, "AA"): 1, ("INSERT", 2, "UA"): 1}
+    lake.replace_carrier(2, "DL")
+    second = run_dag("flights", marked_success="route")
+    assert (second.run_state, second.in_state("skipped")) == ("success", {"insert_only"})
+    assert lake.changes(1) == {("UPDATE_BEFORE", 2, "UA"): 1, ("UPDATE_AFTER", 2, "DL"): 1}
+
+
 def test_a_batch_without_changes_moves_the_cursor(lake: Lake, run_dag: RunDag) -> None:
     lake.write_pipeline("flights", initial_load="from_now")
     lake.append((1, "AA"))

@@ -17,6 +17,20 @@ _EVENTS: Final = ("tests/dags/test_icefloe_pipelines.py",)
 
 OPERATORS: Final = (
     Mutation(
+        name="tasks of other routes work on a batch",
+        path="orchestration/tasks/calls.py",
+        before="if task not in batch_tasks(route, delivers=True):",
+        after="if False:",
+        suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
+    Mutation(
+        name="a record that the shuffle left counts for an insert-only batch",
+        path="shuffle/map_output_log.py",
+        before="if self._has_parts and record.part is None:",
+        after="if False:",
+        suite=("tests/batch/run/test_phases.py",),
+    ),
+    Mutation(
         name="a commit that is repeated ends the trouble of a later batch",
         path="batch/status/pipeline_status.py",
         before="batch_number < self._troubled_batch(self.trouble)",

@@ -37,7 +37,7 @@ class MapOutputState(NamedTuple):
     Attributes:
         generation: first generation that is not void; an attempt that starts now commits it.
         record: record of the output that counts; None if there is none yet, or only a damaged record.
-        damage: fault of a record that cannot be read; `MapOutputLog.commit` voids it.
+        damage: fault of a record that cannot be used; `MapOutputLog.commit` voids it.
     """
 
     generation: int
@@ -50,10 +50,13 @@ class MapOutputLog:
 
     Args:
         store: the place of the shuffle's map outputs.
+        has_parts: True if its map tasks write to the sink instead. A record without a part is then of no use: tasks of
+            another route left it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, has_parts: bool = False) -> None:
         self._store = store
+        self._has_parts = has_parts
 
     @property
     def has_voids(self) -> bool:
@@ -81,6 +84,8 @@ class MapOutputLog:
             return MapOutputState(generation=generation, record=None)
         except CorruptMapOutputError as damage:
             return MapOutputState(generation=generation, record=None, damage=damage.reason)
+        if self._has_parts and record.part is None:
+            return MapOutputState(generation=generation, record=None, damage="it names no part of the sink")
         return MapOutputState(generation=generation, record=record)
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:

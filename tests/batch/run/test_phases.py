@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import currentframe
 from pathlib import Path
 from traceback import walk_stack
@@ -6,12 +7,14 @@ from traceback import walk_stack
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
-from icefloe.flow import Phase
+from icefloe.flow import Phase, Route
 from icefloe.node.node_key import is_node_key
+from icefloe.shuffle.map_output_log import MissingMapOutputError
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 from support.spark.row_counts import typed_changes_of
@@ -252,3 +255,17 @@ def test_a_table_file_that_is_gone_fails_the_phase_and_keeps_what_the_others_did
     engine = InOrder()
     batch.run(Phase.SHUFFLE_WRITE, engine)
     assert engine.given == [[2]]
+
+
+def test_an_insert_only_batch_whose_records_the_shuffle_replaced_is_written_again(workshop: Workshop) -> None:
+    workshop.append([1, 2, 3])
+    batch = workshop.open()
+    assert batch.plan.route is Route.INSERT_ONLY
+    batch.run(Phase.INSERT_ONLY)
+    with suppress(MissingMapOutputError):
+        batch.coalesce()  # voids the records, and makes map outputs instead
+    with pytest.raises(UnfinishedTasksError, match="clear insert_only and its downstream tasks"):
+        batch.commit()
+    batch.run(Phase.INSERT_ONLY)
+    assert batch.commit().counts["insert"] == 3
+    assert sorted(workshop.changes()["id"].to_pylist()) == [1, 2, 3]

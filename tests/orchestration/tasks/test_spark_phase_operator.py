@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 import icefloe
 from icefloe.batch.context.job_error import JobError
 from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.errors import TransientError
-from icefloe.flow import Phase
+from icefloe.flow import Phase, Route
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from support.missing import require_package
@@ -26,7 +26,7 @@ from support.sinks.document_folder import DocumentFolder, registered
 
 SECRET = "hunter2hunter2"
 PLAN_URI = "file:///var/icefloe/shuffle/flights/7/plan.json"
-PREPARED = {"plan_uri": PLAN_URI, "batch_number": 7, "backfill_id": None}
+PREPARED = {"route": "insert_only", "plan_uri": PLAN_URI, "batch_number": 7, "backfill_id": None}
 CONTEXT = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": PREPARED}[task_ids])}
 
 
@@ -57,6 +57,13 @@ def operator(folder: Path, **keys: Any) -> SparkPhaseOperator:
     made = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline_from(folder, **keys))
     made.application_args = [PLAN_URI]
     return made
+
+
+def test_a_task_of_another_route_starts_no_job(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+    other = {**PREPARED, "route": Route.SHUFFLE.value}
+    with pytest.raises(AirflowSkipException, match="takes the route shuffle"):
+        operator(tmp_path).execute({"ti": SimpleNamespace(xcom_pull=lambda **_: other)})
+    assert submitted == []
 
 
 def test_a_job_on_this_machine_gets_the_plans_uri_and_the_library_where_it_is(

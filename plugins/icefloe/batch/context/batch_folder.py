@@ -15,6 +15,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, fields_crc32, load_document
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.map_output_log import MapOutputLog
@@ -82,7 +83,7 @@ class BatchFolder:
     @property
     def map_outputs(self) -> MapOutputLog:
         """The commit records of the map tasks."""
-        return MapOutputLog(self.store)
+        return MapOutputLog(self.store, has_parts=self.plan.route is Route.INSERT_ONLY)
 
     def place_for(self, generation: int) -> BatchPlace | None:
         """The place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""

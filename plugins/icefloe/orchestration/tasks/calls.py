@@ -8,6 +8,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
@@ -29,7 +31,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import runs_in_process
 from icefloe.engines.spark.application import refuse_unshared_table
 from icefloe.errors import IcefloeError, one_line
-from icefloe.flow import Phase, Route
+from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
@@ -122,6 +124,17 @@ def _nothing_to_do(pipeline: Pipeline, why: str, *, was_delivered_before: bool =
     }
 
 
+def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
+    """Skips a task that is not on the route of its batch, as `route` does unless somebody marked it as success.
+
+    Such a task would replace the records of the tasks that are.
+    """
+    route = Route(plan_result["route"])
+    if task not in batch_tasks(route, delivers=True):
+        logger.info("%s has nothing to do: its batch takes the route %s", task, route)
+        raise AirflowSkipException(f"the batch takes the route {route}")
+
+
 def runs_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> bool:
     """True if a phase runs in this process instead of a Spark job; see `runs_in_process`."""
     reference_of = partial(_reference, pipeline, plan_result)
@@ -140,6 +153,7 @@ def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[s
 
 def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
     """Plans the reduce ranges; if another run has committed the batch, says only that."""
+    skip_other_route(FlowTask.COALESCE, plan_result)
     try:
         with finished_elsewhere(pipeline, plan_result):
             plan = run_coalesce(_reference(pipeline, plan_result), environ=os.environ).plan

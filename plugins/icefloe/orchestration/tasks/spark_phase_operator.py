@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import FlowTask
 from icefloe.memory_pool import share_heap
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
@@ -62,10 +63,16 @@ class SparkPhaseOperator(SparkSubmitOperator):
         with airflow_failures(self.phase, self.pipeline):
             plan_result = given_by_plan(pulled)
             from icefloe.batch.ends.already_finished import BatchFinished
-            from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here, runs_here
+            from icefloe.orchestration.tasks.calls import (
+                finished_elsewhere,
+                run_phase_here,
+                runs_here,
+                skip_other_route,
+            )
 
             if not plan_result["plan_uri"]:
                 raise AirflowSkipException("no batch")
+            skip_other_route(FlowTask(self.phase), plan_result)
             pipeline = self.pipeline.expanded(os.environ)
             with suppress(BatchFinished), finished_elsewhere(pipeline, plan_result):
                 if runs_here(pipeline, self.phase, plan_result):
