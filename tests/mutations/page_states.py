@@ -24,6 +24,13 @@ PAGE_STATES: Final = (
         suite=_HEALTH,
     ),
     Mutation(
+        name="a paused DAG tries a task again",
+        path="orchestration/page/views/health.py",
+        before="if retrying is not None and not _is_held(dag, run):",
+        after="if retrying is not None:",
+        suite=_HEALTH,
+    ),
+    Mutation(
         name="a task that is resumed waits since its last round",
         path="orchestration/page/views/dag_state.py",
         before='{"scheduled": self.scheduled_at, ',

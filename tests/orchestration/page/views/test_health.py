@@ -73,6 +73,15 @@ def test_a_task_that_is_tried_again_is_retrying(facts: PipelineFacts) -> None:
     assert (again.state, again.sentence) == (State.RETRYING, "the store timed out")
 
 
+def test_a_task_of_a_paused_dag_is_not_tried_again_until_it_is_switched_on(facts: PipelineFacts) -> None:
+    failed = run("running", trouble="the store timed out", plan="up_for_retry")
+    held = health(facts, failed, is_paused=True)
+    assert (held.state, held.task_id) == (State.BEHIND, "plan")
+    assert held.sentence == ("The DAG is paused in the middle of a run: switch it on to finish it. the store timed out")
+    goes_on = run("running", trouble="the store timed out", plan="up_for_retry", cleanup="running")
+    assert health(facts, goes_on, is_paused=True).state is State.RETRYING
+
+
 def test_a_sensor_that_waits_for_its_catalog_is_retrying(facts: PipelineFacts) -> None:
     waits = run("running", wait_for_snapshot="deferred")
     status = {**UP_TO_DATE, "trouble": {"sentence": "the catalog does not answer", "phase": "wait_for_snapshot"}}

@@ -73,7 +73,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
     if failed is not None or run.state == "failed":
         return _failed(dag, run, failed, status)
     retrying = _first(run, _RETRYING)
-    if retrying is not None:
+    if retrying is not None and not _is_held(dag, run):
         return _told(State.RETRYING, run, retrying, _sentence(retrying, status) or _try_again(retrying))
     if run.is_unfinished:
         return _under_way(dag, run, status, now)
@@ -86,9 +86,11 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
         return _waiting(dag, run, task, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
-    if dag.is_paused and _first(run, _BEGUN) is None:
-        # Tasks that have begun go on in a paused DAG, but Airflow begins none after them.
-        return _told(State.BEHIND, run, task, "The DAG is paused in the middle of a run: switch it on to finish it.")
+    if _is_held(dag, run):
+        retrying = _first(run, _RETRYING)
+        why = None if retrying is None else _sentence(retrying, status) or _try_again(retrying)
+        held = "The DAG is paused in the middle of a run: switch it on to finish it."
+        return _told(State.BEHIND, run, task or retrying, f"{held} {why}" if why else held)
     stall = queue_stall(task, now)
     if stall is not None:
         return replace(_told(State.RUNNING, run, task, stall), is_stalled=True)
@@ -98,6 +100,11 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
     what = f"{task.task_id} is {task.state}" if task is not None else f"the run is {run.state}"
     sentence = f"The last run failed; {what} again. {again}" if again else None
     return _told(State.RETRYING if again else State.RUNNING, run, task, sentence)
+
+
+def _is_held(dag: DagState, run: RunState) -> bool:
+    """True if a paused DAG holds a run: tasks that have begun go on, but Airflow begins none, and retries none."""
+    return dag.is_paused and run.is_unfinished and _first(run, _BEGUN) is None
 
 
 def _waiting(dag: DagState, run: RunState, sensor: TaskState, status: StatusDocument, stall: str | None) -> Health:
