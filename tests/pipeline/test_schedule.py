@@ -21,7 +21,8 @@ def test_every_accepted_schedule_can_be_read_by_airflow(text):
 @pytest.mark.parametrize(
     "text",
     ["@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly", "* * * * *",
-     "*/5 8-17 1,15 jan-mar MON-fri", "0 0 L * *", "0 0 ? * 5#3", "0 0 * * 7", "0 0 * * * */10", " 0  0 * * * "],
+     "*/5 8-17 1,15 jan-mar MON-fri", "0 0 L * *", "0 0 ? * 5#3", "0 0 * * 7", "0 0 * * * */10", " 0  0 * * * ",
+     "0 0 29 2 *", "0 0 29 2 1#5"],
 )  # fmt: skip
 def test_a_valid_schedule_passes(text):
     assert schedule_fault(text) is None
@@ -41,6 +42,8 @@ def test_a_valid_schedule_passes(text):
         ("@minutely", "must be one of @continuous, @once"),
         ("* * * *", "must be \"@continuous\", a cron expression of 5 or 6 fields such as \"0 * * * *\""),
         ("every hour", "not 'every hour'"),
+        ("0 0 31 2 *", "has '0 0 31 2 *', which never comes: no year has such a day"),
+        ("0 0 31 4,6,9,11 *", "which never comes"),
     ],
 )  # fmt: skip
 def test_a_wrong_schedule_says_which_field_and_what_it_takes(text, fault):

@@ -11,6 +11,7 @@ _FIELDS: Final = (
     ("day of week", "0 to 7 or sun to sat"),
     ("second", "0 to 59"),
 )
+_ANY_TIME: Final = 0.0
 
 
 def schedule_fault(text: str) -> str | None:
@@ -23,7 +24,10 @@ def schedule_fault(text: str) -> str | None:
     """
     if text.startswith("@"):
         return None if text in _PRESETS else f"must be one of {', '.join(_PRESETS)}, not '{text}'"
-    from croniter import croniter  # a tenth of a second, which commands that read no schedule need not pay
+    from croniter import (
+        CroniterBadDateError,
+        croniter,
+    )  # a tenth of a second, which commands that read no schedule need not pay
 
     parts = text.split()
     if len(parts) not in (5, 6):
@@ -38,4 +42,10 @@ def schedule_fault(text: str) -> str | None:
         if part[0] in "Rr" or not croniter.is_valid(alone):
             name, takes = _FIELDS[place]
             return f"has '{part}' for the {name}, which takes {takes}"
-    return None if croniter.is_valid(text) else f"'{text}' is no cron expression"
+    if not croniter.is_valid(text):
+        return f"'{text}' is no cron expression"
+    try:
+        croniter(text, _ANY_TIME).get_next()
+    except CroniterBadDateError:
+        return f"has '{text}', which never comes: no year has such a day"
+    return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk._shared.timezones.timezone import _Timezone, parse_timezone
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
@@ -54,6 +55,19 @@ def test_all_routes_of_a_pipeline_that_delivers_lead_through_deliver_and_its_bac
     }  # fmt: skip
     assert following.get_task("deliver").trigger_rule == "none_failed_min_one_success"
     assert set(backfill.task_ids) == BATCH_TASKS
+
+
+def test_a_cron_schedule_counts_in_the_default_timezone_of_airflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pipeline(tmp_path, schedule="0 6 * * *")
+    assert zone_of_schedule(tmp_path) == "UTC"
+    monkeypatch.setattr(_Timezone, "initialized_timezone", parse_timezone("Europe/Berlin"))
+    assert zone_of_schedule(tmp_path) == "Europe/Berlin"
+
+
+def zone_of_schedule(folder: Path) -> str:
+    return str(make_dags(folder)["flights"].timezone.name)
 
 
 def test_both_dags_run_once_at_a_time(dags: dict[str, DAG]) -> None:

@@ -1,11 +1,10 @@
 """The two DAGs of a pipeline."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, timezone
 
 from icefloe.orchestration.dags.assets import scheduling_asset
 from icefloe.orchestration.dags.backfill_params import backfill_params, backfill_range, refuse_configuration
@@ -17,7 +16,6 @@ from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
 
-_START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _BY_HAND: Final = ("manual", "operator_triggered")
 _NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materialization")
 _MAX_FAILED_RUNS: Final = 3
@@ -86,7 +84,8 @@ def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: objec
     return DAG(
         dag_id,
         schedule=schedule,
-        start_date=_START,
+        # In Airflow's core.default_timezone, in which a cron expression counts then, as in any other DAG.
+        start_date=timezone.datetime(2024, 1, 1),
         catchup=False,
         # A checkpoint has one open batch at most. Another run could only wait for it, or lose a race.
         max_active_runs=1,
