@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import airflow_environment
+from icefloe.cli import main
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
@@ -52,22 +53,37 @@ def test_a_table_keeps_its_history_longer(block: Block, flights: Flights) -> Non
 
 
 @pytest.mark.parametrize("block", WITH_DAG, ids=str)
-def test_a_dag_starts_when_changes_were_delivered_and_reads_their_report(
-    block: Block, flights: Flights, pipelines: None, airflow_database: None, tmp_path: Path, capsys: Any
+def test_a_dag_starts_when_changes_were_delivered_and_reads_every_batch_once(
+    block: Block,
+    flights: Flights,
+    pipelines: None,
+    airflow_database: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
+    from airflow.sdk import Variable
 
     flights.lake.append((1, "AA"))
+    assert main(["run", str(airflow_environment.PIPELINES / "flights.yaml")]) == 0  # for which there is no event
+    flights.lake.append((2, "UA"), (3, "DL"))
     bag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder")
     assert str(bag.dags["flights"].test().state) == "success"
     (tmp_path / "after.py").write_text(block.text)
     [dag] = DagBag(tmp_path / "after.py", bundle_name="dags-folder").dags.values()
     [asset] = dag.timetable.asset_condition.objects
     [use_changes] = dag.tasks
-    use_changes.python_callable({asset: [last_event(asset.uri)]})
-    printed = capsys.readouterr().out
-    assert f"file://{flights.folder}/flights/changes 0 {{" in printed
-    assert "'insert': 1" in printed
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(Variable, "get", lambda name, default: kept.get(name, default))
+    monkeypatch.setattr(Variable, "set", kept.__setitem__)
+    event = last_event(asset.uri)
+    capsys.readouterr()
+    for _ in range(2):  # the same event a second time is for nothing new
+        use_changes.python_callable({asset: [event]})
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("file://")]
+    sink = f"file://{flights.folder}/flights/changes"
+    assert [line.partition(",")[0] for line in lines] == [f"{sink} 0 {{'insert': 1", f"{sink} 1 {{'insert': 2"]
 
 
 @pytest.fixture
