@@ -53,6 +53,13 @@ DELETES: Final = (
         suite=("tests/iceberg/scan/test_changed_files.py",),
     ),
     Mutation(
+        name="a file that a load reads once counts twice if a delete file reaches one of its two listings",
+        path="iceberg/scan/changed_files.py",
+        before="by_file.setdefault(term.entry.data_file.identity, [])",
+        after="by_file.setdefault(f'{term.entry.data_file.path} {term.delete_files}', [])",
+        suite=("tests/iceberg/scan/test_changed_files.py",),
+    ),
+    Mutation(
         name="a file of two partitions is read with the values of one of them",
         path="iceberg/scan/terms_of_files.py",
         before="identity = term.entry.data_file.identity",

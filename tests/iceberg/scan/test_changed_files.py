@@ -1,7 +1,11 @@
+from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step, weights
-from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import Step, StepKind
 
 
 def test_a_commit_is_the_entries_of_the_manifests_it_wrote() -> None:
@@ -89,3 +93,19 @@ def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
     reader.lists = {2: [shared, before], 3: [shared, after]}
     assert weights(reader, step(StepKind.STATES, 3, start=2)) == {"b": -1, "d": 1}
     assert reader.read == ["before", "after"]
+
+
+@pytest.mark.parametrize(("first", "stop", "loaded"), [(0, 1, {"a": 2}), (1, 3, {"b": 1, "c": 1})])
+def test_a_file_that_is_listed_twice_is_one_file_of_a_load_if_a_delete_file_reaches_one_of_them(
+    first: int, stop: int, loaded: dict[str, int]
+) -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    new = reader.write("new", 3, data("a", ADDED, 3, 3), data("c", ADDED, 3, 3))
+    reader.lists = {3: [old, reader.write("d", 2, delete("d", ADDED, 2, 2)), new]}
+    part = LoadPart(first_file=first, stop_file=stop, num_files=3)
+    load = replace(Step.initial(3, timestamp_ms=0), load_part=part)
+    found: Counter[str] = Counter()
+    for term in ReadFiles(reader, load).terms(load):
+        found[term.entry.data_file.path] += term.weight
+    assert found == loaded

@@ -125,14 +125,18 @@ class LoadedFiles:
         terms = _net(FileTerm(entry, 1, *in_force(deletes.index.reach(entry))) for entry in self.entries)
         if self.part is None:
             return StepTerms(terms)
-        if self.part.num_files != len(terms):
+        # A file that is listed twice has two terms if a delete file reaches only one of them, but it is read once.
+        by_file: dict[str, list[FileTerm]] = {}
+        for term in terms:
+            by_file.setdefault(term.entry.data_file.identity, []).append(term)
+        if self.part.num_files != len(by_file):
             raise TerminalError(
                 f"the initial load of snapshot {self.snapshot_id} was cut for {self.part.num_files} data files, but "
-                f"its manifests list {len(terms)}: a snapshot never changes, so they were overwritten; icefloe "
+                f"its manifests list {len(by_file)}: a snapshot never changes, so they were overwritten; icefloe "
                 "reset loads the table again",
                 snapshot_id=self.snapshot_id,
             )
-        return StepTerms(terms[self.part.first_file : self.part.stop_file])
+        return StepTerms([*chain.from_iterable([*by_file.values()][self.part.first_file : self.part.stop_file])])
 
 
 def _committed(snapshot_id: int, files: StateFiles, deletes: LiveDeletes) -> StepTerms:
