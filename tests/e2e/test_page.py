@@ -207,6 +207,44 @@ def test_a_range_picked_from_the_history_starts_the_backfill_dag(server: ApiServ
     page.get_by_role("heading", name="Backfill of flights").wait_for()
 
 
+FORM = "in the form of flights__backfill"
+EXPIRED = "expired: a range cannot begin before"
+
+
+def answered_with(page: Any, **changes: Any) -> None:
+    """Changes keys of the history that the server answers with."""
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json={**response.json(), **changes})
+
+    page.route("**/api/pipelines/flights/snapshots", answer)
+
+
+@pytest.mark.parametrize(
+    ("older", "reaches_beginning", "said"),
+    [
+        (0, True, "the beginning of the table's history"),
+        (0, False, f"older snapshots {EXPIRED}"),
+        (1, True, f"1 older snapshot is not listed: name it {FORM}; the beginning of the table's history"),
+        (7, False, f"7 older snapshots are not listed: name one {FORM}; those before them {EXPIRED}"),
+    ],
+)
+def test_a_history_that_is_cut_is_not_called_expired(
+    server: ApiServer, page: Any, older: int, reaches_beginning: bool, said: str
+) -> None:
+    answered_with(page, older_snapshots=older, reaches_beginning=reaches_beginning)
+    page.goto(f"{server.url}icefloe/?dag_id=flights&backfill=1")
+    assert page.locator(".picker tbody tr").last.inner_text().strip() == said
+    beginning = page.get_by_role("radio", name="from the beginning of the table")
+    oldest = page.get_by_role("radio", name=re.compile("up to snapshot")).last
+    assert beginning.is_enabled() == oldest.is_enabled() == reaches_beginning
+    if reaches_beginning:
+        beginning.check()
+        rows = page.locator(".picker tbody tr").count() - 1
+        assert page.locator(".picked h2").inner_text() == f"{rows + older} snapshots"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_is_as_light_or_dark_as_airflow(server: ApiServer, browser: Any, theme: str) -> None:
     with browser_page(browser, theme=theme) as page:

@@ -7,6 +7,7 @@ from mutations.mutation import Mutation
 __all__ = ["PAGE_STATES"]
 
 _HEALTH: Final = ("tests/orchestration/page/views/test_health.py",)
+_HISTORY: Final = ("tests/orchestration/page/server/test_snapshot_history.py",)
 
 PAGE_STATES: Final = (
     Mutation(
@@ -43,5 +44,19 @@ PAGE_STATES: Final = (
         before="        scheduled_at=row.scheduled_dttm,\n",
         after="",
         suite=("tests/dags/test_page.py",),
+    ),
+    Mutation(
+        name="snapshots that are not listed count as expired",
+        path="orchestration/page/server/snapshot_history.py",
+        before="lineage[-1].parent_snapshot_id is None",
+        after="listed[-1]['parent_snapshot_id'] is None",
+        suite=_HISTORY,
+    ),
+    Mutation(
+        name="a list of snapshots that is cut does not say so",
+        path="orchestration/page/server/snapshot_history.py",
+        before="len(lineage) - len(listed)",
+        after="0",
+        suite=_HISTORY,
     ),
 )

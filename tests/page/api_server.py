@@ -32,6 +32,8 @@ class ApiServer:
         self._environment = {
             **kept,
             **variables,
+            # The pages of this checkout, whichever one is installed.
+            "PYTHONPATH": str(Path(__file__).parents[2] / "plugins"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self._port),

@@ -94,8 +94,8 @@ class PageDocuments:
             "now": datetime.now(UTC).isoformat(),
             "pipeline": pipeline_row(dag, *self._status(dag), now=datetime.now(UTC)),
             "backfill_dag_id": f"{dag.dag_id.removesuffix(_SUFFIX)}{_SUFFIX}",
-            "snapshots": found.value or [],
             "sentence": found.sentence,
+            **(found.value or {"snapshots": []}),
         }
 
     def _dag(self, session: Session, dag_id: str) -> DagState:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from icefloe.batch.context.session import open_table
 from icefloe.iceberg.history.history import History
@@ -24,16 +24,20 @@ class SnapshotHistory:
         self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
 
     def of(self, pipeline: Pipeline) -> Found:
-        """The snapshots of the branch, newest first, or the reason why they cannot be read."""
+        """The `history_document` of the branch, or the reason why it cannot be read."""
         key = f"the history of {pipeline.table} ({pipeline.name})"
         return self._cache.get({key: lambda: _load(pipeline)})[key]
 
 
-def snapshot_rows(history: History, branch: str) -> list[dict[str, object]]:
-    """The newest snapshots of a branch, newest first."""
+def history_document(history: History, branch: str) -> dict[str, Any]:
+    """The newest snapshots of a branch, newest first, and what comes before them.
+
+    ``older_snapshots`` is the number of those that are there and not listed. ``reaches_beginning`` is false
+    if the oldest of all names a parent, which expired. PyIceberg's expiry leaves no such name; then plan finds the gap.
+    """
     head = history.head(branch)
-    lineage = [] if head is None else history.lineage(head.snapshot_id)[:_MOST]
-    return [
+    lineage = [] if head is None else history.lineage(head.snapshot_id)
+    listed = [
         {
             "snapshot_id": str(snapshot.snapshot_id),
             "parent_snapshot_id": id_json(snapshot.parent_snapshot_id),
@@ -41,14 +45,19 @@ def snapshot_rows(history: History, branch: str) -> list[dict[str, object]]:
             "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
             **_figures({} if snapshot.summary is None else snapshot.summary.additional_properties),
         }
-        for snapshot in lineage
+        for snapshot in lineage[:_MOST]
     ]
+    return {
+        "snapshots": listed,
+        "older_snapshots": len(lineage) - len(listed),
+        "reaches_beginning": not lineage or lineage[-1].parent_snapshot_id is None,
+    }
 
 
-def _load(pipeline: Pipeline) -> list[dict[str, object]]:
+def _load(pipeline: Pipeline) -> dict[str, Any]:
     expanded = pipeline.expanded(os.environ)
     table = open_table(expanded, resolve_credentials(expanded))
-    return snapshot_rows(History.of(table), expanded.branch)
+    return history_document(History.of(table), expanded.branch)
 
 
 def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:

@@ -16,8 +16,11 @@ export function backfillView(found) {
 }
 
 class RangePicker {
-  constructor({ snapshots, backfill_dag_id: dag }) {
+  constructor({ snapshots, older_snapshots: older, reaches_beginning: isWhole, backfill_dag_id: dag }) {
     this.snapshots = snapshots;
+    // Snapshots that are there and not listed; and whether the oldest of all has no parent.
+    this.older = older;
+    this.isWhole = isWhole;
     this.dag = dag;
     // Rows are newest first: the range is from `after` (exclusive, further down) to `upTo` (inclusive).
     this.upTo = 0;
@@ -58,7 +61,7 @@ class RangePicker {
       "tr",
       { class: isIn ? "in" : null },
       h("td", {}, this.radio("after", index, `after snapshot ${snapshot.snapshot_id}`, index > 0)),
-      h("td", {}, this.radio("upTo", index, `up to snapshot ${snapshot.snapshot_id}`, true)),
+      h("td", {}, this.radio("upTo", index, `up to snapshot ${snapshot.snapshot_id}`, this.isWhole || index + 1 < this.snapshots.length)),
       h("td", { title: time(snapshot.at) }, ago(snapshot.at), h("span", { class: "under" }, time(snapshot.at))),
       h("td", {}, snapshot.operation ?? "–"),
       h("td", {}, isKnown(snapshot.added_rows) ? `${short(snapshot.added_rows)} rows` : "–", isKnown(snapshot.added_bytes) ? h("span", { class: "under" }, bytes(snapshot.added_bytes)) : null),
@@ -69,9 +72,17 @@ class RangePicker {
 
   beginning() {
     const index = this.snapshots.length;
-    const oldest = this.snapshots[index - 1];
-    const text = oldest.parent_snapshot_id ? "older snapshots expired: a range cannot begin before" : "the beginning of the table";
-    return h("tr", {}, h("td", {}, this.radio("after", index, "from the beginning of the table", !oldest.parent_snapshot_id)), h("td", {}), h("td", { colspan: 5, class: "quiet" }, text));
+    const radio = this.radio("after", index, "from the beginning of the table", this.isWhole);
+    return h("tr", {}, h("td", {}, radio), h("td", {}), h("td", { colspan: 5, class: "quiet" }, this.before().join("; ")));
+  }
+
+  // What comes before the rows of the list.
+  before() {
+    const { older, isWhole, dag } = this;
+    return [
+      older && `${count(older)} older ${older === 1 ? "snapshot is not listed: name it" : "snapshots are not listed: name one"} in the form of ${dag}`,
+      isWhole ? "the beginning of the table's history" : `${older ? "those before them" : "older snapshots"} expired: a range cannot begin before`,
+    ].filter(Boolean);
   }
 
   conf() {
@@ -81,7 +92,7 @@ class RangePicker {
   }
 
   said() {
-    const amount = this.after - this.upTo;
+    const amount = this.after - this.upTo + (this.after < this.snapshots.length ? 0 : this.older);
     const fields = Object.entries(this.conf()).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))]);
     return [
       h("h2", {}, `${count(amount)} ${amount === 1 ? "snapshot" : "snapshots"}`),
