@@ -88,14 +88,14 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="an index that a later load removed is an error and not a late batch",
         path=_SINK,
-        before="        except IndexGoneError as error:\n            self._refuse_superseded(batch, begun)\n",
-        after="        except IndexGoneError as error:\n",
+        before="        except IndexGoneError:\n            self._refuse_superseded(batch, begun)\n",
+        after="        except IndexGoneError:\n",
         suite=_SUITE,
     ),
     Mutation(
         name="a reload goes into an index that a user made",
         path=_SINK,
-        before="if batch.begins_anew and before is not None and before.version != version:",
+        before="if is_known and batch.begins_anew and before is not None and before.version != version:",
         after="if False:",
         suite=_SUITE,
     ),
@@ -125,6 +125,20 @@ SEARCH_INDEX: Final = (
         path="sinks/opensearch/indexes.py",
         before="            if not is_new:\n                raise IndexGoneError.of(self._cluster.url, target)\n",
         after="",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an index that was removed in the middle of its load is made again",
+        path="sinks/opensearch/indexes.py",
+        before="if uuid is not None and (found is None or _uuid(found) != uuid):",
+        after="if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an index that a user made again counts as the one before",
+        path=_SINK,
+        before="if not is_known and before is not None and before.version < version and not batch.begins_anew:",
+        after="if False:",
         suite=_SUITE,
     ),
     Mutation(

@@ -112,6 +112,62 @@ def test_an_index_that_somebody_removed_is_said_to_be_gone() -> None:
     assert set(cluster.indexes) == {"people-icefloe"}
 
 
+def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again() -> None:
+    """Parts that are recorded as delivered are not sent again, so the next try would show an index without them."""
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), ADA)
+    load = proven(5, is_load=True)
+    sink.deliver(load, sink.begin(load), ADA)
+    sink.begin(load)
+    del cluster.indexes["people-5"]
+    with pytest.raises(IndexGoneError, match="was removed while batch 5 was written to it; run `icefloe reset people`"):
+        sink.begin(load)
+    assert set(cluster.indexes) == {"people-0", "people-icefloe"}
+    run(sink, proven(7, is_load=True), ADA)
+    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
+
+
+def test_a_load_whose_begin_was_noted_by_an_earlier_release_makes_its_index() -> None:
+    sink = claimed(FakeCluster())
+    assert sink._claims.begin(BegunBatch(version=0, target="people-0"))
+    run(sink, proven(0), ADA)
+    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
+
+
+def test_an_index_that_a_user_made_again_in_the_middle_of_its_load_is_loaded_by_the_next_one() -> None:
+    cluster = FakeCluster()
+    made_by_user(cluster)
+    sink = claimed(cluster)
+    sink.deliver(proven(0), sink.begin(proven(0)), ADA)
+    del cluster.indexes["people"]
+    made_by_user(cluster)
+    with pytest.raises(IndexGoneError, match="was removed while batch 0 was written to it; run `icefloe reset people`"):
+        sink.begin(proven(0))
+    run(sink, proven(5, is_load=True), ADA)
+    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
+
+
+def test_an_index_that_a_user_made_again_between_two_batches_is_not_gone_on_with() -> None:
+    cluster = FakeCluster()
+    made_by_user(cluster)
+    sink = claimed(cluster)
+    run(sink, proven(0), ADA)
+    del cluster.indexes["people"]
+    made_by_user(cluster)
+    with pytest.raises(IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"):
+        sink.begin(proven(1))
+
+
+def test_a_replay_of_a_load_makes_an_index_again_that_somebody_removed() -> None:
+    """It sends all parts, since no part of a replay is recorded."""
+    sink = claimed(cluster := FakeCluster())
+    load = proven(0, is_replay=True)
+    run(sink, load, ADA)
+    del cluster.indexes["people-0"]
+    run(sink, load, ADA)
+    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
+
+
 def test_a_first_batch_without_a_load_that_was_killed_before_its_index_was_made_makes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

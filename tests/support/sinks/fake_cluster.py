@@ -107,7 +107,11 @@ class FakeCluster:
         if not found and "*" not in name:
             raise missing(name)
         return {
-            key: {"aliases": each.aliases, "mappings": each.mappings, "settings": {"index": each.settings}}
+            key: {
+                "aliases": each.aliases,
+                "mappings": each.mappings,
+                "settings": {"index": {**each.settings, "uuid": each.uuid}},
+            }
             for key, each in found.items()
         }
 

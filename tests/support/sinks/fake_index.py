@@ -1,5 +1,6 @@
 """An index in memory: its settings, and its documents with their versions."""
 
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,3 +22,4 @@ class Index:
     settings: dict[str, Any]
     aliases: dict[str, Any]
     documents: dict[str, Document] = field(default_factory=dict)
+    uuid: str = field(default_factory=lambda: uuid.uuid4().hex)

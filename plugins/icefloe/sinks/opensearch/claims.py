@@ -52,10 +52,13 @@ class BegunBatch:
     Attributes:
         version: of its documents.
         target: the index that it and the batches after it are written to, up to the next load.
+        uuid: of that index, as a try of this batch has found it before it delivered anything. None: no try has, or one
+            of an earlier release.
     """
 
     version: int
     target: str
+    uuid: str | None = None
 
 
 class Claims:
@@ -137,12 +140,14 @@ class Claims:
         found = self._cluster.ask("GET", self._document(_PROGRESS), allowed=(404,))
         if found.status == 404:
             return None
-        return BegunBatch(version=found.body["_version"], target=found.body["_source"]["target"])
+        source = found.body["_source"]
+        return BegunBatch(version=found.body["_version"], target=source["target"], uuid=source.get("uuid"))
 
     def begin(self, progress: BegunBatch) -> bool:
         """Note that a batch begins; False if a later one has begun."""
+        source = {"target": progress.target, **({} if progress.uuid is None else {"uuid": progress.uuid})}
         noted = self._cluster.ask(
-            "PUT", self._document(_PROGRESS), {"target": progress.target},
+            "PUT", self._document(_PROGRESS), source,
             params={"version": str(progress.version), "version_type": "external_gte"}, allowed=(409,),
         )  # fmt: skip
         return noted.status != 409

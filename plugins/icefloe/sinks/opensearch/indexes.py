@@ -47,6 +47,10 @@ class Indexes:
         """The index that a user made under the very name; None if the name is an alias or free."""
         return self._find(self.names.index).get(self.names.index)
 
+    def is_known(self, index: Mapping[str, Any]) -> bool:
+        """True if a batch of this sink was written to an index, or was about to be."""
+        return _meta(index) is not None
+
     def refuse_foreign(self) -> None:
         """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents.
 
@@ -62,33 +66,45 @@ class Indexes:
                 )
 
     def prepare(
-        self, target: str, *, is_new: bool, schema: pa.Schema, shown: Sequence[str], identity: Sequence[str]
-    ) -> None:
+        self,
+        target: str,
+        *,
+        is_new: bool,
+        uuid: str | None = None,
+        schema: pa.Schema,
+        shown: Sequence[str],
+        identity: Sequence[str],
+    ) -> str | None:
         """Let an index know the columns of a batch.
 
         Args:
             target: name of the index.
             is_new: True: it is made if it is missing.
+            uuid: that this call has returned to an earlier try; None: the index may be any of that name.
             schema: of the staged rows.
             shown: columns of a document.
             identity: dotted names of the identifier columns.
 
+        Returns:
+            The uuid of the index, which another one of its name does not have; None if the cluster does not say it.
+
         Raises:
-            IndexGoneError: it is missing.
+            IndexGoneError: it is missing, or has another uuid.
             IndexMisfitError: an existing index has other fields or other keys, or forgets deletions too soon.
         """
         forms = id_forms(schema, identity)
         meta = {_META: {"version": 1, "index": self.names.index, "identity": forms}}
         mapping = {"_meta": meta, "properties": field_mappings(schema, shown, identity)}
         found = self._find(target).get(target)
+        if uuid is not None and (found is None or _uuid(found) != uuid):
+            raise IndexGoneError.of(self._cluster.url, target)
         if found is None:
             if not is_new:
                 raise IndexGoneError.of(self._cluster.url, target)
-            if self._make(target, mapping):
-                return
-            found = self._find(target).get(target)
-            if found is None:
-                raise IndexGoneError.of(self._cluster.url, target)
+            is_made = self._make(target, mapping)
+            found = self._there(target)
+            if is_made:
+                return _uuid(found)
         self._refuse_misfit(target, found, forms)
         if target == self.names.index:
             # What the user has chosen for a field stays.
@@ -99,6 +115,7 @@ class Indexes:
         if self.names.writer(target) not in found["aliases"]:
             add = {"add": {"index": target, "alias": self.names.writer(target)}}
             self._cluster.ask("POST", "/_aliases", {"actions": [add]})
+        return _uuid(found)
 
     def _make(self, target: str, mapping: Mapping[str, Any]) -> bool:
         """Make an index; False if another try has just made it."""
@@ -242,6 +259,11 @@ class Indexes:
 
 def _meta(index: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return index.get("mappings", {}).get("_meta", {}).get(_META)
+
+
+def _uuid(index: Mapping[str, Any]) -> str | None:
+    found = index["settings"]["index"].get("uuid")
+    return found if isinstance(found, str) else None
 
 
 def _gc_deletes(index: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -102,6 +103,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         Raises:
             SupersededError: a later batch has begun.
             IndexMisfitError: the index does not fit the batch.
+            IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
         """
         self._refuse_keyless(batch)
         claim = self._claims.refuse_other(self._claims.find(), batch.origin)
@@ -115,18 +117,19 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
                 url=self.url,
             )
         target = self._target(batch, version, before)
+        # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
+        is_again = before is not None and before.version == version and not batch.is_replay
+        noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
         if before is not None and before.version > version:
             if not batch.is_replay or not self._is_of_load(target, version):
                 raise superseded(self.url, batch)
-        elif not self._claims.begin(BegunBatch(version=version, target=target)):
+        elif not self._claims.begin(noted):
             raise superseded(self.url, batch)
         begun = {"index": target, "writer": self._names.writer(target), "version": version}
         with self._while_index_stays(batch, begun):
             # An index of the batch's own version is for this batch to make, also after a kill right before.
             is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
-            self._indexes.prepare(
-                target, is_new=is_new, schema=batch.schema, shown=batch.shown, identity=batch.identity
-            )
+            self._prepare(batch, noted, is_new=is_new)
         return begun
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
@@ -243,10 +246,22 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         begun = self._claims.progress()
         return None if begun is None else begun.version
 
+    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> None:
+        uuid = self._indexes.prepare(
+            noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
+            identity=batch.identity,
+        )  # fmt: skip
+        if uuid != noted.uuid and not batch.is_replay and not self._claims.begin(replace(noted, uuid=uuid)):
+            raise superseded(self.url, batch)
+
     def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
         own = self._indexes.own_index()
         if own is not None:
-            if batch.begins_anew and before is not None and before.version != version:
+            is_known = self._indexes.is_known(own)
+            if not is_known and before is not None and before.version < version and not batch.begins_anew:
+                # Somebody made it again: it lacks what earlier batches wrote.
+                raise self._gone(batch, self._names.index)
+            if is_known and batch.begins_anew and before is not None and before.version != version:
                 raise IndexMisfitError(
                     f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
                     "icefloe make one behind an alias of that name, or load into another sink.index",
@@ -262,13 +277,16 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         """Say of an index that is gone that a later load has removed it, or else the way out."""
         try:
             yield
-        except IndexGoneError as error:
+        except IndexGoneError:
             self._refuse_superseded(batch, begun)
-            raise IndexGoneError(
-                f"the index behind {self._cluster.url}/{begun['index']} was removed while batch {batch.batch_number} "
-                f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
-                url=error.url,
-            ) from None
+            raise self._gone(batch, begun["index"]) from None
+
+    def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
+        return IndexGoneError(
+            f"the index behind {self._cluster.url}/{target} was removed while batch {batch.batch_number} "
+            f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
+            url=self.url,
+        )
 
     def _is_of_load(self, target: str, version: int) -> bool:
         """True if a batch is of the load whose index that is, or later."""
