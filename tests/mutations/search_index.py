@@ -79,7 +79,7 @@ SEARCH_INDEX: Final = (
         further=(
             Edit(
                 path="sinks/opensearch/indexes.py",
-                before="if any((self.names.version_of(name) or 0) > version for name in shown):",
+                before="if any((self._version(name, index) or 0) > version for name, index in shown.items()):",
                 after="if False:",
             ),
         ),
@@ -102,7 +102,7 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="an index with documents of others is claimed",
         path="sinks/opensearch/indexes.py",
-        before="if _meta(index) is None and (name != self.names.index or self._count(name)):",
+        before="if not may_be_empty or self._count(name):",
         after="if False:",
         suite=_SUITE,
     ),
@@ -139,6 +139,13 @@ SEARCH_INDEX: Final = (
         path=_SINK,
         before="if not is_known and before is not None and before.version < version and not batch.begins_anew:",
         after="if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an index of another sink counts as one of this sink",
+        path="sinks/opensearch/indexes.py",
+        before='return found if found.get("index") == self.names.index else None',
+        after="return found or None",
         suite=_SUITE,
     ),
     Mutation(

@@ -18,11 +18,10 @@ from support.sinks.fake_cluster import FakeCluster
 ADA = part(changes(("+", 1, "Ada")))
 
 
-def made_by_user(cluster: FakeCluster, *documents: str, **settings: Any) -> None:
-    cluster.perform_request("PUT", "/people", body=b'{"mappings": {"properties": {"name": {"type": "keyword"}}}}')
-    cluster.indexes["people"].settings.update(settings)
+def made_by_user(cluster: FakeCluster, *documents: str, name: str = "people") -> None:
+    cluster.perform_request("PUT", f"/{name}", body=b'{"mappings": {"properties": {"name": {"type": "keyword"}}}}')
     for number, each in enumerate(documents):
-        cluster.perform_request("PUT", f"/people/_doc/{number}", body=each.encode())
+        cluster.perform_request("PUT", f"/{name}/_doc/{number}", body=each.encode())
 
 
 @pytest.mark.parametrize("deletes", ["soft", "hard"])
@@ -58,6 +57,37 @@ def test_an_index_with_documents_of_others_is_refused_before_anything_is_claimed
         with pytest.raises(IndexMisfitError, match=r"holds documents that icefloe did not write \(index people\)"):
             call(ORIGIN)
     assert set(cluster.indexes) == {"people"}
+
+
+def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
+    cluster = FakeCluster()
+    made_by_user(cluster, name="people-3")
+    other = claimed(cluster, index="people-3")
+    run(other, proven(0), ADA)
+    sink = claimed(cluster)
+    run(sink, proven(2, is_load=True), ADA)
+    with pytest.raises(IndexMisfitError, match=r"people-3 is of another sink, whose sink\.index is people-3;"):
+        sink.begin(proven(3, is_load=True))
+    run(sink, proven(5, is_load=True), ADA)
+    assert rows_of(other) == [{"id": 1, "name": "Ada"}]
+    assert "people-2" not in cluster.indexes
+
+
+def test_the_index_of_a_load_of_another_sink_is_refused_even_if_it_is_empty() -> None:
+    cluster = FakeCluster()
+    run(claimed(cluster), proven(7, is_load=True))
+    other = sink_at(cluster, index="people-7")
+    for call in (other.refuse_other_owner, other.claim):
+        with pytest.raises(IndexMisfitError, match=r"people-7 is of another sink, whose sink\.index is people;"):
+            call(ORIGIN)
+
+
+def test_a_load_does_not_write_into_documents_of_others() -> None:
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), ADA)
+    made_by_user(cluster, "{}", name="people-5")
+    with pytest.raises(IndexMisfitError, match=r"holds documents that icefloe did not write \(index people-5\)"):
+        sink.begin(proven(5, is_load=True))
 
 
 def test_an_alias_of_others_is_refused() -> None:

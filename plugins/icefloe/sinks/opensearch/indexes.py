@@ -49,7 +49,7 @@ class Indexes:
 
     def is_known(self, index: Mapping[str, Any]) -> bool:
         """True if a batch of this sink was written to an index, or was about to be."""
-        return _meta(index) is not None
+        return self._meta(index) is not None
 
     def refuse_foreign(self) -> None:
         """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents.
@@ -58,12 +58,7 @@ class Indexes:
             IndexMisfitError: it does.
         """
         for name, index in self._find(self.names.index).items():
-            if _meta(index) is None and (name != self.names.index or self._count(name)):
-                raise IndexMisfitError(
-                    f"{self._url} holds documents that icefloe did not write (index {name}); choose another "
-                    "sink.index, or remove that index or alias",
-                    url=self._url,
-                )
+            self._refuse_other(name, index, may_be_empty=name == self.names.index)
 
     def prepare(
         self,
@@ -151,10 +146,10 @@ class Indexes:
             return
         version = self.names.version_of(target) or 0
         while {*(shown := self._find(self.names.index))} != {target}:
-            if any((self.names.version_of(name) or 0) > version for name in shown):
+            if any((self._version(name, index) or 0) > version for name, index in shown.items()):
                 raise IndexGoneError.of(self._cluster.url, target)
             others = [name for name in shown if name != target]
-            if any(_meta(index) is None for name, index in shown.items() if name != target):
+            if any(self._meta(index) is None for name, index in shown.items() if name != target):
                 _LOG.warning("%s: moving the name back from %s to %s, which has all changes", self._url, others, target)
             self._move_name(others, target)
         self._remove_older(version)
@@ -202,8 +197,8 @@ class Indexes:
 
     def _remove_older(self, version: int) -> None:
         for name, index in self._find(self.names.pattern).items():
-            found = self.names.version_of(name)
-            if found is not None and found < version and _meta(index) is not None:
+            found = self._version(name, index)
+            if found is not None and found < version:
                 _LOG.info("%s: removing index %s, which a later load replaces", self._url, name)
                 self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
 
@@ -216,10 +211,27 @@ class Indexes:
             **({"gc_deletes": _GC_DELETES} if self._settings.deletes == "hard" else {}),
         }
 
+    def _refuse_other(self, name: str, index: Mapping[str, Any], *, may_be_empty: bool) -> None:
+        """Raise if an index is another sink's, or has documents of nobody known."""
+        if self._meta(index) is not None:
+            return
+        other = _meta_of_any(index).get("index")
+        if other is not None:
+            raise IndexMisfitError(
+                f"{self._url}: index {name} is of another sink, whose sink.index is {other}; choose another sink.index "
+                "for one of the two, which does not end in a number",
+                url=self._url,
+            )
+        if not may_be_empty or self._count(name):
+            raise IndexMisfitError(
+                f"{self._url} holds documents that icefloe did not write (index {name}); choose another "
+                "sink.index, or remove that index or alias",
+                url=self._url,
+            )
+
     def _refuse_misfit(self, target: str, found: Mapping[str, Any], identity: Mapping[str, str]) -> None:
-        meta = _meta(found)
-        if meta is None and self._count(target):
-            self.refuse_foreign()
+        self._refuse_other(target, found, may_be_empty=True)
+        meta = self._meta(found)
         if meta is not None and meta["identity"] != identity:
             raise IndexMisfitError(
                 f"{self._url}: the documents of index {target} have ids of {_shown(meta['identity'])}, and this batch "
@@ -252,13 +264,23 @@ class Indexes:
         found = self._cluster.ask("GET", f"/{name}", allowed=(404,))
         return {} if found.status == 404 else found.body
 
+    def _version(self, name: str, index: Mapping[str, Any]) -> int | None:
+        """The version in the name of an index of a load; None if it is none, or another sink's."""
+        return None if self._meta(index) is None else self.names.version_of(name)
+
+    def _meta(self, index: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The facts that a batch has left at an index; None if none has, or those are of another sink."""
+        found = _meta_of_any(index)
+        return found if found.get("index") == self.names.index else None
+
     def _count(self, name: str) -> int:
         self._cluster.ask("POST", f"/{name}/_refresh")
         return int(self._cluster.ask("GET", f"/{name}/_count").body["count"])
 
 
-def _meta(index: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return index.get("mappings", {}).get("_meta", {}).get(_META)
+def _meta_of_any(index: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = index.get("mappings", {}).get("_meta", {}).get(_META)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _uuid(index: Mapping[str, Any]) -> str | None:
