@@ -53,9 +53,23 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="the middle of a pipeline begins on an empty cluster",
         path=_SINK,
-        before="if before is None and batch.continues:",
+        before="if before is None and (batch.continues or self._would_replace(batch)):",
         after="if False:",
         suite=_EMPTY,
+    ),
+    Mutation(
+        name="a replay into an index without a claim replaces it",
+        path=_SINK,
+        before="(batch.continues or self._would_replace(batch))",
+        after="batch.continues",
+        suite=_LATE,
+    ),
+    Mutation(
+        name="versions of an index begin at 0 after its claim was lost",
+        path=_SINK,
+        before="first_generation = self._indexes.next_generation()",
+        after="first_generation = 0",
+        suite=_LATE,
     ),
     Mutation(
         name="a replay goes to the index of a later load",
@@ -95,7 +109,7 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="a reload goes into an index that a user made",
         path=_SINK,
-        before="if is_known and batch.begins_anew and before is not None and before.version != version:",
+        before="if is_known and batch.begins_anew and (before is None or before.version != version):",
         after="if False:",
         suite=_SUITE,
     ),

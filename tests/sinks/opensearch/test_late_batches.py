@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.sinks.opensearch.claims import IndexClaimedError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from icefloe.sinks.part_sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
@@ -54,6 +55,43 @@ def test_a_replay_of_changes_from_before_the_last_load_is_refused() -> None:
     run(sink, proven(2, is_load=True), part(changes(("+", 1, "Cleo"))))
     with pytest.raises(SupersededError, match="holds a later batch than batch 1"):
         sink.begin(proven(1, is_replay=True))
+
+
+@pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])
+def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: str) -> None:
+    """Batch 4 of the second owner was the last one; a third one begins at 0."""
+    cluster = FakeCluster()
+    run(claimed(cluster), proven(7, is_load=True), ADA)
+    second = replace(ORIGIN, owner="checkpoint-2")
+    sink_at(cluster).claim(second, takes_over=True)
+    run(sink_at(cluster), proven(4, is_load=True, origin=second), ADA)
+    del cluster.indexes["people-icefloe"]
+    origin, number = replace(ORIGIN, owner=owner), 5 if owner == second.owner else 0
+    sink = sink_at(cluster)
+    sink.claim(origin)
+    run(sink, proven(number, is_load=True, origin=origin), part(changes(("+", 2, "Bo"))))
+    assert rows_of(sink) == [{"id": 2, "name": "Bo"}]
+    assert len(cluster.indexes) == 2
+
+
+def test_a_replay_does_not_replace_an_index_whose_claim_was_lost() -> None:
+    cluster = FakeCluster()
+    run(claimed(cluster), proven(0), ADA)
+    del cluster.indexes["people-icefloe"]
+    sink = claimed(cluster)
+    with pytest.raises(IndexMisfitError, match="knows nothing of pipeline people, and batch 3 goes on where others"):
+        sink.begin(proven(3, is_replay=True))
+    assert [row["name"] for row in rows_of(sink)] == ["Ada"]
+
+
+def test_a_load_does_not_go_on_in_an_index_of_a_user_whose_claim_was_lost() -> None:
+    """Rows that were deleted since the last batch would stay in it."""
+    cluster = FakeCluster()
+    cluster.perform_request("PUT", "/people")
+    run(claimed(cluster), proven(0), ADA)
+    del cluster.indexes["people-icefloe"]
+    with pytest.raises(IndexMisfitError, match="is an index that you made"):
+        claimed(cluster).begin(proven(5, is_load=True))
 
 
 def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:

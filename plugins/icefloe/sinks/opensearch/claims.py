@@ -110,8 +110,13 @@ class Claims:
             )
         return found
 
-    def claim(self, origin: Origin, *, takes_over: bool) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool, first_generation: int) -> None:
         """Create the claim, or change its owner; of several claimants one wins.
+
+        Args:
+            origin: the new owner.
+            takes_over: True if the claim may be another origin's.
+            first_generation: of a claim that is created.
 
         Raises:
             IndexClaimedError: another origin has it.
@@ -121,8 +126,9 @@ class Claims:
         if made.status == 400 and made.error_type != ALREADY_THERE:
             raise self._cluster.refused(f"PUT /{self._names.state}", made)
         created = self._cluster.ask(
-            "PUT", self._document(_CLAIM, "_create"), _source(origin, 0), params={"refresh": "true"}, allowed=(409,)
-        )
+            "PUT", self._document(_CLAIM, "_create"), _source(origin, first_generation), params={"refresh": "true"},
+            allowed=(409,),
+        )  # fmt: skip
         if created.status != 409:
             return
         found = self.find()

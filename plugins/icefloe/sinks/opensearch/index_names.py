@@ -45,3 +45,8 @@ class IndexNames:
 def version_of_batch(generation: int, batch_number: int) -> int:
     """The version of every document of a batch: greater for later batches, and for a later owner of the index."""
     return generation << 32 | batch_number
+
+
+def generation_of(version: int) -> int:
+    """The generation that a version was made with."""
+    return version >> 32

@@ -10,7 +10,7 @@ import pyarrow as pa
 from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, ClusterRefusedError, IndexGoneError
 from icefloe.sinks.opensearch.document_ids import id_forms
-from icefloe.sinks.opensearch.index_names import IndexNames
+from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
 from icefloe.sinks.opensearch.mapping import field_mappings
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED
@@ -50,6 +50,15 @@ class Indexes:
     def is_known(self, index: Mapping[str, Any]) -> bool:
         """True if a batch of this sink was written to an index, or was about to be."""
         return self._meta(index) is not None
+
+    def is_in_use(self) -> bool:
+        """True if readers find an index that a batch of this sink was written to."""
+        return any(self.is_known(index) for index in self._find(self.names.index).values())
+
+    def next_generation(self) -> int:
+        """The generation whose loads count as later than all that are there; 0 if there are none."""
+        there = [self._version(name, index) for name, index in self._find(self.names.pattern).items()]
+        return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
     def refuse_foreign(self) -> None:
         """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents.

@@ -88,9 +88,12 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
         """Create the claim in the hidden index next to the documents; see `DeliverySink`."""
+        first_generation = 0
         if self._claims.find() is None:
             self._indexes.refuse_foreign()
-        self._claims.claim(origin, takes_over=takes_over)
+            # A claim that was lost had a generation, which the indexes of its loads tell.
+            first_generation = self._indexes.next_generation()
+        self._claims.claim(origin, takes_over=takes_over, first_generation=first_generation)
         if self._letters is not None:
             self._letters.claim(origin, self._identity(), takes_over=takes_over)
 
@@ -109,7 +112,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         claim = self._claims.refuse_other(self._claims.find(), batch.origin)
         version = version_of_batch(claim.generation, batch.batch_number)
         before = self._claims.progress()
-        if before is None and batch.continues:
+        if before is None and (batch.continues or self._would_replace(batch)):
             raise IndexMisfitError(
                 f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
                 "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
@@ -246,6 +249,10 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         begun = self._claims.progress()
         return None if begun is None else begun.version
 
+    def _would_replace(self, batch: ProvenBatch) -> bool:
+        """True if a replay without a load would begin the index anew that readers have."""
+        return batch.is_replay and not batch.begins_anew and self._indexes.is_in_use()
+
     def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> None:
         uuid = self._indexes.prepare(
             noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
@@ -261,7 +268,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             if not is_known and before is not None and before.version < version and not batch.begins_anew:
                 # Somebody made it again: it lacks what earlier batches wrote.
                 raise self._gone(batch, self._names.index)
-            if is_known and batch.begins_anew and before is not None and before.version != version:
+            if is_known and batch.begins_anew and (before is None or before.version != version):
                 raise IndexMisfitError(
                     f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
                     "icefloe make one behind an alias of that name, or load into another sink.index",
