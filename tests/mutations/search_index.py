@@ -44,7 +44,7 @@ SEARCH_INDEX: Final = (
         further=(
             Edit(
                 path=_SINK,
-                before="if before is not None and before.version > version:",
+                before="if before is not None and before.version > version and not batch.is_replay:",
                 after="if False:",
             ),
         ),
@@ -74,8 +74,8 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="a replay goes to the index of a later load",
         path=_SINK,
-        before="if not batch.is_replay or not self._is_of_load(target, version):",
-        after="if not batch.is_replay:",
+        before="if before is not None and not self._is_of_load(before.target, version):",
+        after="if False:",
         suite=_LATE,
     ),
     Mutation(
@@ -109,7 +109,7 @@ SEARCH_INDEX: Final = (
     Mutation(
         name="a reload goes into an index that a user made",
         path=_SINK,
-        before="if is_known and batch.begins_anew and (before is None or before.version != version):",
+        before="if is_known and batch.begins_anew and (before is None or before.version < version):",
         after="if False:",
         suite=_SUITE,
     ),

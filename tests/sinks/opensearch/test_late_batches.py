@@ -49,12 +49,30 @@ def test_a_conflict_that_is_gone_when_it_is_looked_at_is_sent_again() -> None:
     assert [row["name"] for row in rows_of(sink)] == ["Bea"]
 
 
-def test_a_replay_of_changes_from_before_the_last_load_is_refused() -> None:
-    sink = claimed(FakeCluster())
-    run(sink, proven(0), ADA)
-    run(sink, proven(2, is_load=True), part(changes(("+", 1, "Cleo"))))
-    with pytest.raises(SupersededError, match="holds a later batch than batch 1"):
-        sink.begin(proven(1, is_replay=True))
+def test_replays_of_batches_from_before_the_last_load_are_counted_as_superseded() -> None:
+    """So `icefloe deliver --batches 0-3` that was killed after a load in the middle can be given again."""
+    sink = claimed(cluster := FakeCluster())
+    batches = [proven(0), proven(1), proven(2, is_load=True), proven(3)]
+    parts = [ADA, part(changes(("+", 2, "Bo"))), part(changes(("+", 1, "Cleo"))), part(changes(("+", 3, "Dora")))]
+    replays = [replace(batch, is_replay=True) for batch in batches]
+    first = [run(sink, *each)[0] for each in zip(replays, parts, strict=True)]
+    again = [run(sink, *each)[0] for each in zip(replays, parts, strict=True)]
+    assert [each.superseded for each in first] == [0, 0, 0, 0]
+    assert [(each.documents, each.superseded, each.repeated) for each in again] == [
+        (0, 1, 0), (0, 1, 0), (1, 0, 1), (1, 0, 1),
+    ]  # fmt: skip
+    assert set(cluster.indexes) == {"people-2", "people-icefloe"}
+    assert [row["name"] for row in rows_of(sink)] == ["Cleo", "Dora"]
+
+
+def test_a_load_into_an_index_of_a_user_can_be_replayed_after_later_batches() -> None:
+    cluster = FakeCluster()
+    cluster.perform_request("PUT", "/people")
+    sink = claimed(cluster)
+    for _ in range(2):
+        run(sink, proven(0, is_replay=True), ADA)
+        run(sink, proven(1, is_replay=True), part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
+    assert [row["name"] for row in rows_of(sink)] == ["Bea"]
 
 
 @pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])

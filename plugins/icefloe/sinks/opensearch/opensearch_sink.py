@@ -102,6 +102,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
         Returns:
             ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch.
+            ``replaced_by`` alone, for a replay of a batch from before the present load: the index of that load.
 
         Raises:
             SupersededError: a later batch has begun.
@@ -119,14 +120,15 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
                 "`icefloe reset` for the pipeline, which loads the table",
                 url=self.url,
             )
+        if before is not None and before.version > version and not batch.is_replay:
+            raise superseded(self.url, batch)
+        if before is not None and not self._is_of_load(before.target, version):
+            return {"replaced_by": before.target}
         target = self._target(batch, version, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
-        if before is not None and before.version > version:
-            if not batch.is_replay or not self._is_of_load(target, version):
-                raise superseded(self.url, batch)
-        elif not self._claims.begin(noted):
+        if (before is None or before.version <= version) and not self._claims.begin(noted):
             raise superseded(self.url, batch)
         begun = {"index": target, "writer": self._names.writer(target), "version": version}
         with self._while_index_stays(batch, begun):
@@ -137,6 +139,9 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Write one document for each key of the part that changed; see `PartSink`."""
+        if "replaced_by" in begun:
+            # Its changes are counted, and not the documents that they would make, so that nothing has to be read.
+            return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
         writer, version = begun["writer"], begun["version"]
         judge = ConflictJudge(
             cluster=self._cluster, url=self.url, writer=writer, batch=batch, version=version,
@@ -156,6 +161,8 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             SupersededError: a later batch has begun.
             TooManyDeadLettersError: all parts together have more dead letters than the limit allows.
         """
+        if "replaced_by" in begun:
+            return
         count = sum(each.dead_letters for each in deliveries)
         if self._letters is not None and count:
             self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
@@ -268,7 +275,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             if not is_known and before is not None and before.version < version and not batch.begins_anew:
                 # Somebody made it again: it lacks what earlier batches wrote.
                 raise self._gone(batch, self._names.index)
-            if is_known and batch.begins_anew and (before is None or before.version != version):
+            if is_known and batch.begins_anew and (before is None or before.version < version):
                 raise IndexMisfitError(
                     f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
                     "icefloe make one behind an alias of that name, or load into another sink.index",
