@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.key_changes import DuplicateKeyError, NullKeyError, key_operations
 from sinks.opensearch.batches import changes, part
 
@@ -62,6 +63,12 @@ def test_a_null_in_the_key_is_refused_with_its_column() -> None:
     with pytest.raises(NullKeyError, match="identifier column id is null in a row") as error:
         outcome(changes(("+", None, "a")))
     assert error.value.column == "id"
+
+
+@pytest.mark.parametrize("rows", [[("+", None, "a")], [("+", 1, "a"), ("+", 1, "b")]])
+def test_a_key_that_does_not_do_is_corrected_by_a_reset_because_the_open_batch_keeps_its_rows(rows: list[Any]) -> None:
+    with pytest.raises(TerminalError, match="then run `icefloe reset` for the pipeline"):
+        outcome(changes(*rows))
 
 
 def test_a_key_inside_a_struct_is_its_dotted_name() -> None:

@@ -102,7 +102,8 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
         if column.null_count:
             raise NullKeyError(
                 f"identifier column {name} is null in a row, so the row has no key in the sink; choose identifier "
-                "columns that are never null, or leave such rows out by `filter`",
+                "columns that are never null, or leave such rows out by `filter`, then run `icefloe reset` for the "
+                "pipeline",
                 column=name,
             )
         columns.append(column)
@@ -178,7 +179,7 @@ def _duplicate(
         first += changes.num_rows
     shown = ", ".join(f"{name} {value}" for name, value in values.items())
     return DuplicateKeyError(
-        f"several rows have the key {shown} after this batch, and the sink holds one row per key; correct the table or "
-        "identifier_columns, or write `duplicates: keep_one`",
+        f"several rows have the key {shown} after this batch, and the sink holds one row per key; write "
+        "`duplicates: keep_one`, or correct the table or identifier_columns, then run `icefloe reset` for the pipeline",
         identity=values,
     )

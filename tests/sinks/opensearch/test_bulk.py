@@ -247,7 +247,7 @@ def test_too_many_dead_letters_fail_the_batch_and_name_the_first(tmp_path) -> No
 
 def test_two_rows_of_a_key_in_two_parts_are_an_error_unless_one_is_kept() -> None:
     parts = [part(changes(("+", 1, "a"))), part(changes(("+", 1, "b")), number=1)]
-    with pytest.raises(ConflictingRowsError, match="several rows have the key of document 1:1 after batch 0"):
+    with pytest.raises(ConflictingRowsError, match=r"key of document 1:1 after batch 0, .* then run `icefloe reset`"):
         run(claimed(FakeCluster()), proven(0), *parts)
     sink = claimed(FakeCluster(), duplicates="keep_one")
     for _ in range(2):

@@ -76,7 +76,7 @@ def test_an_index_that_somebody_removed_is_said_to_be_gone_by_a_purge() -> None:
     run(sink, proven(0), part(changes(("+", 1, "a"))))
     sink.begin(proven(1))
     del cluster.indexes["people-0"]
-    with pytest.raises(IndexGoneError, match="people-0 is gone: somebody removed it, and the next run"):
+    with pytest.raises(IndexGoneError, match="people-0 is gone: somebody removed it; run `icefloe reset`"):
         sink.purge(before=DELETED)
 
 

@@ -71,8 +71,8 @@ class IndexGoneError(TerminalError):
     def of(cls, url: str, name: str) -> Self:
         """The error of an index, by its name or an alias."""
         return cls(
-            f"the index behind {url}/{name} is gone: somebody removed it, and the next run of the pipeline says how to "
-            "go on",
+            f"the index behind {url}/{name} is gone: somebody removed it; run `icefloe reset` for the pipeline, which "
+            "loads the table again",
             url=url,
         )
 

@@ -103,8 +103,8 @@ class ConflictJudge:
                 return "duplicates"
             raise ConflictingRowsError(
                 f"{self.url}: several rows have the key of document {found['_id']} after batch "
-                f"{self.batch.batch_number}, and the index holds one; correct the table or identifier_columns, or "
-                "write `duplicates: keep_one`",
+                f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
+                "table or identifier_columns, then run `icefloe reset` for the pipeline",
                 url=self.url,
                 id=found["_id"],
             )
