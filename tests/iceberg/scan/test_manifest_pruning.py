@@ -9,7 +9,16 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
-from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, StringType, TimestampType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+)
 
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
@@ -169,9 +178,13 @@ def test_types_of_partitions_outlive_the_column_and_are_unknown_where_no_schema_
     assert partition_types({3: spec}, schemas) == {3: [LongType(), IntegerType(), None]}
 
 
-def test_types_of_partitions_are_unknown_if_a_replaced_table_had_the_column_in_another_type() -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(StringType(), LongType()), (IntegerType(), StringType()), (DecimalType(9, 2), DecimalType(9, 3))],
+)
+def test_types_of_partitions_are_unknown_if_a_replaced_table_had_the_column_in_another_type(
+    before: PrimitiveType, after: PrimitiveType
+) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "a"), spec_id=3)
-    schemas = [
-        Schema(optional("a", StringType(), 1), schema_id=0), Schema(optional("a", LongType(), 1), schema_id=1)
-    ]  # fmt: skip
+    schemas = [Schema(optional("a", kind, 1), schema_id=number) for number, kind in enumerate((before, after))]
     assert partition_types({3: spec}, schemas) == {3: [None]}
