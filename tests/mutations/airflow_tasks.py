@@ -6,6 +6,7 @@ from mutations.mutation import Mutation
 
 __all__ = ["AIRFLOW_TASKS"]
 
+_CONNECTIONS: Final = ("tests/orchestration/connections/test_airflow_connections.py",)
 _FAILURES: Final = ("tests/orchestration/tasks/test_failures.py",)
 
 AIRFLOW_TASKS: Final = (
@@ -94,5 +95,26 @@ AIRFLOW_TASKS: Final = (
         before="    if not own:\n        _refuse",
         after="    if False:\n        _refuse",
         suite=("tests/orchestration/connections/test_object_store_options.py",),
+    ),
+    Mutation(
+        name="a connection is missing while the API server is down",
+        path="orchestration/connections/airflow_connections.py",
+        before="    if answer.error is ErrorType.CONNECTION_NOT_FOUND:\n",
+        after="    if True:\n",
+        suite=_CONNECTIONS,
+    ),
+    Mutation(
+        name="a connection is missing while a secrets backend is down",
+        path="orchestration/connections/airflow_connections.py",
+        before="        raise _unanswered(conn_id, type(backend).__name__, type(cause).__name__) from cause",
+        after="        return False",
+        suite=_CONNECTIONS,
+    ),
+    Mutation(
+        name="a connection is missing if the API server answers again after the first look",
+        path="orchestration/connections/airflow_connections.py",
+        before="    if connection is None and _is_kept(conn_id):",
+        after="    if connection is None and _is_kept(conn_id) and False:",
+        suite=_CONNECTIONS,
     ),
 )

@@ -1,11 +1,17 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.iceberg.hooks import iceberg
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time import supervisor, task_runner
+from airflow.sdk.execution_time.comms import ConnectionResult, ErrorResponse
+from airflow.secrets import BaseSecretsBackend
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.connections.airflow_connections import find_connection, resolve_credentials
 from icefloe.redaction.hidden import redacted_foreign
 from support.pipelines.pipeline_files import pipeline_from
@@ -82,3 +88,98 @@ def test_of_a_spark_connection_the_words_that_a_user_needs_stay(monkeypatch: pyt
 
 def test_an_unknown_connection_is_none() -> None:
     assert find_connection("nowhere_at_all") is None
+
+
+class ApiServer:
+    """Airflow's API server, as a task sees it through its supervisor."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+
+    def send(self, _: object) -> object:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def failed(kind: ErrorType) -> ErrorResponse:
+    return ErrorResponse(error=kind, detail={"message": f"at https://me:{SECRET}@api"})
+
+
+SILENT = AirflowRuntimeError(failed(ErrorType.API_SERVER_ERROR))
+UNKNOWN = failed(ErrorType.CONNECTION_NOT_FOUND)
+KNOWN = ConnectionResult(
+    conn_id="lake", conn_type="aws", host=None, schema=None, login="a", password=SECRET, port=None, extra=None
+)
+
+
+@pytest.fixture
+def api_server(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives this process a supervisor, behind which the API server answers in this order."""
+
+    def answers(*expected: object) -> None:
+        monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", ApiServer(*expected), raising=False)
+
+    return answers
+
+
+@pytest.mark.parametrize(
+    "answer", [SILENT, failed(ErrorType.GENERIC_ERROR), failed(ErrorType.PERMISSION_DENIED), EOFError("closed")]
+)
+def test_a_connection_that_the_api_server_does_not_give_may_be_there_later(
+    tmp_path: Path, api_server: Callable[..., None], answer: object
+) -> None:
+    api_server(answer)
+    of_catalog: dict[str, Any] = {}
+    of_storage: dict[str, Any] = {"catalog": {"type": "sql"}, "storage_conn_id": "lake"}
+    for keys in (of_catalog, of_storage):
+        with pytest.raises(TransientError, match=r"cannot be looked up: Airflow's API server failed \(") as failure:
+            resolve_credentials(pipeline_from(tmp_path, **keys))
+        assert SECRET not in failure.value.sentence
+
+
+def test_a_connection_that_the_api_server_does_not_know_is_missing(api_server: Callable[..., None]) -> None:
+    api_server(UNKNOWN)
+    assert find_connection("lake") is None
+
+
+def test_a_connection_is_found_when_the_api_server_answers_again(api_server: Callable[..., None]) -> None:
+    api_server(SILENT, KNOWN)
+    assert find_connection("lake").login == "a"
+
+
+class Vault(BaseSecretsBackend):
+    """A secrets backend that fails, or keeps a text."""
+
+    def __init__(self, kept: str | Exception) -> None:
+        self.kept = kept
+        self._set_connection_class(Connection)
+
+    def get_conn_value(self, conn_id: str, team_name: str | None = None) -> str:  # noqa: ARG002 - Airflow's signature
+        if isinstance(self.kept, Exception):
+            raise self.kept
+        return self.kept
+
+
+@pytest.fixture
+def vault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Exception], None]:
+    def keeps(kept: str | Exception) -> None:
+        monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [Vault(kept)])
+
+    return keeps
+
+
+def test_a_secrets_backend_that_fails_may_have_the_connection(vault: Callable[[str | Exception], None]) -> None:
+    vault(ConnectionError(f"https://me:{SECRET}@vault"))
+    with pytest.raises(
+        TransientError, match=r"'lake' cannot be looked up: Vault failed \(ConnectionError\); try again$"
+    ):
+        find_connection("lake")
+
+
+def test_a_text_in_a_secrets_backend_that_is_no_connection_is_none_later(
+    vault: Callable[[str | Exception], None],
+) -> None:
+    vault("{not json")
+    assert find_connection("lake") is None

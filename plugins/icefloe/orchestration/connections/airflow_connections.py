@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.connections.object_store_options import object_store_options
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["resolve_credentials", "storage_options"]
 
 _ICEBERG: Final = "iceberg"
+_API_SERVER: Final = "Airflow's API server"
 
 
 def find_connection(conn_id: str) -> Any | None:
@@ -24,14 +25,76 @@ def find_connection(conn_id: str) -> Any | None:
 
     Code that opens a catalog or a store with a connection hides all of it. Other connections, such as Spark's, hold
     ordinary words too.
+
+    Raises:
+        TransientError: a place that may have the connection does not answer, or denies access.
     """
-    try:
-        connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
+    connection = _found(conn_id)
+    if connection is None and _is_kept(conn_id):
+        # Its place answers again, or its URI is invalid.
+        connection = _found(conn_id)
+    if connection is None:
         return None
     fields = {"login": connection.login, "password": connection.password, "host": connection.host}
     hide({**fields, "extra": connection.extra_dejson}, only_secrets=True)
     return connection
+
+
+def _found(conn_id: str) -> Any | None:
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return None
+    except PermissionError as cause:
+        raise _unanswered(conn_id, _API_SERVER, "access denied") from cause
+
+
+def _is_kept(conn_id: str) -> bool:
+    """True if a place has a connection that was not found. To Airflow, a place that fails is one that lacks it."""
+    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+
+    return any(_is_kept_by(backend, conn_id) for backend in ensure_secrets_backend_loaded())
+
+
+def _is_kept_by(backend: Any, conn_id: str) -> bool:
+    from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
+
+    if isinstance(backend, ExecutionAPISecretsBackend):
+        return _is_kept_by_api_server(conn_id)
+    try:
+        try:
+            # The text alone: a text that is no connection is a fault of the text, which stays.
+            return bool(backend.get_conn_value(conn_id=conn_id))
+        except NotImplementedError:
+            return backend.get_connection(conn_id=conn_id) is not None
+    except Exception as cause:
+        raise _unanswered(conn_id, type(backend).__name__, type(cause).__name__) from cause
+
+
+def _is_kept_by_api_server(conn_id: str) -> bool:
+    """As `_is_kept_by`. Airflow's own backend turns every error into None."""
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
+
+    try:
+        answer = task_runner.SUPERVISOR_COMMS.send(GetConnection(conn_id=conn_id))
+    except AirflowRuntimeError as cause:
+        answer = cause.error
+    except Exception as cause:
+        raise _unanswered(conn_id, _API_SERVER, type(cause).__name__) from cause
+    if not isinstance(answer, ErrorResponse):
+        return True
+    if answer.error is ErrorType.CONNECTION_NOT_FOUND:
+        return False
+    raise _unanswered(conn_id, _API_SERVER, answer.error.value)
+
+
+def _unanswered(conn_id: str, place: str, reason: str) -> TransientError:
+    # Only the kind of the error: its text may give away a secret.
+    return TransientError(
+        f"the Airflow connection {conn_id!r} cannot be looked up: {place} failed ({reason}); try again", conn_id=conn_id
+    )
 
 
 def resolve_credentials(pipeline: Pipeline) -> "Credentials":
@@ -42,6 +105,7 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
     Raises:
         TerminalError: a connection the pipeline names for storage or sink is missing or of no known type.
+        TransientError: see `find_connection`.
     """
     from icefloe.batch.credentials import Credentials
 
