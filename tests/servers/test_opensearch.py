@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.conflicts import ForeignWriteError
 from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.indexes import IndexMisfitError
@@ -61,6 +62,18 @@ def test_readers_see_a_load_when_it_is_whole_and_the_old_index_goes(place: OpenS
     run(sink, end, part(changes(("+", 2, "new"))))
     assert [row["name"] for row in rows_of(sink)] == ["new", "new"]
     assert place.indexes() == {f"{place.index}-5", f"{place.index}-icefloe"}
+
+
+def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again(place: OpenSearchPlace) -> None:
+    sink, rows = place.claimed(), part(changes(("+", 1, "Ada")))
+    begun = sink.begin(proven(0))
+    sink.deliver(proven(0), begun, rows)
+    sink.begin(proven(0))
+    place.ask("DELETE", f"{place.index}-0")
+    with pytest.raises(IndexGoneError, match="was removed while batch 0 was written to it; run `icefloe reset people`"):
+        sink.begin(proven(0))
+    run(sink, proven(5, is_load=True), rows)
+    assert set(place.found()) == {"1:1"}
 
 
 def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> None:
