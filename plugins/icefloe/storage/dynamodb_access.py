@@ -10,7 +10,7 @@ from icefloe.redaction.hidden import hide
 from icefloe.storage.options import plain_address
 from icefloe.units import is_on
 
-__all__ = ["coordinated"]
+__all__ = ["COORDINATION", "coordinated"]
 
 COORDINATION: Final = "coordination"
 """The option of a store that names its table: ``dynamodb://TABLE``."""

@@ -18,6 +18,7 @@ from icefloe.batch.sweep.sink_files import SinkFiles
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
+from icefloe.storage.dynamodb_access import COORDINATION
 from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.store import Store
 
@@ -95,7 +96,7 @@ def survey_storage(
         open_place=open_place,
         environ=environ,
         cutoff=cutoff,
-        coordination=credentials.storage_options.get("coordination"),
+        coordination=credentials.storage_options.get(COORDINATION),
         takes_forgotten=takes_forgotten,
     )
     listing = list_shuffle(shuffle, cutoff)
