@@ -74,6 +74,13 @@ DELIVERIES: Final = (
         suite=("tests/batch/deliver/test_taken_over.py",),
     ),
     Mutation(
+        name="a pipeline that goes on after a snapshot takes the sink of another one over",
+        path="batch/open/claim_batch.py",
+        before="(after_snapshot_id is not None or _is_begun(batch))",
+        after="_is_begun(batch)",
+        suite=("tests/batch/deliver/test_taken_over.py",),
+    ),
+    Mutation(
         name="a delivery that began before its sink went away is said to be late",
         path="batch/deliver/deliver_batch.py",
         before="        if begun == now:\n",

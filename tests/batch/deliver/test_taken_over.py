@@ -8,7 +8,8 @@ import pytest
 from icefloe.batch.open import claim_batch
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.index_sink import IndexSink
-from support.sinks.registered import registered_sinks
+from support.sinks.memory_index import Stored
+from support.sinks.registered import INDICES, registered_sinks
 
 
 class Rival(Workspace):
@@ -16,6 +17,10 @@ class Rival(Workspace):
 
     def deliver(self, *arguments: str) -> Outcome:
         return icefloe("run", self.pipeline(sink={"type": "index"}, engine="local"), *arguments)
+
+    def documents(self) -> dict[str, Stored]:
+        state = INDICES[""].get("meta", "state").document or {}
+        return INDICES[""]._indices[state["live"]]
 
 
 @pytest.fixture
@@ -37,13 +42,43 @@ def test_a_pipeline_that_goes_on_takes_no_sink_back(rivals: tuple[Rival, Rival])
     ours.append(4)
     refused = ours.deliver("--take-over")
     assert refused.code == 65
-    assert "memory://index no longer belongs to pipeline events, whose batch 1 would go on" in refused.err
+    assert "memory://index does not belong to pipeline events, whose batch 1 would go on" in refused.err
     assert icefloe("verify", theirs.folder / "events.yaml").code == 0
     # The reset leaves the sink to the other pipeline; only the load after it takes it over.
     assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
     assert icefloe("verify", theirs.folder / "events.yaml").code == 0
     assert ours.deliver("--take-over").code == 0
     assert icefloe("verify", ours.folder / "events.yaml").code == 0
+
+
+def test_a_new_pipeline_whose_cursor_was_set_takes_no_sink_over(rivals: tuple[Rival, Rival]) -> None:
+    ours, theirs = rivals
+    theirs.append(2, 3)
+    assert theirs.deliver().code == 0
+    ours.append(1, 2)
+    pipeline = ours.pipeline(sink={"type": "index"}, engine="local")
+    assert icefloe("set-cursor", pipeline, "--snapshot-id", ours.head(), "--yes").code == 0
+    ours.append(4)
+    refused = ours.deliver("--take-over")
+    assert refused.code == 65
+    assert "memory://index does not belong to pipeline events, whose batch 1 would go on" in refused.err
+    assert icefloe("verify", theirs.folder / "events.yaml").code == 0
+    assert icefloe("reset", pipeline, "--yes").code == 0
+    assert ours.deliver("--take-over").code == 0
+    assert icefloe("verify", pipeline).code == 0
+
+
+@pytest.mark.parametrize("initial_load", ["from_now", "from_earliest"])
+def test_a_pipeline_that_begins_without_a_load_takes_the_sink_over_empty(
+    rivals: tuple[Rival, Rival], initial_load: str
+) -> None:
+    ours, theirs = rivals
+    theirs.append(7, 8)
+    assert theirs.deliver().code == 0
+    ours.append(1, 2)
+    pipeline = ours.pipeline(sink={"type": "index"}, engine="local", initial_load=initial_load)
+    assert icefloe("run", pipeline, "--take-over").code == 0
+    assert not {"[7]", "[8]"} & set(ours.documents())
 
 
 @pytest.fixture
@@ -67,7 +102,7 @@ def test_a_load_that_was_half_delivered_takes_no_sink_back(half: tuple[Rival, Ri
     assert theirs.deliver("--take-over").code == 0
     refused = ours.deliver("--take-over")
     assert refused.code == 65
-    assert "memory://index no longer belongs to pipeline events, whose batch 0 would go on" in refused.err
+    assert "memory://index does not belong to pipeline events, whose batch 0 would go on" in refused.err
     assert icefloe("verify", theirs.folder / "events.yaml").code == 0
     assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
     assert ours.deliver("--take-over").code == 0

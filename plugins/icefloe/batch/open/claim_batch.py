@@ -16,7 +16,7 @@ __all__ = ["claim_batch", "claim_places", "record_batch"]
 
 
 class SinkTakenOverError(TerminalError):
-    """Another pipeline has taken over the sink since this one delivered to it."""
+    """The sink belongs to another pipeline, and this one does not begin by replacing what is there."""
 
     url: str
 
@@ -89,21 +89,22 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
     """Makes the sink that batches are delivered to the pipeline's own.
 
-    Another pipeline's sink is taken over only at a beginning, whose load replaces what is there: a pipeline that goes
-    on where it ended would write over the rows of the other one. A load of which the sink has had a part goes on, too.
+    Another pipeline's sink is taken over only at a beginning, which replaces what is there: a batch that goes on after
+    a snapshot would be written among the rows of the other one, also the first batch of a pipeline whose cursor was
+    set. A load of which the sink has had a part goes on, too.
     """
-    batch_number = batch.offset.batch_number
+    batch_number, after_snapshot_id = batch.offset.batch_number, batch.offset.after_snapshot_id
     with session.delivery_sink() as sink:
         if sink is None:
             return
-        goes_on = session.takes_over and (_is_begun(batch) or session.checkpoint.has_delivered(before=batch_number))
+        goes_on = session.takes_over and (after_snapshot_id is not None or _is_begun(batch))
         try:
             sink.claim(session.origin(checkpoint_id), takes_over=session.takes_over and not goes_on)
         except TerminalError as error:
             if not goes_on:
                 raise
             raise SinkTakenOverError(
-                f"{sink.url} no longer belongs to pipeline {session.pipeline.name}, whose batch {batch_number} would "
+                f"{sink.url} does not belong to pipeline {session.pipeline.name}, whose batch {batch_number} would "
                 f"go on where others ended: run `icefloe reset {session.pipeline.name}`, then take the sink over with "
                 f"the load that follows ({error.sentence})",
                 url=sink.url,
