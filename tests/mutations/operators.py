@@ -150,6 +150,20 @@ OPERATORS: Final = (
         suite=_HALF,
     ),
     Mutation(
+        name="an abandon deletes what says that a batch before was given up half delivered",
+        path="batch/commit/cleanup.py",
+        before="_delete_staged(reference) if commit.outcome is BatchOutcome.DELIVERED else 0",
+        after="_delete_staged(reference)",
+        suite=_HALF,
+    ),
+    Mutation(
+        name="a batch that was given up has left nothing if its staged files are gone",
+        path="batch/operations/half_delivered.py",
+        before="return whole is None or whole.rows > 0",
+        after="return whole is not None and whole.rows > 0",
+        suite=_HALF,
+    ),
+    Mutation(
         name="an open batch whose history is gone does not name the way out",
         path="batch/plan/write_plan.py",
         before="        if not batch.is_resumed:\n            raise\n        number",

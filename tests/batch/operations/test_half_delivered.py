@@ -1,5 +1,6 @@
 """A batch that its sink refuses half way: only a run or a reset ends it, so that readers never keep the half."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ class Stuck(Workspace):
         Refusing.refuses = True
         assert self.command("run").code == 65
         Refusing.refuses = False
+
+    def fail_before_proof(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A run whose batch is left open, with nothing of it at the sink."""
+
+        def full(*_: object, **__: object) -> None:
+            raise TerminalError("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("icefloe.batch.prove.prove_and_publish.FinishedTasks.audited", full)
+            assert self.command("run").code == 65
 
     def kill_reset(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A reset that is killed after it gave the open batch up."""
@@ -136,6 +147,37 @@ def test_half_of_the_first_batch_is_not_left_at_the_sink_either(new: Stuck, monk
     new.require_cursor_refused()
 
 
+@pytest.fixture
+def given_up(new: Stuck, monkeypatch: pytest.MonkeyPatch) -> Stuck:
+    """Half of the first load is at the sink; a reset gave it up, and the next load was abandoned before its proof."""
+    new.refuse()
+    assert new.command("reset", "--yes").code == 0
+    new.fail_before_proof(monkeypatch)
+    assert new.command("abandon", "--yes").code == 0
+    return new
+
+
+def test_half_of_a_load_is_not_forgotten_with_the_batches_that_are_abandoned_after_it(given_up: Stuck) -> None:
+    given_up.require_cursor_refused()
+    assert given_up.command("run").code == 0
+    assert given_up.set_cursor().code == 0
+    assert not list((given_up.storage() / "staged/events/batch=0").glob("*")), "nobody needs it after a whole load"
+
+
+def test_a_batch_that_was_given_up_may_be_half_delivered_if_its_staged_files_are_gone(given_up: Stuck) -> None:
+    shutil.rmtree(given_up.storage() / "staged/events/batch=0")
+    given_up.require_cursor_refused()
+
+
+def test_batches_that_were_abandoned_before_their_proof_keep_no_cursor_from_being_set(
+    new: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        new.fail_before_proof(monkeypatch)
+        assert new.command("abandon", "--yes").code == 0
+    assert new.set_cursor().code == 0
+
+
 def test_keys_that_were_edited_count_after_the_reset(stuck: Stuck) -> None:
     assert stuck.command("run", columns=["value"]).code == 65
     assert stuck.command("reset", "--yes", columns=["value"]).code == 0
@@ -146,13 +188,7 @@ def test_keys_that_were_edited_count_after_the_reset(stuck: Stuck) -> None:
 def test_a_batch_whose_tasks_are_not_done_is_abandoned_as_ever(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stuck.command("run").code == 0
     stuck.append(4)
-
-    def full(*_: object, **__: object) -> None:
-        raise TerminalError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.prove.prove_and_publish.FinishedTasks.audited", full)
-        assert stuck.command("run").code == 65
+    stuck.fail_before_proof(monkeypatch)
     assert stuck.command("abandon", "--yes").code == 0
     assert stuck.command("run", "--json").document["batch"] == 3
     assert set(stuck.documents()) == {1, 2, 3, 4}

@@ -10,6 +10,7 @@ from typing import Final
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.node.machine import Machine
 from icefloe.node.node_key import is_node_key, split_node_key
@@ -62,11 +63,13 @@ def clean_up_finished(reference: BatchReference) -> int:
     unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
     batches.delete(plans)
     logger.info("batches %s: deleted %d objects from %s", ", ".join(over), len(keys) + unfinished, batches.url)
-    return len(keys) + unfinished + _delete_staged(reference)
+    # Until a batch is delivered, the staged files alone say that a batch before was given up half delivered.
+    staged = _delete_staged(reference) if commit.outcome is BatchOutcome.DELIVERED else 0
+    return len(keys) + unfinished + staged
 
 
 def _delete_staged(reference: BatchReference) -> int:
-    """Deletes staged batches before this one that are delivered, and whose time is over. This one may be needed again.
+    """Deletes staged batches before one that is delivered, if their time is over. This one may be needed again.
 
     Returns:
         Number of objects deleted.

@@ -91,9 +91,14 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
 
 
 def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
-    """True if a committed batch was given up half delivered: it ended without changes, and what was staged has some."""
+    """True if a committed batch was given up half delivered: it ended without changes, and what was staged has some.
+
+    It counts as such if the staged files are gone: earlier releases deleted them too soon.
+    """
+    if commit.outcome is not BatchOutcome.ABANDONED:
+        return False
     whole = session.sink.whole(commit.batch_number)
-    return commit.outcome is BatchOutcome.ABANDONED and whole is not None and whole.rows > 0
+    return whole is None or whole.rows > 0
 
 
 def _is_half_delivered(reference: BatchReference) -> bool:
