@@ -8,6 +8,7 @@ __all__ = ["UPKEEP"]
 
 SURVEY: Final = ("tests/batch/sweep/test_survey.py",)
 SINKS: Final = ("tests/batch/sweep/test_sink_files.py",)
+STAGED: Final = ("tests/batch/sweep/test_staged_files.py",)
 FORMAT_1: Final = ("tests/batch/sweep/test_format_1.py",)
 PINS: Final = ("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")
 BACKFILLS: Final = ("tests/batch/operations/test_abandoned_backfills.py",)
@@ -45,7 +46,7 @@ UPKEEP: Final = (
     Mutation(
         name="a sweep does not ask again whether a batch was opened since",
         path="batch/sweep/leftover.py",
-        before="if self.is_open is not None and self.is_open():",
+        before="if self.is_opened is not None and self.is_opened():",
         after="if False:",
         suite=SURVEY,
     ),
@@ -76,6 +77,20 @@ UPKEEP: Final = (
         before="if state is BatchState.OPEN or has_manifest or not old:",
         after="if has_manifest or not old:",
         suite=SINKS,
+    ),
+    Mutation(
+        name="a batch that ended after its files were listed has no manifest",
+        path="batch/sweep/sink_files.py",
+        before="has_manifest = sink.whole(number) is not None",
+        after="has_manifest = False",
+        suite=STAGED,
+    ),
+    Mutation(
+        name="files of a batch that was opened and has ended since the survey are of no batch",
+        path="batch/sweep/batch_states.py",
+        before="return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN",
+        after="return type(self).of(self.checkpoint).state(batch_number) is BatchState.OPEN",
+        suite=STAGED,
     ),
     Mutation(
         name="a batch of format 1 goes at once although nothing but a name leads to its checkpoint",

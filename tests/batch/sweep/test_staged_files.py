@@ -4,12 +4,17 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.sweep import sink_files
+from icefloe.batch.sweep.batch_states import BatchStates
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.sinks.manifest import MANIFEST
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import Workshop
 from support.sinks.registered import registered_sinks
@@ -61,6 +66,36 @@ def test_an_open_batch_stays_and_is_delivered(delivering: Workshop) -> None:
     report = deliver(delivering).report
     assert report is not None
     assert report.counts["insert"] == 1
+
+
+def test_a_batch_that_ends_between_the_listing_and_the_look_at_its_record_stays(
+    delivering: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivering.append([7])
+    delivering.open().run_route()
+    late = stray(staged(delivering, 3))
+    aged(delivering.storage)
+    whole = set(staged(delivering, 3).iterdir()) - {late}
+
+    def look(checkpoint: Checkpoint) -> BatchStates:
+        if checkpoint.committed(3) is None:
+            deliver(delivering)
+        return BatchStates.of(checkpoint)
+
+    monkeypatch.setattr(sink_files, "BatchStates", SimpleNamespace(of=look))
+    survey_of(delivering.storage).delete()
+    assert set(staged(delivering, 3).iterdir()) == whole | {staged(delivering, 3) / MANIFEST}
+
+
+def test_old_files_under_a_number_that_a_batch_has_taken_and_ended_since_the_survey_stay(delivering: Workshop) -> None:
+    path = stray(staged(delivering, 3), days=2)
+    survey = survey_of(delivering.storage)
+    delivering.append([7])
+    deliver(delivering)
+    survey.delete()
+    assert path.exists()
+    assert swept(delivering.storage) > 0
+    assert not path.exists()
 
 
 def test_a_dry_run_names_the_folder_and_trials_go_by_age(delivering: Workshop) -> None:

@@ -59,6 +59,6 @@ class BatchStates:
             return BatchState.UNKNOWN
         return BatchState.OPEN if self.is_open and batch_number == self.latest else BatchState.ENDED
 
-    def is_open_now(self, batch_number: int) -> bool:
-        """True if a batch is open by a new look."""
-        return type(self).of(self.checkpoint).state(batch_number) is BatchState.OPEN
+    def is_opened_now(self, batch_number: int) -> bool:
+        """True if a batch was opened by a new look, also if it has ended since: it may have taken files for its own."""
+        return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN

@@ -48,7 +48,7 @@ class ForgottenFiles:
                 size_bytes=staged.size_bytes,
                 folder=self._staged_key,
                 is_due=self.folders.is_old,
-                is_open=lambda: not self._is_claimed,
+                is_opened=lambda: not self._is_claimed,
                 # Without the claim nobody knows whose the rest is.
                 last=f"{self._staged_key}/{CLAIM}",
             )

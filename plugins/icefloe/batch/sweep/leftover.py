@@ -31,8 +31,8 @@ class Leftover:
         keys: single files.
         folder: a key taken as a folder, which is listed again when it is deleted; None: only the keys.
         is_due: true for a file of the folder that may go.
-        is_open: asked right before the deletion, because a batch may have been opened since the survey; None: that does
-            not matter.
+        is_opened: asked right before the deletion, because a batch may have been opened since the survey; None: that
+            does not matter.
         last: key of the file in the folder that is deleted after all others.
     """
 
@@ -46,7 +46,7 @@ class Leftover:
     keys: tuple[str, ...] = ()
     folder: str | None = None
     is_due: Callable[[StoredObject], bool] = lambda _: True
-    is_open: Callable[[], bool] | None = None
+    is_opened: Callable[[], bool] | None = None
     last: str | None = None
 
     @property
@@ -67,7 +67,7 @@ class Leftover:
         Raises:
             IcefloeError: the store did not answer or denies the deletion. The next sweep goes on.
         """
-        if self.is_open is not None and self.is_open():
+        if self.is_opened is not None and self.is_opened():
             return 0
         listed = () if self.folder is None else self.store.list(self.folder)
         keys = [*self.keys, *(each.key for each in listed if self.is_due(each))]

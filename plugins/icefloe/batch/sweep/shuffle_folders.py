@@ -138,7 +138,7 @@ class ShuffleFolders:
             objects=counted.old_objects,
             size_bytes=counted.old_bytes,
             is_due=self.is_old,
-            is_open=None if states is None or number is None else partial(states.is_open_now, number),
+            is_opened=None if states is None or number is None else partial(states.is_opened_now, number),
             **_place(folder, name, counted),
         )
 

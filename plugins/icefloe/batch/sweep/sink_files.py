@@ -83,6 +83,9 @@ class SinkFiles:
         number, files = batch
         state = states.state(number)
         has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
+        if state is BatchState.ENDED and not has_manifest:
+            # It may have ended after the listing. Of a batch that has ended, no run makes a manifest any more.
+            has_manifest = sink.whole(number) is not None
         if state is BatchState.ENDED and has_manifest:
             try:
                 named = {MANIFEST, *sink.manifest(number).names}
@@ -101,8 +104,8 @@ class SinkFiles:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
         if state is BatchState.OPEN or has_manifest or not old:
             return None, None
-        is_open = partial(states.is_open_now, number)
-        return self._leftover(old, Reason.OLD, backfill_id, number, is_open=is_open), None
+        is_opened = partial(states.is_opened_now, number)
+        return self._leftover(old, Reason.OLD, backfill_id, number, is_opened=is_opened), None
 
     def _leftover(
         self,
@@ -111,7 +114,7 @@ class SinkFiles:
         backfill_id: str | None = None,
         batch_number: int | None = None,
         *,
-        is_open: Callable[[], bool] | None = None,
+        is_opened: Callable[[], bool] | None = None,
     ) -> Leftover:
         return Leftover(
             store=self.store,
@@ -122,7 +125,7 @@ class SinkFiles:
             objects=len(files),
             size_bytes=sum(each.size_bytes for each in files),
             keys=tuple(each.key for each in files),
-            is_open=is_open,
+            is_opened=is_opened,
         )
 
 
