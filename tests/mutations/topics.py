@@ -96,6 +96,13 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a partition that was added after a load cannot be read back",
+        path="sinks/kafka/retained.py",
+        before="starts[partition] if partition < len(starts) else 0",
+        after="starts[partition] if starts else 0",
+        suite=("tests/sinks/kafka/test_retained.py",),
+    ),
+    Mutation(
         name="a deleted row stays in a compacted topic",
         path=_PART,
         before="return is_delete and key is not None and self.options.tombstones",

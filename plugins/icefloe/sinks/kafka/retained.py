@@ -38,7 +38,8 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
     consumer = clients.consumer()
     try:
         for partition, end in enumerate(end_offsets(clients, topic)):
-            start = starts[partition] if starts else 0
+            # Partitions that were added later have no start: all that they hold came after the load.
+            start = starts[partition] if partition < len(starts) else 0
             with refusals_of(reading):
                 consumer.assign([TopicPartition(topic.name, partition, start)])
             position, give_up = start, monotonic() + clients.seconds
