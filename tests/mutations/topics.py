@@ -91,8 +91,15 @@ TOPICS: Final = (
     Mutation(
         name="changes of an earlier load are read back",
         path=_BATCHES,
-        before="                new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
+        before="            new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
         after="",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="rows from before the state of a topic was lost stay for its readers",
+        path=_BATCHES,
+        before="and (last is not None or holds_messages(clients, topic)):",
+        after="and last is not None:",
         suite=_SINK,
     ),
     Mutation(

@@ -181,6 +181,22 @@ def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_fi
     assert sorted(found["id"].to_pylist()) == list(range(10, 20))
 
 
+def test_a_load_into_a_filled_topic_whose_state_is_lost_truncates_each_partition_first(place: KafkaPlace) -> None:
+    place.sink().claim(FLIGHTS)
+    deliver_all(place.sink(), LOAD)
+    again = inserts(0, range(10, 20)).load()
+    for envelope in ("plain", "debezium"):
+        sink = place.sink(envelope=envelope, state_topic=f"{place.topic}-{envelope}")
+        sink.claim(FLIGHTS, takes_over=True)
+        if envelope == "plain":
+            with pytest.raises(TopicChangedError, match="has rows from before this load"):
+                sink.begin(again.batch)
+    deliver_all(sink, again)
+    assert [operation for operation, *_ in place.events()].count("t") == 2
+    found = pa.Table.from_batches(list(sink.read_back(again.schema)))
+    assert sorted(found["id"].to_pylist()) == list(range(10, 20))
+
+
 def test_plain_rows_cannot_be_loaded_again_into_their_topic(place: KafkaPlace) -> None:
     sink = place.sink(envelope="plain")
     sink.claim(FLIGHTS)

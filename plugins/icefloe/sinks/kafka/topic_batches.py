@@ -14,7 +14,7 @@ from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
-from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic
+from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages
 from icefloe.sinks.kafka.transaction import TransactionProducer
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
@@ -45,9 +45,11 @@ def begin_batch(
         truncation = None
         if last is not None:
             _fence(producer, clients, options, log, last=last, new=new)
-            if batch.begins_anew or last.generation != new.generation:
-                truncation = _truncation(encoder, topic) if batch.begins_anew else None
-                new = replace(new, starts=tuple(end_offsets(clients, topic)))
+        is_first = last is None or last.generation != new.generation
+        # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
+        if (batch.begins_anew or is_first) and (last is not None or holds_messages(clients, topic)):
+            truncation = _truncation(encoder, topic) if batch.begins_anew else None
+            new = replace(new, starts=tuple(end_offsets(clients, topic)))
         _open(producer, options, batch, new, truncation)
     return begun
 
@@ -104,8 +106,9 @@ def _truncation(encoder: Encoder, topic: Topic) -> bytes:
     message = encoder.truncation()
     if message is None:
         raise TopicChangedError(
-            f"topic {topic.name} has rows of an earlier load, and sink.envelope: plain cannot say that they are gone: "
-            "give sink.topic another name, or use envelope: debezium", topic=topic.name, partitions=topic.partitions,
+            f"topic {topic.name} has rows from before this load, and sink.envelope: plain cannot say that they are "
+            "gone: give sink.topic another name, or use envelope: debezium",
+            topic=topic.name, partitions=topic.partitions,
         )  # fmt: skip
     return message
 
