@@ -61,6 +61,20 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="the keys of a column that was promoted move to other partitions",
+        path=_BATCHES,
+        before="    if promoted:",
+        after="    if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a schema with another precision does not move keys",
+        path="sinks/kafka/row_keys.py",
+        before="pa.types.is_date(field.type) or (has_schemas and pa.types.is_decimal(field.type))",
+        after="pa.types.is_date(field.type)",
+        suite=("tests/sinks/kafka/test_message_format.py",),
+    ),
+    Mutation(
         name="a topic that was made again is taken for the one before",
         path=_BATCHES,
         before="    if last.topic_id != new.topic_id:",

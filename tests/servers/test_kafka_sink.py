@@ -223,6 +223,36 @@ def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place
     deliver_all(place.sink(), inserts(2, range(5)).load())
 
 
+MOCKED = {"format": "avro", "schema_registry": {"url": "mock://promoted"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "before", "after", "moves"),
+    [
+        (MOCKED, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
+        ({"json_schema": True}, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
+        ({}, pa.decimal128(10, 2), pa.decimal128(18, 2), False),
+        ({}, pa.date32(), pa.timestamp("us"), True),
+        (MOCKED, pa.int32(), pa.int64(), False),
+    ],
+    ids=["decimal in Avro", "decimal with its schema", "decimal", "date", "int in Avro"],
+)
+def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_again(
+    place: KafkaPlace, options: dict[str, object], before: pa.DataType, after: pa.DataType, moves: bool
+) -> None:
+    sink = place.sink(**options)
+    sink.claim(FLIGHTS)
+    first = Staged(number=0, parts=[[]], table=pa.schema([pa.field("id", before, nullable=False)])).load()
+    deliver_all(sink, first)
+    promoted = Staged(number=1, parts=[[]], table=pa.schema([pa.field("id", after, nullable=False)]))
+    if moves:
+        with pytest.raises(TopicChangedError, match=r"the key of topic .* since batch 0 \(id, which was"):
+            sink.begin(promoted.batch)
+        promoted = promoted.load()
+    deliver_all(sink, promoted)
+    deliver_all(sink, replace(promoted, number=2))
+
+
 def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
     sink = place.sink()
     sink.claim(FLIGHTS)

@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from icefloe.sinks.kafka.event_rows import event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.message_format import MessageFormat
+from icefloe.sinks.kafka.row_keys import fixed_types
 from sinks.kafka.staged_changes import Staged
 from sinks.kafka.test_json_texts import GOLDEN
 
@@ -85,6 +88,30 @@ def test_keys_are_found_by_their_rows(name) -> None:
     wanted = format_.keys(pa.RecordBatch.from_pydict({"id": pa.array([2], pa.int32())}))
     changes = format_.changes(STAGED.schema)
     assert [changes.key(message) in wanted for message in sent_by(format_, STAGED)] == [False, True, False]
+
+
+ONE = Decimal("1.00")
+PROMOTIONS = {
+    "int": (pa.int32(), pa.int64(), 1, 1),
+    "float": (pa.float32(), pa.float64(), 1.5, 1.5),
+    "decimal": (pa.decimal128(10, 2), pa.decimal128(18, 2), ONE, ONE),
+    "date": (pa.date32(), pa.timestamp("us"), date(2026, 1, 31), datetime(2026, 1, 31)),
+}
+
+
+@pytest.mark.parametrize("promotion", PROMOTIONS)
+@pytest.mark.parametrize("envelope", ["debezium", "plain"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_promotion_that_changes_the_bytes_of_keys_is_known(name, envelope, promotion) -> None:
+    before, after, *values = PROMOTIONS[promotion]
+    format_ = format_of(envelope=envelope, **FORMATS[name])
+    keys, types = [], []
+    for kind, value in zip((before, after), values, strict=True):
+        table = pa.schema([pa.field("id", kind, nullable=False)])
+        staged = Staged(number=7, table=table, parts=[[("INSERT", value)]])
+        keys.append(sent_by(format_, staged)[0].sent_key)
+        types.append(fixed_types(staged.batch, has_schemas=format_.options.has_schemas))
+    assert (keys[0] == keys[1]) is (types[0] == types[1])
 
 
 @pytest.mark.parametrize("name", FORMATS)

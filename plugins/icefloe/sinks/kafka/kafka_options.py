@@ -96,6 +96,11 @@ class KafkaOptions:
         """Name of the topic that says what is delivered."""
         return self.state_topic or f"{self.topic}.icefloe"
 
+    @property
+    def has_schemas(self) -> bool:
+        """True if messages carry their schemas or name them."""
+        return self.format == "avro" or self.json_schema
+
     def _refuse(self) -> None:
         for key, name in (
             ("topic", self.topic),

@@ -36,8 +36,7 @@ class MessageFormat:
         Raises:
             TerminalError: a column or the registry refuses.
         """
-        has_schemas = self._is_avro or self.options.json_schema
-        schemas = connect_schemas(batch, is_debezium=self._is_debezium) if has_schemas else None
+        schemas = connect_schemas(batch, is_debezium=self._is_debezium) if self.options.has_schemas else None
         kind = DebeziumJson if self._is_debezium else PlainJson
         if not self._is_avro or schemas is None:
             return kind(batch, self._form, schemas)
@@ -84,6 +83,6 @@ class MessageFormat:
 
     @property
     def _form(self) -> JsonForm:
-        if self._is_avro or self.options.json_schema:
+        if self.options.has_schemas:
             return JsonForm.CONNECT
         return JsonForm.DEBEZIUM if self._is_debezium else JsonForm.READABLE

@@ -1,6 +1,6 @@
 """The key of an event: the identifier columns of its row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,19 @@ def key_schema(batch: ProvenBatch) -> pa.Schema:
 def widened(schema: pa.Schema) -> pa.Schema:
     """The schema of keys for the schema of identifier columns."""
     return pa.schema([pa.field(field.name, _widened(field.type)) for field in schema])
+
+
+def fixed_types(batch: ProvenBatch, *, has_schemas: bool) -> Mapping[str, str]:
+    """Types of the columns of a key whose promotion would change the bytes of keys, by column.
+
+    A date becomes a timestamp, which is written as another number. A decimal is written as before, but its schema has
+    another precision.
+    """
+    return {
+        field.name: str(field.type)
+        for field in key_schema(batch)
+        if pa.types.is_date(field.type) or (has_schemas and pa.types.is_decimal(field.type))
+    }
 
 
 def key_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.encoder import Encoder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.row_keys import fixed_types
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
@@ -67,6 +68,7 @@ def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: Prov
     return StartedBatch(
         generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
         partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
+        key_types=fixed_types(batch, has_schemas=options.has_schemas),
     )  # fmt: skip
 
 
@@ -204,6 +206,14 @@ def _refuse_changed(last: StartedBatch, new: StartedBatch, options: KafkaOptions
             f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
             f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
             "lose their order; load the table again with icefloe reset",
+            topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
+    if promoted:
+        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
+        raise TopicChangedError(
+            f"the type of a column of the key of topic {options.topic} has changed since batch {last.batch_number} "
+            f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
             topic=options.topic, partitions=new.partitions,
         )  # fmt: skip
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, load_document
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
@@ -44,6 +44,8 @@ class StartedBatch:
         partitions: number of partitions of the topic; a key is always in the same one as long as it does not change.
         identity: names of the key's columns.
         starts: offset of each partition at which the last load begins; what is before counts no longer.
+        key_types: types of the key's columns whose promotion would move keys, by column; empty also in records of
+            releases that did not write it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -56,6 +58,7 @@ class StartedBatch:
     partitions: int
     identity: tuple[str, ...]
     starts: tuple[int, ...]
+    key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
