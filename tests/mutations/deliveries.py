@@ -67,6 +67,20 @@ DELIVERIES: Final = (
         suite=_VERIFY,
     ),
     Mutation(
+        name="verify expects rows before updates of a log that shows none",
+        path="batch/verify/verify_delivery.py",
+        before="return self._sink.shows_removed_rows and self._session",
+        after="return self._session",
+        suite=_VERIFY,
+    ),
+    Mutation(
+        name="verify adds up the rows of a log that does not show which are gone",
+        path="batch/verify/verify_delivery.py",
+        before="if retention.lost or self._hides_removed_rows or not",
+        after="if retention.lost or not",
+        suite=_VERIFY,
+    ),
+    Mutation(
         name="a sink is taken back for a load that it had a part of",
         path="batch/open/claim_batch.py",
         before="return batch.is_resumed and batch.session",

@@ -100,6 +100,11 @@ class DeliverySink(ABC):
     def url(self) -> str:
         """The destination, for people and errors; without secrets."""
 
+    @property
+    def shows_removed_rows(self) -> bool:
+        """False if a log leaves out the rows before updates, and shows of a deleted row its key alone."""
+        return True
+
     @abstractmethod
     def check(self) -> None:
         """Prove that the destination answers and may be written; leaves nothing behind.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from batch.verify.verified_sinks import VerifiedSinks
+from batch.verify.verified_sinks import PlainLog, VerifiedSinks
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import icefloe
 from support.sinks.fake_cluster import FakeCluster
@@ -17,7 +17,7 @@ from support.sinks.registered import INDICES, LOGS, registered_sinks
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[VerifiedSinks]:
-    with registered_sinks():
+    with registered_sinks(plain=lambda _: PlainLog(LOGS[""])):
         yield VerifiedSinks.create(tmp_path)
 
 
@@ -224,6 +224,53 @@ def test_a_pipeline_without_a_load_is_compared_by_the_keys_that_changed(lab: Ver
     found = lab.verify("index", "--json", initial_load="from_now")
     assert (found.code, found.document["counts"], found.document["rows"]) == (0, {}, 1)
     assert found.document["notes"] == ["1 keys of db.events have no change in memory://index, and were not compared"]
+
+
+LOGS_WITHOUT_IMAGES = [("log", {"changes": "upsert"}), ("plain", {}), ("plain", {"changes": "net"})]
+
+
+@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
+def test_a_log_without_rows_before_updates_lacks_nothing(lab: VerifiedSinks, sink: str, keys: dict[str, str]) -> None:
+    three_batches(lab, sink, **keys)
+    lab.require_equal(sink, rows=5, **keys)
+
+
+@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
+def test_an_update_that_is_twice_in_a_log_without_rows_before_updates_is_found(
+    lab: VerifiedSinks, sink: str, keys: dict[str, str]
+) -> None:
+    three_batches(lab, sink, **keys)
+    messages = LOGS[""]._messages
+    messages.append(next(each for each in messages if "UPDATE_AFTER" in str(each.value)))
+    found = lab.verify(sink, **keys)
+    assert found.code == 65
+    assert "memory://log holds 2 changes of batch 1, but 1 were delivered" in found.err
+
+
+@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
+def test_a_key_is_missed_also_if_the_first_batch_has_updates(
+    lab: VerifiedSinks, sink: str, keys: dict[str, str]
+) -> None:
+    keys = {**keys, "initial_load": "from_earliest"}
+    lab.append(1, 2)
+    lab.update(2, value=7.0)
+    lab.deliver(sink, **keys)
+    lab.append(5)
+    lab.deliver(sink, **keys)
+    remove_a_change(LOGS[""])
+    found = lab.verify(sink, "--json", **keys)
+    assert (found.code, found.document["keys"]) == (65, {"missing": ["id=5"]})
+
+
+@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
+def test_rows_whose_identity_is_not_shown_are_not_counted_without_all_images(
+    lab: VerifiedSinks, sink: str, keys: dict[str, str]
+) -> None:
+    three_batches(lab, sink, columns=["value", "word"], **keys)
+    found = lab.verify(sink, "--json", columns=["value", "word"], **keys)
+    assert (found.code, found.err) == (0, "")
+    [note] = found.document["notes"]
+    assert note.startswith("rows without identity are compared only if the sink holds all changes")
 
 
 @pytest.mark.parametrize("sink", ["index", "log"])

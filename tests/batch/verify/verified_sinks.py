@@ -1,11 +1,30 @@
 """A pipeline that delivers to a sink in memory or to files, and what `icefloe verify` says of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from support.pipelines.workspace import Outcome, Workspace, icefloe
+import pyarrow as pa
 
-__all__ = ["VerifiedSinks"]
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.log_sink import LogSink
+
+__all__ = ["PlainLog", "VerifiedSinks"]
+
+
+class PlainLog(LogSink):
+    """A log of rows as they are after a change; of a row that is gone it has the key."""
+
+    @property
+    def shows_removed_rows(self) -> bool:
+        return False
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        for rows in super().read_back(schema, keys=keys):
+            shown = [row for row in rows.to_pylist() if row["_change_type"] != "UPDATE_BEFORE"]
+            for row in shown:
+                if row["_change_type"] == "DELETE":
+                    row.update(value=None, word=None)
+            yield pa.RecordBatch.from_pylist(shown, schema=schema)
 
 
 class VerifiedSinks(Workspace):

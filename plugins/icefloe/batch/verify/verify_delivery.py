@@ -84,7 +84,7 @@ class _Comparison:
         self, session: PipelineSession, sink: DeliverySink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
         self._session, self._sink, self._position = session, sink, view.position
-        self._snapshot_id = cursor.snapshot_id
+        self._snapshot_id, self._identity = cursor.snapshot_id, identity
         self._batches = since_last_start(committed_batches(session))
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
@@ -113,7 +113,7 @@ class _Comparison:
         notes = foreign_writes_note(self._sink)
         retention = self._retention()
         # If the first batch is not there as a whole, the last change of a key may be gone too.
-        first = Retention.of(self._batches[:1], self._rows.retained)
+        first = Retention.of(self._batches[:1], self._rows.retained, has_before_images=self._has_before_images)
         needs_all = self._has_load and (self._sink.keyed or not first.lost)
         return self._findings(
             self._settled(found), state.record_count, needs_all=needs_all, retention=retention, notes=notes
@@ -134,7 +134,7 @@ class _Comparison:
         state, url = self._state(self._snapshot_id), self._sink.url
         rows = self._rows.difference(state)
         retention = self._retention()
-        if retention.lost or not self._has_load or self._has_moved():
+        if retention.lost or self._hides_removed_rows or not self._has_load or self._has_moved():
             note = "rows without identity are compared only if the sink holds all changes and no batch is open"
             return DeliveryFindings(url=url, notes=(*retention.notes(url), note), sentences=retention.faults(url))
         table = self._session.pipeline.table
@@ -151,9 +151,23 @@ class _Comparison:
     def _retention(self) -> Retention:
         if self._sink.keyed:
             return Retention()
-        has_images = self._session.pipeline.changes != "upsert"
         whole = [batch for batch in self._batches if batch not in self._reduced]
-        return Retention.of(whole, self._rows.retained, has_before_images=has_images)
+        return Retention.of(whole, self._rows.retained, has_before_images=self._has_before_images)
+
+    @property
+    def _has_before_images(self) -> bool:
+        """True if a log holds the row before each update."""
+        return self._sink.shows_removed_rows and self._session.pipeline.changes != "upsert"
+
+    @property
+    def _hides_removed_rows(self) -> bool:
+        """True if rows are gone that a log does not show, so that its rows cannot be added up."""
+        if self._sink.keyed or self._has_before_images:
+            return False
+        # A log without keys shows the rows that were deleted, because nothing else would say which are gone.
+        has_keys = not self._sink.shows_removed_rows and bool(self._identity.columns)
+        kinds = ("update_before", "delete") if has_keys else ("update_before",)
+        return any(batch.counts.get(kind, 0) for batch in self._batches for kind in kinds)
 
     @property
     def _left_out(self) -> int:

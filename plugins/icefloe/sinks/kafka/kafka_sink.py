@@ -48,6 +48,11 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         """``kafka://<brokers>/<topic>``."""
         return f"kafka://{self._clients.configuration['bootstrap.servers']}/{self._options.topic}"
 
+    @property
+    def shows_removed_rows(self) -> bool:
+        """False for plain rows."""
+        return self._options.envelope == "debezium"
+
     def check(self) -> None:
         """Asks for the topics, and begins as a producer; see `check_topics`."""
         check_topics(self._clients, self._options)
