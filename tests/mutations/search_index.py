@@ -86,6 +86,13 @@ SEARCH_INDEX: Final = (
         suite=_LATE,
     ),
     Mutation(
+        name="a batch that replaces nothing is written among documents of the owner before",
+        path="sinks/opensearch/opensearch_sink.py",
+        before="        if is_of_owner_before and not (batch.begins_anew or batch.is_replay):",
+        after="        if False:",
+        suite=("tests/sinks/opensearch/test_late_batches.py",),
+    ),
+    Mutation(
         name="a late load takes the name from a later one",
         path=_SINK,
         before="        self._refuse_superseded(batch, begun)\n        if not batch",

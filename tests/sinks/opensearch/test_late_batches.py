@@ -112,6 +112,19 @@ def test_a_load_does_not_go_on_in_an_index_of_a_user_whose_claim_was_lost() -> N
         claimed(cluster).begin(proven(5, is_load=True))
 
 
+def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_owner_before() -> None:
+    cluster = FakeCluster()
+    run(claimed(cluster), proven(7), ADA)
+    other = replace(ORIGIN, owner="checkpoint-2")
+    sink = sink_at(cluster)
+    sink.claim(other, takes_over=True)
+    with pytest.raises(IndexMisfitError, match="batch 1 of pipeline people replaces nothing: run `icefloe reset"):
+        sink.begin(replace(proven(1), origin=other))
+    run(sink, replace(proven(2, is_load=True), origin=other), part(changes(("+", 2, "Bo"))))
+    run(sink, replace(proven(3), origin=other), part(changes(("+", 3, "Cy"))))
+    assert [row["id"] for row in rows_of(sink)] == [2, 3]
+
+
 def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:
     cluster = FakeCluster()
     claimed(cluster)

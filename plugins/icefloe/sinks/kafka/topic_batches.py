@@ -65,6 +65,13 @@ def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: Prov
             "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
             topic=options.topic, partitions=topic.partitions,
         )  # fmt: skip
+    is_of_owner_before = last is not None and last.generation != claim.generation
+    if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
+        raise TopicChangedError(
+            f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
+            f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
+            f"{batch.origin.pipeline}, whose load does", topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
     return StartedBatch(
         generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
         partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,

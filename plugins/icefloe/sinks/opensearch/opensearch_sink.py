@@ -124,6 +124,14 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             raise superseded(self.url, batch)
         if before is not None and not self._is_of_load(before.target, version):
             return {"replaced_by": before.target}
+        is_of_owner_before = before is not None and before.version < version_of_batch(claim.generation, 0)
+        if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
+            raise IndexMisfitError(
+                f"{self.url} was taken over from another pipeline and has its documents, and batch "
+                f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run `icefloe reset "
+                f"{batch.origin.pipeline}`, whose load replaces them",
+                url=self.url,
+            )
         target = self._target(batch, version, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
