@@ -86,7 +86,7 @@ def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
     from icefloe.orchestration.page.server import snapshot_history, table_watch
 
     assert work_of(load_pipeline(pipeline)).is_due
-    assert len(snapshot_history._load(load_pipeline(pipeline))) == 1
+    assert len(snapshot_history._load(load_pipeline(pipeline))["snapshots"]) == 1
     assert table_watch._look(load_pipeline(pipeline), None, is_loading=False)["lag_snapshots"] == 1
     assert not mark.exists()
 
