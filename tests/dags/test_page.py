@@ -176,13 +176,27 @@ def numbers_that_browsers_round(value: Any) -> Iterator[int]:
         yield value
 
 
-def unpause(dag_id: str) -> None:
+@pytest.fixture
+def unpause() -> Iterator[Callable[[str], None]]:
+    """Switches a DAG on until the test ends: the next one has the same database."""
+    switched_on: list[str] = []
+
+    def switch_on(dag_id: str) -> None:
+        switched_on.append(dag_id)
+        set_paused(dag_id, is_paused=False)
+
+    yield switch_on
+    for dag_id in switched_on:
+        set_paused(dag_id, is_paused=True)
+
+
+def set_paused(dag_id: str, *, is_paused: bool) -> None:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import update
 
     with create_session() as session:
-        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
+        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=is_paused))
 
 
 def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_committed(
@@ -204,7 +218,7 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
 
 
 def test_a_task_that_airflow_scheduled_and_never_queued_needs_somebody(
-    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates]
+    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates], unpause: Callable[[str], None]
 ) -> None:
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
@@ -239,7 +253,7 @@ def with_reports(page: Any) -> Any:
 
 
 def test_the_documents_after_real_runs(
-    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates]
+    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates], unpause: Callable[[str], None]
 ) -> None:
     first = lake.append((1, "AA"), (2, "UA"))
     lake.write_pipeline("flights")
