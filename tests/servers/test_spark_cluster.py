@@ -49,7 +49,8 @@ def test_disks_of_one_machine_are_refused_before_a_batch_is_opened(
     assert sentence.startswith(f"storage is {storage}, a disk of one machine, but the Spark master spark://127.0.0.1:")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", f"spark://127.0.0.1:{place.cluster.port}")
     task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=load_pipeline(path))
-    prepared = {"plan_uri": f"{storage}/shuffle/disk/an-id/0/plan.json", "batch_number": 0, "backfill_id": None}
+    plan_uri = f"{storage}/shuffle/disk/an-id/0/plan.json"
+    prepared = {"route": "insert_only", "plan_uri": plan_uri, "batch_number": 0, "backfill_id": None}
     with pytest.raises(AirflowFailException, match=f"insert_only: storage is {storage}, a disk of one machine"):
         task.execute({"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])})
     assert not (place.folder / "storage").exists()

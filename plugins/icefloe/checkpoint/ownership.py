@@ -11,7 +11,7 @@ from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.units import now_text
 
-__all__ = ["OWNER", "owner_of"]
+__all__ = ["OWNER", "OtherOwnerError", "owner_of"]
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Tr
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, one_line
@@ -186,5 +187,8 @@ def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:
 def _best_effort(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
+    except OtherOwnerError as error:
+        # Not a warning: whoever runs another deployment's pipeline is told so by the error of the run itself.
+        logger.debug("the status of %s is not ours: %s", pipeline.name, error.sentence)
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
         logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))
