@@ -20,8 +20,8 @@ AIRFLOW_TASKS: Final = (
     Mutation(
         name="a deployment writes its trouble into the status of another one",
         path="batch/status/publish_status.py",
-        before="        checkpoint.refuse_other(writer)\n",
-        after="",
+        before="        checkpoint.refuse_other(writer)\n        before = load_status(checkpoint) or PipelineStatus(\n",
+        after="        before = load_status(checkpoint) or PipelineStatus(\n",
         suite=("tests/batch/status/test_publish_status.py",),
     ),
     Mutation(

@@ -8,7 +8,13 @@ import pytest
 from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
-from icefloe.batch.status.publish_status import load_status, publish_end, publish_status, publish_trouble
+from icefloe.batch.status.publish_status import (
+    load_status,
+    publish_end,
+    publish_recovery,
+    publish_status,
+    publish_trouble,
+)
 from icefloe.checkpoint.records import Writer
 from icefloe.storage.store import Store
 from icefloe.units import time_of_ms
@@ -176,7 +182,7 @@ def test_only_trouble_of_the_task_that_found_it_over_is_ended(workshop: Workshop
     trouble = Trouble.now("the catalog does not answer", phase="wait_for_snapshot", is_final=False)
     publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
     for phase, left in (("plan", trouble), ("wait_for_snapshot", None)):
-        publish_trouble(session.checkpoint, session.pipeline, None, writer=session.writer, ended=phase)
+        publish_recovery(session.checkpoint, session.pipeline, phase, writer=session.writer)
         told = load_status(session.checkpoint)
         assert told is not None
         assert (told.trouble, told.head_snapshot_id) == (left, before.head_snapshot_id)

@@ -20,7 +20,7 @@ from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text
 
-__all__ = ["load_status", "publish_end", "publish_status", "publish_trouble"]
+__all__ = ["load_status", "publish_end", "publish_recovery", "publish_status", "publish_trouble"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +57,10 @@ def publish_status(
 def publish_trouble(
     checkpoint: Checkpoint,
     pipeline: Pipeline,
-    trouble: Trouble | None,
+    trouble: Trouble,
     *,
     writer: Writer,
     dag_id: str | None = None,
-    ended: str | None = None,
 ) -> None:
     """Adds a failed task to the status, unless the checkpoint is another deployment's: the trouble is not its own.
 
@@ -70,22 +69,32 @@ def publish_trouble(
     Args:
         checkpoint: of the pipeline.
         pipeline: whose status it is.
-        trouble: of the task; None: nothing is added, and trouble of the task ``ended`` is over.
+        trouble: of the task.
         writer: who ran the task.
         dag_id: DAG of the run, for a pipeline without a status.
-        ended: see ``trouble``.
+    """
+    with _best_effort(pipeline):
+        checkpoint.refuse_other(writer)
+        before = load_status(checkpoint) or PipelineStatus(
+            pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
+        )
+        checkpoint.put_status(dump_document(before.with_trouble(trouble)))
+
+
+def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
+    """Takes the trouble of a task from the status: the task goes on, and found that it is over.
+
+    Args:
+        checkpoint: of the pipeline.
+        pipeline: whose status it is.
+        phase: the task's id; trouble of another task stays.
+        writer: who runs the task.
     """
     with _best_effort(pipeline):
         checkpoint.refuse_other(writer)
         before = load_status(checkpoint)
-        if trouble is None:
-            if before is not None and before.trouble is not None and before.trouble.phase == ended:
-                checkpoint.put_status(dump_document(replace(before, trouble=None, updated_at=now_text())))
-            return
-        before = before or PipelineStatus(
-            pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
-        )
-        checkpoint.put_status(dump_document(before.with_trouble(trouble)))
+        if before is not None and before.trouble is not None and before.trouble.phase == phase:
+            checkpoint.put_status(dump_document(replace(before, trouble=None, updated_at=now_text())))
 
 
 def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:

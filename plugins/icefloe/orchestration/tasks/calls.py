@@ -24,7 +24,7 @@ from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
-from icefloe.batch.status.publish_status import publish_status, publish_trouble
+from icefloe.batch.status.publish_status import publish_recovery, publish_status, publish_trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
@@ -229,7 +229,7 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
 
 def end_trouble(pipeline: Pipeline, phase: str) -> None:
     """Takes trouble of a task from the status of a pipeline: the task goes on, and found that it is over."""
-    _publish_briefly(pipeline, partial(publish_trouble, trouble=None, ended=phase))
+    _publish_briefly(pipeline, partial(publish_recovery, phase=phase))
 
 
 def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
