@@ -13,13 +13,13 @@ _SPARK_ALONE: Final = ("tests/e2e/test_killed_spark", "tests/e2e/test_stopped_sp
 """A JVM each time, and no daemon."""
 _BROKER: Final = ("tests/servers/test_kafka", "tests/servers/test_debezium")
 _LONGEST: Final = (
+    "tests/servers, others",
     "tests/spark, after test_m",
     "daemons",
     "tests/spark, up to test_m",
     "tests/histories",
     "tests/servers, Kafka",
     "tests/servers, OpenSearch",
-    "tests/servers",
     "tests/e2e/",
     "tests/faults/test_stopped_runs.py",
     "tests/simulation/test_simulation.py",
@@ -57,7 +57,7 @@ def group_of(node_id: str) -> str:
         return "tests/servers, OpenSearch"
     if file.startswith("tests/servers/"):
         # Each process that runs one of them starts a store, a catalog and perhaps a cluster.
-        return "tests/servers"
+        return "tests/servers, others"
     if file in ("tests/faults/test_stopped_runs.py", "tests/simulation/test_simulation.py"):
         # Each takes seconds and shares nothing.
         return node_id

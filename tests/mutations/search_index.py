@@ -7,6 +7,7 @@ from mutations.mutation import Edit, Mutation
 __all__ = ["SEARCH_INDEX"]
 
 _SINK: Final = "sinks/opensearch/opensearch_sink.py"
+_BATCH_INDEX: Final = "sinks/opensearch/batch_index.py"
 _SUITE: Final = tuple(
     f"tests/sinks/opensearch/test_{name}.py" for name in ("bulk", "indexes", "purge", "row_documents")
 )
@@ -43,7 +44,7 @@ SEARCH_INDEX: Final = (
         after="return True",
         further=(
             Edit(
-                path=_SINK,
+                path=_BATCH_INDEX,
                 before="if before is not None and before.version > version and not batch.is_replay:",
                 after="if False:",
             ),
@@ -52,15 +53,15 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="the middle of a pipeline begins on an empty cluster",
-        path=_SINK,
-        before="if before is None and (batch.continues or self._would_replace(batch)):",
+        path=_BATCH_INDEX,
+        before="if batch.continues or self._would_replace(batch):",
         after="if False:",
         suite=_EMPTY,
     ),
     Mutation(
         name="a replay into an index without a claim replaces it",
-        path=_SINK,
-        before="(batch.continues or self._would_replace(batch))",
+        path=_BATCH_INDEX,
+        before="batch.continues or self._would_replace(batch)",
         after="batch.continues",
         suite=_LATE,
     ),
@@ -73,7 +74,7 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="a replay goes to the index of a later load",
-        path=_SINK,
+        path=_BATCH_INDEX,
         before="if before is not None and not self._is_of_load(before.target, version):",
         after="if False:",
         suite=_LATE,
@@ -87,15 +88,15 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="a batch that replaces nothing is written among documents of the owner before",
-        path="sinks/opensearch/opensearch_sink.py",
-        before="        if is_of_owner_before and not (batch.begins_anew or batch.is_replay):",
+        path=_BATCH_INDEX,
+        before="        if not (batch.begins_anew or batch.is_replay):",
         after="        if False:",
         suite=("tests/sinks/opensearch/test_late_batches.py",),
     ),
     Mutation(
         name="a late load takes the name from a later one",
         path=_SINK,
-        before="        self._refuse_superseded(batch, begun)\n        if not batch",
+        before="        self._batch_index.refuse_superseded(batch, begun)\n        if not batch",
         after="        if not batch",
         further=(
             Edit(
@@ -108,15 +109,15 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="an index that a later load removed is an error and not a late batch",
-        path=_SINK,
-        before="        except IndexGoneError:\n            self._refuse_superseded(batch, begun)\n",
+        path=_BATCH_INDEX,
+        before="        except IndexGoneError:\n            self.refuse_superseded(batch, begun)\n",
         after="        except IndexGoneError:\n",
         suite=_SUITE,
     ),
     Mutation(
         name="a reload goes into an index that a user made",
-        path=_SINK,
-        before="if is_known and batch.begins_anew and (before is None or before.version < version):",
+        path=_BATCH_INDEX,
+        before="if is_known and batch.begins_anew:",
         after="if False:",
         suite=_SUITE,
     ),
@@ -129,7 +130,7 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="a first batch without a load that was killed before it made its index never makes it",
-        path="sinks/opensearch/opensearch_sink.py",
+        path=_BATCH_INDEX,
         before=" or target == self._names.of_load(version)\n",
         after="\n",
         suite=_SUITE,
@@ -157,8 +158,8 @@ SEARCH_INDEX: Final = (
     ),
     Mutation(
         name="an index that a user made again counts as the one before",
-        path=_SINK,
-        before="if not is_known and before is not None and before.version < version and not batch.begins_anew:",
+        path=_BATCH_INDEX,
+        before="if not (is_known or is_first or batch.begins_anew):",
         after="if False:",
         suite=_SUITE,
     ),

@@ -5,11 +5,9 @@ and groups past the first go to local disk.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.shuffle.partition_sums import PartitionSums
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
 from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
+from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, scratch_file, task_folder
 
 __all__ = ["CollectedBlocks"]
 
@@ -47,7 +45,7 @@ class _Group:
     position: int | None = None
 
 
-class CollectedBlocks:
+class CollectedBlocks(KeepsLocalFiles):
     """Takes map outputs one by one, then gives the extents of each range.
 
     Use it as a context manager: it owns temporary files.
@@ -58,9 +56,9 @@ class CollectedBlocks:
     """
 
     def __init__(self, num_partitions: int, *, disk: Path | None = None) -> None:
+        super().__init__()
         self._num_partitions = num_partitions
         self._disk = disk
-        self._owned = ExitStack()
         self._file: BinaryIO | None = None
         self._groups: list[_Group] = []
         self._waiting: list[NDArray[Any]] = []
@@ -71,15 +69,6 @@ class CollectedBlocks:
         self.files: list[ShuffledFile] = []
         self.partition_bytes = np.zeros(num_partitions, np.int64)
         self.epoch = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the temporary files."""
-        self._owned.close()
 
     def add(self, output: CommittedOutput) -> None:
         """Takes the next map output, in the order of the map ids planned.

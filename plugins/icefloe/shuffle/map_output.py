@@ -8,11 +8,9 @@ import io
 import uuid
 import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +26,7 @@ from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.reduce_ids import reduce_ids as partitions_of
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
-from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 from icefloe.storage.store import Store
 
 __all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt"]
@@ -57,7 +55,7 @@ def new_attempt() -> str:
     return uuid.uuid4().hex
 
 
-class MapOutputWriter:
+class MapOutputWriter(KeepsLocalFiles):
     """Takes a map task's changed rows chunk by chunk and commits them as its output.
 
     Use it as a context manager: it owns temporary files.
@@ -94,6 +92,7 @@ class MapOutputWriter:
         hash_partitions: int = 0,
         sizes: BatchSizes | None = None,
     ) -> None:
+        super().__init__()
         self._store = store
         self._map_id = map_id
         self._generation = generation
@@ -109,22 +108,12 @@ class MapOutputWriter:
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
         self._spill_folders: Sequence[Path | None] = spill_folders or [None]
         self._folders: list[Path] = []
-        self._owned = ExitStack()
         self._runs: list[SpilledRun] = []
         self._statistics = PartitionStatistics.empty()
         self._new_statistics: list[PartitionStatistics] = []
         self._new_entries = 0
         self._uncounted: list[RowHashes] = []
         self._forget_buffered()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the temporary files."""
-        self._owned.close()
 
     def write(
         self,

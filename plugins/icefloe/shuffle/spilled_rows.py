@@ -2,10 +2,8 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Final, Self, cast
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, write_rows
 from icefloe.shuffle.blocks import decode_block
-from icefloe.storage.local_folders import on_local_disk
+from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk
 
 __all__ = ["SpilledRows"]
 
@@ -21,7 +19,7 @@ _CANNOT_KEEP: Final = "the rows of a reduce range cannot be kept on local disk"
 _LARGEST_BUFFER_BYTES: Final = 256 << 20
 
 
-class SpilledRows:
+class SpilledRows(KeepsLocalFiles):
     """Takes rows with the number of their part, then gives the rows of a part in the order in which they came.
 
     Rows wait in memory up to a limit, then go to disk as a run, which has a block for each part. Use it as a context
@@ -39,26 +37,17 @@ class SpilledRows:
     """
 
     def __init__(self, schema: pa.Schema, num_parts: int, *, memory_bytes: int, disk: Path | None = None) -> None:
+        super().__init__()
         self._schema = schema
         self._num_parts = num_parts
         self._buffer_bytes = min(memory_bytes, _LARGEST_BUFFER_BYTES)
         self._disk = disk
-        self._owned = ExitStack()
         self._file: BinaryIO | None = None
         self._runs: list[tuple[int, BlockFile]] = []
         self._waiting: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
         self._waiting_bytes = 0
         self.content_bytes = np.zeros(num_parts, np.int64)
         self.rows = np.zeros(num_parts, np.int64)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the temporary file."""
-        self._owned.close()
 
     def add(self, batch: pa.RecordBatch, parts: NDArray[np.int32]) -> None:
         """Takes rows; there is one part for each.

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from types import TracebackType
+from typing import BinaryIO, Final, Self
 
 from icefloe.errors import TransientError, one_line
 
-__all__ = ["local_folders", "on_local_disk", "scratch_file", "task_folder"]
+__all__ = ["KeepsLocalFiles", "local_folders", "on_local_disk", "scratch_file", "task_folder"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
@@ -95,6 +96,22 @@ def scratch_file(file: BinaryIO) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             file.close()
+
+
+class KeepsLocalFiles:
+    """Something with files of its own on local disk, which go when its context ends."""
+
+    def __init__(self) -> None:
+        self._owned = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Removes the files."""
+        self._owned.close()
 
 
 def remove_left(place: Path) -> None:

@@ -1,9 +1,7 @@
 """The rows of a reduce range that equal rows of other identities cancel, however many, for one piece after another."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from icefloe.batch.reduce.spilled_moves import CANNOT_KEEP, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ids import reduce_ids
-from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 
 _BYTES_PER_ROW: Final = 176
 """Two hashes, ordinal and weight of a row that waits, once as it came and once in order; its partition and place."""
@@ -88,7 +86,7 @@ class _SpilledRun:
         return _Run(rows, _Places.of(rows, self.num_partitions)).between(least, most)
 
 
-class CancelledRows:
+class CancelledRows(KeepsLocalFiles):
     """Takes the rows in any order, then gives those that a piece of the range may hold.
 
     One identity may have most of them. So they wait in memory up to a limit, then go to disk as a run in the order of
@@ -102,23 +100,14 @@ class CancelledRows:
     """
 
     def __init__(self, num_partitions: int, *, memory_bytes: int, disk: Path | None = None) -> None:
+        super().__init__()
         self._num_partitions = num_partitions
         self._most_waiting = max(_LEAST_WAITING_ROWS, memory_bytes // 16 // _BYTES_PER_ROW)
         self._disk = disk
-        self._owned = ExitStack()
         self._folder: Path | None = None
         self._waiting: list[WeightedHashes] = []
         self._waiting_rows = 0
         self._runs: list[_Run | _SpilledRun] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the temporary files."""
-        self._owned.close()
 
     def add(self, rows: WeightedHashes) -> None:
         """Takes rows.

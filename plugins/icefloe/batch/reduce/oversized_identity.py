@@ -1,8 +1,7 @@
 """One identity with more changes than fit into memory: put in order on local disk, and paired as they are read back."""
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +13,14 @@ from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.storage.local_folders import KeepsLocalFiles
 
 _MOST_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 8 << 20
 _SIGNS: Final = (ChangeType.DELETE, ChangeType.INSERT)
 
 
-class TornIdentity:
+class TornIdentity(KeepsLocalFiles):
     """Takes the consolidated rows of one identity in the order of their row hashes, then gives its changes.
 
     They are the same changes, in the same order, that `pair_updates` makes of all rows at once. Use it as a context
@@ -33,19 +33,12 @@ class TornIdentity:
     """
 
     def __init__(self, schema: pa.Schema, *, num_ordinals: int, memory_bytes: int) -> None:
+        super().__init__()
         # Deletes and inserts of each ordinal lie apart, so that both can be read side by side.
         self._schema = block_schema(schema)
-        self._spilled = RowDivision(schema=self._schema, memory_bytes=memory_bytes).spilled(2 * num_ordinals)
+        division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        self._spilled = self._owned.enter_context(division.spilled(2 * num_ordinals))
         self._copies = np.zeros((num_ordinals, 2), np.int64)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the temporary file."""
-        self._spilled.__exit__(kind, error, traceback)
 
     def add(
         self, rows: pa.RecordBatch, hashes: RowHashes, weights: NDArray[np.int64], change_ordinals: NDArray[np.int32]

@@ -1,10 +1,8 @@
 """Rows whose selected columns stayed the same but whose identity changed: hashed, spilled, split by range."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import decode_block, encode_block
-from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 
 CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
 _MAX_BYTES: Final = 1 << 31
@@ -143,7 +141,7 @@ class WeightedHashes:
         return [*lanes, self.change_ordinals, self.weights]
 
 
-class SpilledMoves:
+class SpilledMoves(KeepsLocalFiles):
     """Rows on local disk, by number; more of them than memory holds.
 
     Args:
@@ -151,18 +149,9 @@ class SpilledMoves:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._owned = ExitStack()
+        super().__init__()
         with on_local_disk(CANNOT_KEEP):
             self._folder = self._owned.enter_context(task_folder("moves", folder))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Removes the files."""
-        self._owned.close()
 
     def add(self, rows: WeightedHashes, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""

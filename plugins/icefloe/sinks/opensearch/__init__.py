@@ -17,6 +17,7 @@ Read in this order:
 - `bulk`: bulk requests, sent until they are taken
 - `conflicts`: the reason why a document refused a write
 - `document_delivery`: the documents of one part
+- `batch_index`: the index that a batch is written to
 - `present_index`: the index of the present load, for commands
 - `letter_replay`: dead letters sent again
 - `read_back`: rows of documents

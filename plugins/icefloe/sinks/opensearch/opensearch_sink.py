@@ -2,24 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
+from icefloe.sinks.opensearch.batch_index import BatchIndex
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
-from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
+from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.cluster_facts import cluster_uuid
-from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
+from icefloe.sinks.opensearch.conflicts import ConflictJudge
 from icefloe.sinks.opensearch.deletions import OldMarks
 from icefloe.sinks.opensearch.document_delivery import PartDeliverer
-from icefloe.sinks.opensearch.index_names import version_of_batch
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.present_index import PresentIndex
@@ -61,6 +58,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         self._indexes = Indexes(self._cluster, settings)
         self._names = self._indexes.names
         self._claims = Claims(self._cluster, self._names)
+        self._batch_index = BatchIndex(claims=self._claims, indexes=self._indexes, cluster_url=self._cluster.url)
         self._present_index = PresentIndex(claims=self._claims, names=self._names, url=self.url)
         self._read_versions = Counter[int]()
 
@@ -98,52 +96,8 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             self._letters.claim(origin, self._identity(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
-        """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
-
-        Returns:
-            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch.
-            ``replaced_by`` alone, for a replay of a batch from before the present load: the index of that load.
-
-        Raises:
-            SupersededError: a later batch has begun.
-            IndexMisfitError: the index does not fit the batch.
-            IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
-        """
-        self._refuse_keyless(batch)
-        claim = self._claims.refuse_other(self._claims.find(), batch.origin)
-        version = version_of_batch(claim.generation, batch.batch_number)
-        before = self._claims.progress()
-        if before is None and (batch.continues or self._would_replace(batch)):
-            raise IndexMisfitError(
-                f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
-                "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
-                "`icefloe reset` for the pipeline, which loads the table",
-                url=self.url,
-            )
-        if before is not None and before.version > version and not batch.is_replay:
-            raise superseded(self.url, batch)
-        if before is not None and not self._is_of_load(before.target, version):
-            return {"replaced_by": before.target}
-        is_of_owner_before = before is not None and before.version < version_of_batch(claim.generation, 0)
-        if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
-            raise IndexMisfitError(
-                f"{self.url} was taken over from another pipeline and has its documents, and batch "
-                f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run `icefloe reset "
-                f"{batch.origin.pipeline}`, whose load replaces them",
-                url=self.url,
-            )
-        target = self._target(batch, version, before)
-        # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
-        is_again = before is not None and before.version == version and not batch.is_replay
-        noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
-        if (before is None or before.version <= version) and not self._claims.begin(noted):
-            raise superseded(self.url, batch)
-        begun = {"index": target, "writer": self._names.writer(target), "version": version}
-        with self._while_index_stays(batch, begun):
-            # An index of the batch's own version is for this batch to make, also after a kill right before.
-            is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
-            self._prepare(batch, noted, is_new=is_new)
-        return begun
+        """Note that the batch begins, and prepare its index; see `BatchIndex`."""
+        return self._batch_index.begin(batch)
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Write one document for each key of the part that changed; see `PartSink`."""
@@ -159,7 +113,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             cluster=self._cluster, settings=self._settings, letters=self._letters, batch=batch, part=part,
             target=begun["index"], writer=writer, version=version, judge=judge,
         )  # fmt: skip
-        with self._while_index_stays(batch, begun):
+        with self._batch_index.while_it_stays(batch, begun):
             return deliverer.deliver()
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
@@ -174,9 +128,9 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         count = sum(each.dead_letters for each in deliveries)
         if self._letters is not None and count:
             self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
-        self._refuse_superseded(batch, begun)
+        self._batch_index.refuse_superseded(batch, begun)
         if not batch.is_load or batch.ends_load:
-            with self._while_index_stays(batch, begun):
+            with self._batch_index.while_it_stays(batch, begun):
                 self._indexes.show(begun["index"])
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
@@ -263,69 +217,3 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
     def _latest_version(self) -> int | None:
         begun = self._claims.progress()
         return None if begun is None else begun.version
-
-    def _would_replace(self, batch: ProvenBatch) -> bool:
-        """True if a replay without a load would begin the index anew that readers have."""
-        return batch.is_replay and not batch.begins_anew and self._indexes.is_in_use()
-
-    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> None:
-        uuid = self._indexes.prepare(
-            noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
-            identity=batch.identity,
-        )  # fmt: skip
-        if uuid != noted.uuid and not batch.is_replay and not self._claims.begin(replace(noted, uuid=uuid)):
-            raise superseded(self.url, batch)
-
-    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
-        own = self._indexes.own_index()
-        if own is not None:
-            is_known = self._indexes.is_known(own)
-            if not is_known and before is not None and before.version < version and not batch.begins_anew:
-                # Somebody made it again: it lacks what earlier batches wrote.
-                raise self._gone(batch, self._names.index)
-            if is_known and batch.begins_anew and (before is None or before.version < version):
-                raise IndexMisfitError(
-                    f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
-                    "icefloe make one behind an alias of that name, or load into another sink.index",
-                    url=self.url,
-                )
-            return self._names.index
-        if before is None or batch.begins_anew:
-            return self._names.of_load(version)
-        return before.target
-
-    @contextmanager
-    def _while_index_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
-        """Say of an index that is gone that a later load has removed it, or else the way out."""
-        try:
-            yield
-        except IndexGoneError:
-            self._refuse_superseded(batch, begun)
-            raise self._gone(batch, begun["index"]) from None
-
-    def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
-        return IndexGoneError(
-            f"the index behind {self._cluster.url}/{target} was removed while batch {batch.batch_number} "
-            f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
-            url=self.url,
-        )
-
-    def _is_of_load(self, target: str, version: int) -> bool:
-        """True if a batch is of the load whose index that is, or later."""
-        begun = self._names.version_of(target)
-        return begun is None or begun <= version
-
-    def _refuse_superseded(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> None:
-        latest = self._claims.progress()
-        if latest is None or latest.version <= begun["version"]:
-            return
-        if not batch.is_replay or latest.target != begun["index"]:
-            raise superseded(self.url, batch)
-
-    def _refuse_keyless(self, batch: ProvenBatch) -> None:
-        if not batch.identity:
-            raise TerminalError(
-                f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
-                "identifier_columns in the pipeline",
-                url=self.url,
-            )

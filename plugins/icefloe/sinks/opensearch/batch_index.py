@@ -1,0 +1,165 @@
+"""The index that a batch is written to, and the reasons why a batch may not be written at all."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.opensearch.claims import BegunBatch, Claims
+from icefloe.sinks.opensearch.cluster import IndexGoneError
+from icefloe.sinks.opensearch.conflicts import superseded
+from icefloe.sinks.opensearch.index_names import IndexNames, version_of_batch
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchIndex:
+    """Decides to which index a batch is written, and whether it may still be written there.
+
+    Attributes:
+        claims: know the owner, and the batch that began last.
+        indexes: those of the sink.
+        cluster_url: without secrets.
+    """
+
+    claims: Claims
+    indexes: Indexes
+    cluster_url: str
+
+    @property
+    def url(self) -> str:
+        """The sink, for errors."""
+        return f"{self.cluster_url}/{self._names.index}"
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
+
+        Returns:
+            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch.
+            ``replaced_by`` alone, for a replay of a batch from before the present load: the index of that load.
+
+        Raises:
+            SupersededError: a later batch has begun.
+            IndexMisfitError: the index does not fit the batch.
+            IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
+        """
+        self._refuse_keyless(batch)
+        claim = self.claims.refuse_other(self.claims.find(), batch.origin)
+        version = version_of_batch(claim.generation, batch.batch_number)
+        before = self.claims.progress()
+        if before is None:
+            self._refuse_unknown(batch)
+        if before is not None and before.version > version and not batch.is_replay:
+            raise superseded(self.url, batch)
+        if before is not None and not self._is_of_load(before.target, version):
+            return {"replaced_by": before.target}
+        if before is not None and before.version < version_of_batch(claim.generation, 0):
+            self._refuse_rows_of_another(batch)
+        target = self._target(batch, version, before)
+        # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
+        is_again = before is not None and before.version == version and not batch.is_replay
+        noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
+        if (before is None or before.version <= version) and not self.claims.begin(noted):
+            raise superseded(self.url, batch)
+        begun = {"index": target, "writer": self._names.writer(target), "version": version}
+        with self.while_it_stays(batch, begun):
+            # An index of the batch's own version is for this batch to make, also after a kill right before.
+            is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
+            self._prepare(batch, noted, is_new=is_new)
+        return begun
+
+    @contextmanager
+    def while_it_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
+        """Say of an index that is gone that a later load has removed it, or else the way out."""
+        try:
+            yield
+        except IndexGoneError:
+            self.refuse_superseded(batch, begun)
+            raise self._gone(batch, begun["index"]) from None
+
+    def refuse_superseded(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> None:
+        """Raise SupersededError if a later batch has begun; a replay may be written beside it, to the same index."""
+        latest = self.claims.progress()
+        if latest is None or latest.version <= begun["version"]:
+            return
+        if not batch.is_replay or latest.target != begun["index"]:
+            raise superseded(self.url, batch)
+
+    def _refuse_keyless(self, batch: ProvenBatch) -> None:
+        if not batch.identity:
+            raise TerminalError(
+                f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
+                "identifier_columns in the pipeline",
+                url=self.url,
+            )
+
+    def _refuse_unknown(self, batch: ProvenBatch) -> None:
+        if batch.continues or self._would_replace(batch):
+            raise IndexMisfitError(
+                f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
+                "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
+                "`icefloe reset` for the pipeline, which loads the table",
+                url=self.url,
+            )
+
+    def _refuse_rows_of_another(self, batch: ProvenBatch) -> None:
+        if not (batch.begins_anew or batch.is_replay):
+            raise IndexMisfitError(
+                f"{self.url} was taken over from another pipeline and has its documents, and batch "
+                f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run `icefloe reset "
+                f"{batch.origin.pipeline}`, whose load replaces them",
+                url=self.url,
+            )
+
+    def _would_replace(self, batch: ProvenBatch) -> bool:
+        """True if a replay without a load would begin the index anew that readers have."""
+        return batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
+
+    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> None:
+        uuid = self.indexes.prepare(
+            noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
+            identity=batch.identity,
+        )  # fmt: skip
+        if uuid != noted.uuid and not batch.is_replay and not self.claims.begin(replace(noted, uuid=uuid)):
+            raise superseded(self.url, batch)
+
+    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
+        own = self.indexes.own_index()
+        if own is not None:
+            if before is None or before.version < version:
+                self._refuse_unfit(batch, own, is_first=before is None)
+            return self._names.index
+        if before is None or batch.begins_anew:
+            return self._names.of_load(version)
+        return before.target
+
+    def _refuse_unfit(self, batch: ProvenBatch, own: Mapping[str, Any], *, is_first: bool) -> None:
+        """Raise if an index of the user's, with the sink's very name, has too few rows or too many for a new batch."""
+        is_known = self.indexes.is_known(own)
+        if not (is_known or is_first or batch.begins_anew):
+            # Somebody made it again: it lacks what earlier batches wrote.
+            raise self._gone(batch, self._names.index)
+        if is_known and batch.begins_anew:
+            raise IndexMisfitError(
+                f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
+                "icefloe make one behind an alias of that name, or load into another sink.index",
+                url=self.url,
+            )
+
+    def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
+        return IndexGoneError(
+            f"the index behind {self.cluster_url}/{target} was removed while batch {batch.batch_number} "
+            f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
+            url=self.url,
+        )
+
+    def _is_of_load(self, target: str, version: int) -> bool:
+        """True if a batch is of the load whose index that is, or later."""
+        begun = self._names.version_of(target)
+        return begun is None or begun <= version
+
+    @property
+    def _names(self) -> IndexNames:
+        return self.indexes.names
