@@ -8,6 +8,8 @@ __all__ = ["DELIVERIES"]
 
 _DELIVER: Final = ("tests/batch/deliver",)
 _VERIFY: Final = ("tests/batch/verify/test_verify_delivery.py",)
+_VERIFY_LOGS: Final = ("tests/batch/verify/test_verified_logs.py",)
+_VERIFY_BESIDE_RUNS: Final = ("tests/batch/verify/test_verify_beside_runs.py",)
 
 DELIVERIES: Final = (
     Mutation(
@@ -64,21 +66,21 @@ DELIVERIES: Final = (
         path="audit/keyed_rows.py",
         before='aggregate([("place", "max")])[_LAST]',
         after='aggregate([("place", "min")])["place_min"]',
-        suite=_VERIFY,
+        suite=_VERIFY_LOGS,
     ),
     Mutation(
         name="verify expects rows before updates of a log that shows none",
         path="batch/verify/verify_delivery.py",
         before="return self._sink.shows_removed_rows and self._session",
         after="return self._session",
-        suite=_VERIFY,
+        suite=_VERIFY_LOGS,
     ),
     Mutation(
         name="verify adds up the rows of a log that does not show which are gone",
         path="batch/verify/verify_delivery.py",
         before="if retention.lost or self._hides_removed_rows or not",
         after="if retention.lost or not",
-        suite=_VERIFY,
+        suite=_VERIFY_LOGS,
     ),
     Mutation(
         name="a sink is taken back for a load that it had a part of",
@@ -113,6 +115,6 @@ DELIVERIES: Final = (
         path="batch/verify/verify_delivery.py",
         before="        if not found.counts or not self._has_moved():\n            return found\n",
         after="        if True:\n            return found\n",
-        suite=_VERIFY,
+        suite=_VERIFY_BESIDE_RUNS,
     ),
 )

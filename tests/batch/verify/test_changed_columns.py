@@ -1,7 +1,6 @@
 """`icefloe verify` of files that were delivered before a column was added, renamed, dropped or promoted."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +9,7 @@ from pyiceberg.types import IntegerType, LongType, StringType
 
 from batch.verify.verified_sinks import VerifiedSinks
 from support.pipelines.workspace import icefloe
-from support.sinks.registered import registered_sinks
 from support.tables.events import rows
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[VerifiedSinks]:
-    with registered_sinks():
-        yield VerifiedSinks.create(tmp_path)
 
 
 def add_a_column(lab: VerifiedSinks) -> None:

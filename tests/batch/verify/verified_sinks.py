@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.log_sink import LogSink
+from support.sinks.memory_index import MemoryIndex, Stored
 
-__all__ = ["PlainLog", "VerifiedSinks"]
+__all__ = ["PlainLog", "VerifiedSinks", "live"]
 
 
 class PlainLog(LogSink):
@@ -34,6 +35,16 @@ class VerifiedSinks(Workspace):
         done = icefloe("run", self.pipeline(sink=self.sink(sink), engine="local", **keys))
         assert (done.code, done.err) == (0, "")
 
+    def deliver_three_batches(self, sink: str, **keys: Any) -> None:
+        """A load, updates, then rows that come and go."""
+        self.append(1, 2, 3, 4, 6)
+        self.deliver(sink, **keys)
+        self.update(2, value=7.0)
+        self.deliver(sink, **keys)
+        self.delete(3, 6)
+        self.append(5, 3)
+        self.deliver(sink, **keys)
+
     def verify(self, sink: str, *arguments: str, **keys: Any) -> Outcome:
         return icefloe("verify", self.pipeline(sink=self.sink(sink), engine="local", **keys), *arguments)
 
@@ -45,3 +56,10 @@ class VerifiedSinks(Workspace):
         assert (found.code, found.err) == (0, "")
         assert found.document["is_equal"] is True
         assert (found.document["rows"], found.document["notes"]) == (rows, [])
+
+
+def live(server: MemoryIndex) -> dict[str, Stored]:
+    """Documents by id of the index that readers see."""
+    state = server.get("meta", "state").document
+    assert state is not None
+    return server._indices[state["live"]]

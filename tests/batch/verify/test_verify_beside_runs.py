@@ -1,0 +1,62 @@
+"""`icefloe verify` while batches are delivered."""
+
+from typing import Any
+
+import pytest
+
+from batch.verify.verified_sinks import VerifiedSinks, live
+from support.sinks.memory_index import MemoryIndex
+from support.sinks.registered import INDICES
+
+
+def test_batches_that_are_delivered_meanwhile_are_no_difference(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.deliver_three_batches("index")
+    reads = []
+    scan = MemoryIndex.scan
+
+    def scan_after_a_batch(server: MemoryIndex, index: str) -> Any:
+        if not reads:
+            reads.append(index)
+            lab.update(1, value=9.0)
+            lab.append(60)
+            lab.deliver("index")
+        return scan(server, index)
+
+    monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
+    found = lab.verify("index", "--json")
+    assert (found.code, found.err) == (0, "")
+    assert reads
+
+
+def test_a_difference_stays_one_while_batches_are_delivered(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.deliver_three_batches("index")
+    scan = MemoryIndex.scan
+    reads = []
+
+    def scan_after_a_batch(server: MemoryIndex, index: str) -> Any:
+        if not reads:
+            reads.append(index)
+            lab.update(1, value=9.0)
+            lab.deliver("index")
+            del live(server)["[4]"]
+        return scan(server, index)
+
+    monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
+    found = lab.verify("index", "--json")
+    assert (found.code, found.document["keys"]) == (65, {"missing": ["id=4"]})
+
+
+def test_rows_of_the_open_batch_are_no_difference(lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.deliver_three_batches("index")
+    lab.update(1, value=9.0)
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.engines.run_batch.commit_batch", lambda *_, **__: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            lab.deliver("index")
+    assert (live(INDICES[""])["[1]"].document or {})["value"] == 9.0
+    found = lab.verify("index", "--json")
+    assert (found.code, found.err) == (0, "")
