@@ -99,9 +99,23 @@ DELIVERIES: Final = (
     Mutation(
         name="a delivery that began before its sink went away is said to be late",
         path="batch/deliver/deliver_batch.py",
-        before="        if begun == now:\n",
-        after="        if True:\n",
+        before="        if all(begun[each] == now[each]",
+        after="        if True or all(begun[each] == now[each]",
         suite=("tests/batch/deliver/test_taken_over.py",),
+    ),
+    Mutation(
+        name="a batch goes on at another sink than its first parts went to",
+        path="batch/deliver/deliver_batch.py",
+        before="if None not in (before, found) and before != found:",
+        after="if False:",
+        suite=("tests/batch/deliver/test_other_destinations.py",),
+    ),
+    Mutation(
+        name="a batch that an earlier release began is taken for one that began elsewhere",
+        path="batch/deliver/deliver_batch.py",
+        before="if None not in (before, found) and before != found:",
+        after="if before != found:",
+        suite=("tests/batch/deliver/test_other_destinations.py",),
     ),
     Mutation(
         name="verify counts a second row of a key as right",

@@ -119,8 +119,15 @@ TOPICS: Final = (
     Mutation(
         name="rows from before the state of a topic was lost stay for its readers",
         path=_BATCHES,
-        before="and (last is not None or holds_messages(clients, topic)):",
-        after="and last is not None:",
+        before="is_filled = any(each.rows for each in state.parts.values()) or holds_messages(clients, topic)",
+        after="is_filled = last is not None",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a topic that was made again is the same destination",
+        path=_BATCHES,
+        before='place = f"topic {topic.name} ({topic.id})"',
+        after='place = f"topic {topic.name}"',
         suite=_SINK,
     ),
     Mutation(

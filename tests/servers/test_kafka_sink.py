@@ -264,6 +264,23 @@ def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
         place.sink().begin(CHANGES.batch)
 
 
+def test_a_topic_that_is_deleted_with_its_state_is_another_destination(place: KafkaPlace) -> None:
+    """`deliver_batch` goes on at no other one; a load after a reset begins in the new topic as in any empty one."""
+    sink = place.sink(envelope="plain")
+    sink.claim(FLIGHTS)
+    begun = dict(sink.begin(LOAD.batch))
+    sink.deliver(LOAD.batch, begun, LOAD.staged[0])
+    place.delete()
+    KafkaPlace(kafka=place.kafka, topic=f"{place.topic}.icefloe").delete()
+    again = place.sink(envelope="plain")
+    again.claim(FLIGHTS)
+    now = dict(again.begin(LOAD.batch))
+    assert begun.pop("destination") != now.pop("destination")
+    assert begun == now
+    deliver_all(again, replace(LOAD, number=2))
+    assert len(place.messages()) == 3
+
+
 def test_a_topic_that_is_deleted_within_a_batch_is_named(place: KafkaPlace) -> None:
     sink = place.sink()
     sink.claim(FLIGHTS)

@@ -41,6 +41,13 @@ class TakenBackError(TerminalError):
     batch_number: int
 
 
+class OtherDestinationError(TerminalError):
+    """The sink has changed since the delivery of the batch began, so that parts it had may be missing there."""
+
+    url: str
+    batch_number: int
+
+
 class Engine(Protocol):
     """Hands numbers to a function in as many processes or threads as it has."""
 
@@ -67,6 +74,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         UnfinishedTasksError: a task has not written its part yet, or its part is gone or cut.
         SupersededError: the sink holds a later batch.
         TakenBackError: the sink went to another pipeline and back since the first try.
+        OtherDestinationError: the sink is another one than at the first try.
         IcefloeError: error of a part that failed. The other parts stay delivered, and the rerun finds them.
     """
     started = time.monotonic()
@@ -87,6 +95,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             _show_ends_before(reference, running)
             now = sink.begin(batch)
             begun = records.begin(now)
+            _refuse_other_destination(batch, sink, begun, now)
             numbers = _part_numbers(sink, manifest)
             with _taken_back(batch, sink, begun, now):
                 task = DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun)
@@ -132,7 +141,8 @@ def _taken_back(
     try:
         yield
     except SupersededError as error:
-        if begun == now:
+        # Releases differ in the facts that they record.
+        if all(begun[each] == now[each] for each in begun.keys() & now.keys()):
             raise
         raise TakenBackError(
             f"another pipeline took {sink.url} over and this one took it back while batch {batch.batch_number} was "
@@ -141,6 +151,22 @@ def _taken_back(
             url=sink.url,
             batch_number=batch.batch_number,
         ) from error
+
+
+def _refuse_other_destination(
+    batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
+) -> None:
+    """Stop a batch whose first parts went elsewhere. A try of an earlier release has recorded no destination."""
+    before, found = begun.get("destination"), now.get("destination")
+    if None not in (before, found) and before != found:
+        name = batch.origin.pipeline
+        raise OtherDestinationError(
+            f"batch {batch.batch_number} of {name} began to be delivered to {before}, and {sink.url} now has {found}, "
+            "where its first parts may be missing: correct the address of the sink (its url, bootstrap_servers or "
+            f"connection), or run icefloe reset {name}, which loads the table again",
+            url=sink.url,
+            batch_number=batch.batch_number,
+        )
 
 
 def _proven_manifest(running: RunningBatch) -> Manifest:

@@ -14,16 +14,18 @@ class BegunOnTopic:
     Attributes:
         generation: of the claim; one of a later owner is greater.
         partitions: number of partitions of the topic.
+        topic: the topic in words, with the id that the cluster gave it; empty if an earlier release recorded the facts.
     """
 
     generation: int
     partitions: int
+    topic: str = ""
 
     def facts(self) -> Mapping[str, object]:
         """The answer of `PartSink.begin`."""
-        return {"generation": self.generation, "partitions": self.partitions}
+        return {"generation": self.generation, "partitions": self.partitions, "destination": self.topic}
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """The facts as they were recorded. Earlier releases recorded others with them."""
-        return cls(generation=facts["generation"], partitions=facts["partitions"])
+        return cls(generation=facts["generation"], partitions=facts["partitions"], topic=facts.get("destination", ""))

@@ -40,7 +40,8 @@ def begin_batch(
     with deciding(clients, options) as producer:
         state, topic = log.look() or TopicState(), _topic(clients, options)
         last, new = state.batch, _started(state, topic, options, batch)
-        begun = BegunOnTopic(generation=new.generation, partitions=new.partitions)
+        place = f"topic {topic.name} ({topic.id})"
+        begun = BegunOnTopic(generation=new.generation, partitions=new.partitions, topic=place)
         if last is not None and _is_begun(last, new, options, batch):
             return begun
         truncation = None
@@ -48,7 +49,8 @@ def begin_batch(
             _fence(producer, clients, options, log, last=last, new=new)
         is_first = last is None or last.generation != new.generation
         # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
-        if (batch.begins_anew or is_first) and (last is not None or holds_messages(clients, topic)):
+        is_filled = any(each.rows for each in state.parts.values()) or holds_messages(clients, topic)
+        if (batch.begins_anew or is_first) and is_filled:
             truncation = _truncation(encoder, topic) if batch.begins_anew else None
             new = replace(new, starts=tuple(end_offsets(clients, topic)))
         _open(producer, options, batch, new, truncation)

@@ -37,7 +37,8 @@ class BatchIndex:
         """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
 
         Returns:
-            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch.
+            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch;
+            ``destination``: the index in words, with its uuid, unless the cluster does not say it.
             ``replaced_by`` alone, for a replay of a batch from before the present load: the index of that load.
 
         Raises:
@@ -63,12 +64,12 @@ class BatchIndex:
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
         if (before is None or before.version <= version) and not self.claims.begin(noted):
             raise superseded(self.url, batch)
-        begun = {"index": target, "writer": self._names.writer(target), "version": version}
+        begun: dict[str, object] = {"index": target, "writer": self._names.writer(target), "version": version}
         with self.while_it_stays(batch, begun):
             # An index of the batch's own version is for this batch to make, also after a kill right before.
             is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
-            self._prepare(batch, noted, is_new=is_new)
-        return begun
+            uuid = self._prepare(batch, noted, is_new=is_new)
+        return begun if uuid is None else {**begun, "destination": f"index {target} ({uuid})"}
 
     @contextmanager
     def while_it_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
@@ -117,13 +118,14 @@ class BatchIndex:
         """True if a replay without a load would begin the index anew that readers have."""
         return batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
 
-    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> None:
+    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> str | None:
         uuid = self.indexes.prepare(
             noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
             identity=batch.identity,
         )  # fmt: skip
         if uuid != noted.uuid and not batch.is_replay and not self.claims.begin(replace(noted, uuid=uuid)):
             raise superseded(self.url, batch)
+        return uuid
 
     def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
         own = self.indexes.own_index()
