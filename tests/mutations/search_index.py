@@ -14,6 +14,7 @@ _SUITE: Final = tuple(
 _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
 _EMPTY: Final = ("tests/servers/test_opensearch_pipelines.py",)
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
+_RESTORED: Final = ("tests/sinks/opensearch/test_restored.py",)
 
 SEARCH_INDEX: Final = (
     Mutation(
@@ -57,6 +58,34 @@ SEARCH_INDEX: Final = (
         before="if batch.continues or self._would_replace(batch):",
         after="if False:",
         suite=_EMPTY,
+    ),
+    Mutation(
+        name="a batch goes on in a cluster that was restored as a whole",
+        path=_BATCH_INDEX,
+        before="if last is not None and found < last:",
+        after="if False:",
+        suite=_RESTORED,
+    ),
+    Mutation(
+        name="a batch goes on in an index that was restored alone",
+        path=_BATCH_INDEX,
+        before="if None not in (uuid, before.uuid) and uuid != before.uuid:",
+        after="if False:",
+        suite=_RESTORED,
+    ),
+    Mutation(
+        name="a restore over a closed index is not noticed",
+        path="sinks/opensearch/indexes.py",
+        before="for each in (found, history) if each)",
+        after="for each in (found,) if each)",
+        suite=_RESTORED,
+    ),
+    Mutation(
+        name="an index is not known again after it was brought the batches that it lacked",
+        path=_BATCH_INDEX,
+        before="if uuid != noted.uuid and is_latest and not",
+        after="if uuid != noted.uuid and not batch.is_replay and not",
+        suite=_RESTORED,
     ),
     Mutation(
         name="a replay into an index without a claim replaces it",

@@ -124,6 +124,13 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a batch goes on in a topic that was restored with its state",
+        path=_BATCHES,
+        before="if last is not None and before is not None and last.batch_number < before:",
+        after="if False:",
+        suite=_SINK,
+    ),
+    Mutation(
         name="a topic that was made again is the same destination",
         path=_BATCHES,
         before='place = f"topic {topic.name} ({topic.id})"',

@@ -264,6 +264,18 @@ def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
         place.sink().begin(CHANGES.batch)
 
 
+def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_restored(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    missing, after = replace(CHANGES, number=2), inserts(3, range(5, 6), options={"delivered_before": 2})
+    with pytest.raises(TopicChangedError, match=r"says that batch 0 was the last: .* flights --batches 1-2, or load"):
+        sink.begin(after.batch)
+    deliver_all(sink, replace(missing, options={"is_replay": True}))
+    deliver_all(sink, after)
+    assert place.ids() == [1, 1, 2, 3, 4, 5]
+
+
 def test_a_topic_that_is_deleted_with_its_state_is_another_destination(place: KafkaPlace) -> None:
     """`deliver_batch` goes on at no other one; a load after a reset begins in the new topic as in any empty one."""
     sink = place.sink(envelope="plain")

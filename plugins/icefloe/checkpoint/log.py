@@ -152,20 +152,27 @@ class Checkpoint:
         return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
 
     def has_delivered(self, *, before: int) -> bool:
-        """True if a batch was delivered since the pipeline began: its sink must hold what the next one goes on from.
+        """True if `last_delivered` has a number."""
+        return self.last_delivered(before=before) is not None
+
+    def last_delivered(self, *, before: int) -> int | None:
+        """The batch that was delivered last: its sink must hold what the next one goes on from.
 
         One that was abandoned or set the cursor shows nothing of that, so those before it are asked.
 
         Args:
             before: number of a batch that does not count, and none after it.
+
+        Returns:
+            Its number; None if none was delivered since the pipeline began.
         """
         for number in range(before - 1, -1, -1):
             found = self.committed(number)
             if found is None or found.is_beginning or found.outcome is BatchOutcome.RESET:
-                return False
+                return None
             if found.outcome is BatchOutcome.DELIVERED:
-                return True
-        return False
+                return number
+        return None
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Closes a batch and so moves the cursor; returns the record that counts.

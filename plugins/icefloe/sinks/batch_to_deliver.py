@@ -45,8 +45,9 @@ class ProvenBatch:
         is_load: True for every batch of a load, whose rows are a state of the table and no changes of it.
         ends_load: True for the batch that completes what `begins_anew` began: the last batch of a load, or the first
             batch of a pipeline that begins without one (``initial_load: from_earliest`` or ``from_now``).
-        continues: True if a batch was delivered to this destination since the pipeline began, so that the destination
-            must know of this origin.
+        delivered_before: number of the batch that was delivered to this destination last, since the pipeline began: a
+            destination that had this origin's batches only up to an earlier one was restored, or is another one. None:
+            none was, or the batch begins anew or is a replay.
         is_replay: True if a batch that is committed is delivered once more. The destination may hold later batches:
             what they wrote stays, and is counted as superseded. Otherwise it is an error.
         steps: number of its steps.
@@ -67,7 +68,7 @@ class ProvenBatch:
     begins_anew: bool = False
     is_load: bool = False
     ends_load: bool = False
-    continues: bool = False
+    delivered_before: int | None = None
     is_replay: bool = False
     steps: int = 0
     rows: int
@@ -76,6 +77,11 @@ class ProvenBatch:
     identity: tuple[str, ...]
     hidden: tuple[str, ...] = ()
     changes: OutputOption = "each"
+
+    @property
+    def continues(self) -> bool:
+        """True if a batch was delivered here since the pipeline began, so that the destination must know its origin."""
+        return self.delivered_before is not None
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from support.pipelines.workspace import Workspace, icefloe
 from support.sinks.document_folder import DocumentFolder
 from support.sinks.registered import registered_sinks
 
-CONTINUING: list[bool] = []
-"""Of each batch that began, whether the destination must know of its pipeline."""
+BEFORE: list[int | None] = []
+"""Of each batch that began, the batch that the destination must have had."""
 
 
 class Listener(DocumentFolder):
@@ -20,18 +20,18 @@ class Listener(DocumentFolder):
 
     def __init__(self, folder: Path, heard: list[tuple[int, bool, bool, bool]]) -> None:
         super().__init__(folder)
-        self._heard, self._continuing = heard, CONTINUING
+        self._heard, self._before = heard, BEFORE
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         self._heard.append((batch.batch_number, batch.begins_anew, batch.is_load, batch.ends_load))
-        self._continuing.append(batch.continues)
+        self._before.append(batch.delivered_before)
         return super().begin(batch)
 
 
 @pytest.fixture
 def heard(tmp_path: Path) -> Iterator[list[tuple[int, bool, bool, bool]]]:
     found: list[tuple[int, bool, bool, bool]] = []
-    CONTINUING.clear()
+    BEFORE.clear()
     with registered_sinks(listener=lambda _: Listener(tmp_path / "documents", found)):
         yield found
 
@@ -80,4 +80,4 @@ def test_a_batch_goes_on_where_others_ended_also_after_one_that_delivered_nothin
     moved("set-cursor", "--snapshot-id", first)
     moved("set-cursor", "--snapshot-id", first)
     moved("reset")
-    assert CONTINUING == [False, True, False]
+    assert BEFORE == [None, 1, None]

@@ -40,7 +40,7 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
         identity=plan.identity,
         hidden=_hidden(plan.columns, running.settings),
         output=output,
-        continues=running.checkpoint.has_delivered(before=plan.batch_number),
+        delivered_before=running.checkpoint.last_delivered(before=plan.batch_number),
     )
 
 
@@ -84,7 +84,7 @@ def _proven(
     identity: Identity,
     hidden: tuple[str, ...],
     output: OutputMode,
-    continues: bool = False,
+    delivered_before: int | None = None,
     is_replay: bool = False,
 ) -> ProvenBatch:
     batch = manifest.batch
@@ -99,7 +99,7 @@ def _proven(
         is_load=is_load,
         # A pipeline from now or from the earliest snapshot on begins without a load: its first batch is all there is.
         ends_load=(is_load or begins_anew) and (part is None or part.is_last),
-        continues=continues and not begins_anew,
+        delivered_before=None if begins_anew else delivered_before,
         is_replay=is_replay,
         steps=batch.steps,
         rows=sum(output.counts(batch).values()),

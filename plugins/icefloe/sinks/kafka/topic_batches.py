@@ -74,6 +74,16 @@ def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: Prov
             f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
             f"{batch.origin.pipeline}, whose load does", topic=options.topic, partitions=topic.partitions,
         )  # fmt: skip
+    before = batch.delivered_before
+    if last is not None and before is not None and last.batch_number < before:
+        name = batch.origin.pipeline
+        raise TopicChangedError(
+            f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
+            f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; bring "
+            f"what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load the table "
+            "again with icefloe reset",
+            topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
     return StartedBatch(
         generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
         partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,

@@ -10,7 +10,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.conflicts import superseded
-from icefloe.sinks.opensearch.index_names import IndexNames, version_of_batch
+from icefloe.sinks.opensearch.index_names import IndexNames, batch_number_of, version_of_batch
 from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 
 
@@ -59,16 +59,19 @@ class BatchIndex:
         if before is not None and before.version < version_of_batch(claim.generation, 0):
             self._refuse_rows_of_another(batch)
         target = self._target(batch, version, before)
+        if before is not None:
+            self._refuse_restored(batch, target, version, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
-        if (before is None or before.version <= version) and not self.claims.begin(noted):
+        is_latest = before is None or before.version <= version
+        if is_latest and not self.claims.begin(noted):
             raise superseded(self.url, batch)
         begun: dict[str, object] = {"index": target, "writer": self._names.writer(target), "version": version}
         with self.while_it_stays(batch, begun):
             # An index of the batch's own version is for this batch to make, also after a kill right before.
             is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
-            uuid = self._prepare(batch, noted, is_new=is_new)
+            uuid = self._prepare(batch, noted, is_new=is_new, is_latest=is_latest)
         return begun if uuid is None else {**begun, "destination": f"index {target} ({uuid})"}
 
     @contextmanager
@@ -114,16 +117,40 @@ class BatchIndex:
                 url=self.url,
             )
 
+    def _refuse_restored(self, batch: ProvenBatch, target: str, version: int, before: BegunBatch) -> None:
+        """Raise if the sink lacks batches that were delivered, because somebody put an earlier state of it in place.
+
+        A replay brings what is missing, and a load replaces it. A retry compares the index as it prepares it.
+        """
+        if batch.is_replay or batch.begins_anew or before.version == version:
+            return
+        name, last, found = batch.origin.pipeline, batch.delivered_before, batch_number_of(before.version)
+        if last is not None and found < last:
+            raise IndexMisfitError(
+                f"{self.url} had batch {last} of {name}, and says that batch {found} was the last: it was restored "
+                f"from a snapshot, or is another cluster; bring what it lacks by `icefloe deliver {name} --batches "
+                f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table",
+                url=self.url,
+            )
+        uuid = self.indexes.uuid(target) if target == before.target else None
+        if None not in (uuid, before.uuid) and uuid != before.uuid:
+            raise IndexMisfitError(
+                f"index {target} of {self.cluster_url} is not the one that batch {found} of {name} was written to: it "
+                "was restored or made again, and may lack batches; bring the last ones that it may lack by `icefloe "
+                f"deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the table",
+                url=self.url,
+            )
+
     def _would_replace(self, batch: ProvenBatch) -> bool:
         """True if a replay without a load would begin the index anew that readers have."""
         return batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
 
-    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool) -> str | None:
+    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool, is_latest: bool) -> str | None:
         uuid = self.indexes.prepare(
             noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
             identity=batch.identity,
         )  # fmt: skip
-        if uuid != noted.uuid and not batch.is_replay and not self.claims.begin(replace(noted, uuid=uuid)):
+        if uuid != noted.uuid and is_latest and not self.claims.begin(replace(noted, uuid=uuid)):
             raise superseded(self.url, batch)
         return uuid
 

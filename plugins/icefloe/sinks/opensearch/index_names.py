@@ -47,6 +47,11 @@ def version_of_batch(generation: int, batch_number: int) -> int:
     return generation << 32 | batch_number
 
 
+def batch_number_of(version: int) -> int:
+    """The number of the batch that a version was made with."""
+    return version & (1 << 32) - 1
+
+
 def generation_of(version: int) -> int:
     """The generation that a version was made with."""
     return version >> 32

@@ -51,6 +51,11 @@ class Indexes:
         """True if a batch of this sink was written to an index, or was about to be."""
         return self._meta(index) is not None
 
+    def uuid(self, name: str) -> str | None:
+        """The uuid of an index; None if it is missing, or the cluster does not say it."""
+        found = self._find(name).get(name)
+        return None if found is None else _uuid(found)
+
     def is_in_use(self) -> bool:
         """True if readers find an index that a batch of this sink was written to."""
         return any(self.is_known(index) for index in self._find(self.names.index).values())
@@ -293,8 +298,13 @@ def _meta_of_any(index: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _uuid(index: Mapping[str, Any]) -> str | None:
-    found = index["settings"]["index"].get("uuid")
-    return found if isinstance(found, str) else None
+    """The uuid of an index with that of its history, if a restore from a snapshot has given it one.
+
+    A restore over a closed index keeps the first one.
+    """
+    settings = index["settings"]["index"]
+    found, history = settings.get("uuid"), settings.get("history", {}).get("uuid")
+    return "/".join(each for each in (found, history) if each) if isinstance(found, str) else None
 
 
 def _gc_deletes(index: Mapping[str, Any]) -> str:
