@@ -9,6 +9,7 @@ __all__ = ["DELIVERIES"]
 _DELIVER: Final = ("tests/batch/deliver",)
 _VERIFY: Final = ("tests/batch/verify/test_verify_delivery.py",)
 _VERIFY_LOGS: Final = ("tests/batch/verify/test_verified_logs.py",)
+_VERIFY_INCOMPLETE_LOGS: Final = ("tests/batch/verify/test_incomplete_logs.py",)
 _VERIFY_BESIDE_RUNS: Final = ("tests/batch/verify/test_verify_beside_runs.py",)
 
 DELIVERIES: Final = (
@@ -123,6 +124,41 @@ DELIVERIES: Final = (
         before="doubled += 0 if is_log else len(there) - len(newest)",
         after="doubled += 0",
         suite=("tests/audit/test_keyed_rows.py",),
+    ),
+    Mutation(
+        name="verify excuses every change that a log lacks",
+        path="batch/verify/verify_delivery.py",
+        before="        if self._may_lack_changes:\n",
+        after="        if True:\n",
+        suite=_VERIFY_INCOMPLETE_LOGS,
+    ),
+    Mutation(
+        name="verify excuses keys that a log without retention lacks",
+        path="batch/verify/verify_delivery.py",
+        before="(not first.lost or not self._may_lack_oldest)",
+        after="not first.lost",
+        suite=_VERIFY_INCOMPLETE_LOGS,
+    ),
+    Mutation(
+        name="verify misses changes from before a load that began meanwhile",
+        path="batch/verify/verify_delivery.py",
+        before=" or self._has_begun_anew()\n",
+        after="\n",
+        suite=_VERIFY_INCOMPLETE_LOGS,
+    ),
+    Mutation(
+        name="verify misses changes that are dead letters",
+        path="batch/verify/verify_delivery.py",
+        before="delivery.dead_letters * _CHANGES_OF_A_LETTER",
+        after="0",
+        suite=_VERIFY_INCOMPLETE_LOGS,
+    ),
+    Mutation(
+        name="verify calls a log exact that has no row to compare",
+        path="cli/verify.py",
+        before="if found.rows or not found.uncompared",
+        after="if True",
+        suite=_VERIFY_INCOMPLETE_LOGS,
     ),
     Mutation(
         name="verify believes what it read while batches went on",

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from servers.kafka_place import KafkaPlace
 from support.catalogs import open_sql_catalog
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.kafka import Kafka
@@ -91,6 +92,30 @@ def test_changes_that_retention_has_deleted_are_counted(kafka: Kafka, tmp_path: 
     said = verified(pipeline)
     assert "no longer holds 3 of the changes; of each key the last change was compared" in said
     assert "1 keys of db.events have no change in" in said
+    assert "holds exactly the 2 rows" in verified(pipeline, "--sample", "3")
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        ("deleted", "topic read-deleted is missing: it was deleted with the changes in it"),
+        ("made again", "topic read-made-again was deleted and made again since batch 2"),
+        ("other brokers", "topic read-other-brokers.icefloe knows of no batch in topic read-other-brokers: these are"),
+    ],
+)
+def test_a_topic_that_is_gone_is_no_retention(kafka: Kafka, tmp_path: Path, loss: str, sentence: str) -> None:
+    topic = f"read-{loss.replace(' ', '-')}"
+    pipeline = delivered(kafka, tmp_path, topic)
+    place = KafkaPlace(kafka=kafka, topic=topic)
+    if loss == "made again":
+        place.make_again()
+    else:
+        place.delete()
+    if loss == "other brokers":
+        KafkaPlace(kafka=kafka, topic=f"{topic}.icefloe").delete()
+    for options in ([], ["--sample", "2"]):
+        found = icefloe("verify", pipeline, *options)
+        assert (found.code, sentence in found.err) == (65, True), found.err
 
 
 def test_a_compacted_topic_is_compared_by_the_last_change_of_each_key(kafka: Kafka, tmp_path: Path) -> None:

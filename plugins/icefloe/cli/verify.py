@@ -70,5 +70,9 @@ def _compare(session: PipelineSession, sink: DeliverySink, arguments: Namespace,
     if not found.is_equal:
         raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
     if found.snapshot_id is not None:
-        screen.say(f"{found.url} holds exactly the {found.rows:,} rows of {session.pipeline.table} that were compared")
+        screen.say(
+            f"{found.url} holds exactly the {found.rows:,} rows of {session.pipeline.table} that were compared"
+            if found.rows or not found.uncompared
+            else f"no row of {session.pipeline.table} was compared: {found.url} has no change of any of them"
+        )
     return 0

@@ -185,6 +185,18 @@ class DeliverySink(ABC):
             TransientError: a load replaced the rows while they were read.
         """
 
+    def may_lack_oldest(self) -> bool:
+        """False if a log has all keys that it was given since its last load: no rule of its own removes the oldest.
+
+        Raises:
+            TerminalError: nothing of what was delivered is left, so that no rule explains it.
+        """
+        return True
+
+    def may_lack_replaced(self) -> bool:
+        """False if no rule of a log removes changes of a key that have a later one."""
+        return True
+
     @abstractmethod
     def close(self) -> None:
         """Give back connections. A closed sink is not used again."""

@@ -9,7 +9,7 @@ from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import MemoryIndex, Stored
 
-__all__ = ["PlainLog", "VerifiedSinks", "live"]
+__all__ = ["CompactedLog", "PlainLog", "VerifiedSinks", "WholeLog", "live"]
 
 
 class PlainLog(LogSink):
@@ -26,6 +26,20 @@ class PlainLog(LogSink):
                 if row["_change_type"] == "DELETE":
                     row.update(value=None, word=None)
             yield pa.RecordBatch.from_pylist(shown, schema=schema)
+
+
+class CompactedLog(LogSink):
+    """A log that removes changes that have a later one."""
+
+    def may_lack_oldest(self) -> bool:
+        return False
+
+
+class WholeLog(CompactedLog):
+    """A log that removes nothing."""
+
+    def may_lack_replaced(self) -> bool:
+        return False
 
 
 class VerifiedSinks(Workspace):

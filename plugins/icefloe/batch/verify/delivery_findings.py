@@ -1,7 +1,7 @@
 """The findings of a comparison of a sink with the table, in sentences."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +29,8 @@ class DeliveryFindings:
     Attributes:
         url: the destination.
         snapshot_id: state of the table that it was compared with; None: there was nothing to compare.
-        rows: rows of that state, or of the sample.
+        rows: rows of that state, or of the sample, that were compared.
+        uncompared: rows of that state, or of the sample, that need not be at the destination, and are not there.
         counts: keys that differ, by kind: ``missing``, ``extra``, ``different``.
         keys: the first of them by kind, each as ``name=value``.
         sentences: one for each fault.
@@ -39,6 +40,7 @@ class DeliveryFindings:
     url: str
     snapshot_id: int | None = None
     rows: int = 0
+    uncompared: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
@@ -55,16 +57,23 @@ class Retention:
     """The changes that a log still holds, batch by batch, next to those that were delivered.
 
     Attributes:
-        lost: changes that it no longer holds.
+        lost: changes that it no longer holds, and need not hold.
+        missing: for each batch of which it holds too few, the changes held and delivered.
         doubled: for each batch of which it holds too many, the changes held and delivered.
     """
 
     lost: int = 0
+    missing: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     doubled: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, batches: Sequence[CommitRecord], held: Mapping[int, int], *, has_before_images: bool = True
+        cls,
+        batches: Sequence[CommitRecord],
+        held: Mapping[int, int],
+        *,
+        has_before_images: bool = True,
+        may_lack: Callable[[int], int | None] = lambda _: None,
     ) -> "Retention":
         """The retention of some batches.
 
@@ -72,6 +81,7 @@ class Retention:
             batches: committed batches.
             held: changes by the number of their batch; other batches are not looked at.
             has_before_images: False if the rows before updates are not delivered.
+            may_lack: the most changes of a batch, by its number, that need not be held; None: all.
         """
         delivered = {
             batch.batch_number: sum(batch.counts.values())
@@ -80,8 +90,16 @@ class Retention:
             if batch.outcome is BatchOutcome.DELIVERED
         }
         found = {number: (held.get(number, 0), rows) for number, rows in delivered.items()}
+        fewer = {number: pair for number, pair in found.items() if pair[0] < pair[1]}
+        allowed = {number: may_lack(number) for number in fewer}
+        missing = {
+            number: (there, rows)
+            for number, (there, rows) in fewer.items()
+            if (most := allowed[number]) is not None and rows - there > most
+        }
         return cls(
-            lost=sum(max(0, rows - there) for there, rows in found.values()),
+            lost=sum(rows - there for number, (there, rows) in fewer.items() if number not in missing),
+            missing=missing,
             doubled={number: pair for number, pair in found.items() if pair[0] > pair[1]},
         )
 
@@ -91,10 +109,17 @@ class Retention:
         return (note,) if self.lost else ()
 
     def faults(self, url: str) -> tuple[str, ...]:
-        """A sentence for each batch that is there too often."""
-        return tuple(
-            f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered"
-            for number, (held, delivered) in self.doubled.items()
+        """A sentence for each batch that is there too often, or not as a whole."""
+        return (
+            *(
+                f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered"
+                for number, (held, delivered) in self.doubled.items()
+            ),
+            *(
+                f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered, and no rule of its "
+                "own has removed the others"
+                for number, (held, delivered) in self.missing.items()
+            ),
         )
 
 
@@ -163,7 +188,7 @@ def key_findings(
         left_out: the most changes that were left out because their commits remove rows.
         notes: further notes.
     """
-    counts, said = Counter(found.counts), [*notes, *retention.notes(url)]
+    counts, said, absent = Counter(found.counts), [*notes, *retention.notes(url)], 0
     if counts[KeyDifference.MISSING] and not needs_all:
         absent = counts.pop(KeyDifference.MISSING)
         rows -= absent
@@ -187,6 +212,7 @@ def key_findings(
         url=url,
         snapshot_id=snapshot_id,
         rows=rows,
+        uncompared=absent,
         counts=dict(+counts),
         keys=keys,
         sentences=tuple(sentences),

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from icefloe.audit.keyed_rows import KeyDifferences, compare_rows
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.batch_promises import delivered_shape
 from icefloe.batch.verify.delivery_findings import (
     DeliveryFindings,
@@ -43,6 +45,8 @@ __all__ = ["verify_delivery"]
 _LOOKS: Final = 5
 """Tries to read the keys that differ while no batch begins or ends."""
 _SALT_BITS: Final = 63
+_CHANGES_OF_A_LETTER: Final = 2
+"""The rows before and after an update are one message."""
 
 
 def verify_delivery(session: PipelineSession, sink: DeliverySink, *, sample: int | None = None) -> DeliveryFindings:
@@ -114,7 +118,7 @@ class _Comparison:
         retention = self._retention()
         # If the first batch is not there as a whole, the last change of a key may be gone too.
         first = Retention.of(self._batches[:1], self._rows.retained, has_before_images=self._has_before_images)
-        needs_all = self._has_load and (self._sink.keyed or not first.lost)
+        needs_all = self._has_load and (not first.lost or not self._may_lack_oldest)
         return self._findings(
             self._settled(found), state.record_count, needs_all=needs_all, retention=retention, notes=notes
         )
@@ -124,7 +128,7 @@ class _Comparison:
         chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
         found = self._differences(chosen, [self._snapshot_id])
         notes = ("a sample does not see rows that are only in the sink", *foreign_writes_note(self._sink))
-        needs_all = self._has_load and self._sink.keyed
+        needs_all = self._has_load and not self._may_lack_oldest
         return self._findings(
             self._settled(found), len(chosen), needs_all=needs_all, retention=Retention(), notes=notes
         )
@@ -152,7 +156,26 @@ class _Comparison:
         if self._sink.keyed:
             return Retention()
         whole = [batch for batch in self._batches if batch not in self._reduced]
-        return Retention.of(whole, self._rows.retained, has_before_images=self._has_before_images)
+        return Retention.of(
+            whole, self._rows.retained, has_before_images=self._has_before_images, may_lack=self._may_lack
+        )
+
+    @cached_property
+    def _may_lack_oldest(self) -> bool:
+        """False if each key has a row or a change at the sink."""
+        return not self._sink.keyed and self._sink.may_lack_oldest()
+
+    @cached_property
+    def _may_lack_changes(self) -> bool:
+        # A load that began meanwhile hides all changes before it.
+        return self._may_lack_oldest or self._sink.may_lack_replaced() or self._has_begun_anew()
+
+    def _may_lack(self, number: int) -> int | None:
+        """The most changes of a batch that a log need not have; None: all."""
+        if self._may_lack_changes:
+            return None
+        delivery = BatchReport.load(self._session.checkpoint, number).delivery
+        return 0 if delivery is None else delivery.dead_letters * _CHANGES_OF_A_LETTER
 
     @property
     def _has_before_images(self) -> bool:
@@ -241,6 +264,15 @@ class _Comparison:
     def _has_moved(self) -> bool:
         now = self._session.checkpoint.look()
         return now.opened is not None or now.position != self._position
+
+    def _has_begun_anew(self) -> bool:
+        """True if a load or a reset has begun since the first look."""
+        now = self._session.checkpoint.look()
+        if now.cursor is None or now.cursor.is_beginning:
+            return True
+        if now.opened is not None and now.opened.spec.after_snapshot_id is None:
+            return True
+        return since_last_start(committed_batches(self._session))[0].batch_number != self._rows.first_batch
 
     def _state(self, snapshot_id: int | None) -> TableState:
         memory_bytes = self._session.pipeline.shuffle.memory_bytes

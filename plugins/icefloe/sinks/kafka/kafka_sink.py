@@ -15,12 +15,13 @@ from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_refusals import FencedError, KafkaSilentError
 from icefloe.sinks.kafka.message_format import MessageFormat
 from icefloe.sinks.kafka.part_delivery import PartSender
-from icefloe.sinks.kafka.retained import retained_messages
+from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChanges
-from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
+from icefloe.sinks.kafka.topic_batches import TopicChangedError, begin_batch, finish_batch, topic_of_batches
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
-from icefloe.sinks.kafka.topics import cluster_id, find_topic
+from icefloe.sinks.kafka.topic_state import StartedBatch
+from icefloe.sinks.kafka.topics import cluster_id, may_be_compacted
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
 from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
@@ -105,14 +106,34 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains, each by the schema of its batch."""
-        state, topic = self._log.look(), find_topic(self._clients, self._options.topic)
-        if state is None or topic is None:
+        last = self._last_batch()
+        if last is None:
             return
+        topic = topic_of_batches(self._clients, self._options, last)
         any_columns = self._format.changes(pa.schema([]))
         wanted = None if keys is None else self._format.keys(keys)
-        for messages in retained_messages(self._clients, topic, state.batch.starts if state.batch else ()):
+        for messages in retained_messages(self._clients, topic, last.starts):
             found = messages if wanted is None else [each for each in messages if any_columns.key(each) in wanted]
             yield from self._format.changes_as_written(found, schema_of, first_batch=first_batch)
+
+    def may_lack_oldest(self) -> bool:
+        """True if a partition begins behind the last load, as the retention of the topic moves it.
+
+        Raises:
+            TopicChangedError: the topic is missing, or is another one than that of the batches.
+        """
+        last = self._last_batch()
+        if last is None:
+            raise TopicChangedError(
+                f"topic {self._options.tokens} knows of no batch in topic {self._options.topic}: these are other "
+                "brokers, or the topics were deleted; correct sink.bootstrap_servers, or load the table again with "
+                "icefloe reset", topic=self._options.topic, partitions=0,
+            )  # fmt: skip
+        return lacks_oldest(self._clients, topic_of_batches(self._clients, self._options, last), last.starts)
+
+    def may_lack_replaced(self) -> bool:
+        """True if the topic is compacted, which leaves the last change of each key."""
+        return may_be_compacted(self._clients, self._options.topic)
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the files of the folder."""
@@ -137,6 +158,10 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
     def close(self) -> None:
         """Gives back connections."""
         self._log.close()
+
+    def _last_batch(self) -> StartedBatch | None:
+        state = self._log.look()
+        return None if state is None else state.batch
 
     def _identity(self) -> SinkIdentity:
         return SinkIdentity(sink=f"topic {self._options.topic}", cluster=cluster_id(self._clients, self._options.topic))

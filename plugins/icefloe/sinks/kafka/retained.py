@@ -24,7 +24,7 @@ from icefloe.sinks.kafka.json_texts import JsonForm
 from icefloe.sinks.kafka.json_values import from_json
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
-from icefloe.sinks.kafka.topics import Topic, end_offsets
+from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
 
 
 def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
@@ -38,8 +38,7 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
     consumer = clients.consumer()
     try:
         for partition, end in enumerate(end_offsets(clients, topic)):
-            # Partitions that were added later have no start: all that they hold came after the load.
-            start = starts[partition] if partition < len(starts) else 0
+            start = _start(starts, partition)
             with refusals_of(reading):
                 consumer.assign([TopicPartition(topic.name, partition, start)])
             position, give_up = start, monotonic() + clients.seconds
@@ -63,6 +62,22 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
                     )  # fmt: skip
     finally:
         consumer.close()
+
+
+def lacks_oldest(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> bool:
+    """True if a partition has lost messages behind its start to the retention of the topic.
+
+    Raises:
+        KafkaSilentError: no answer.
+        KafkaAnswerError: the cluster refuses.
+    """
+    firsts = enumerate(first_offsets(clients, topic))
+    return any(first > _start(starts, partition) for partition, first in firsts)
+
+
+def _start(starts: Sequence[int], partition: int) -> int:
+    # Partitions that were added later have no start: all that they hold came after the load.
+    return starts[partition] if partition < len(starts) else 0
 
 
 class RetainedChanges:

@@ -208,12 +208,28 @@ def topic_missing(options: KafkaOptions) -> TopicChangedError:
     )  # fmt: skip
 
 
+def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: StartedBatch) -> Topic:
+    """The topic that holds a batch.
+
+    Raises:
+        TopicChangedError: it is missing, or was made again.
+    """
+    topic = _topic(clients, options)
+    if topic.id != last.topic_id:
+        raise _made_again(options, last, partitions=topic.partitions)
+    return topic
+
+
+def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TopicChangedError:
+    return TopicChangedError(
+        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
+        "gone: load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+    )  # fmt: skip
+
+
 def _refuse_changed(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
     if last.topic_id != new.topic_id:
-        raise TopicChangedError(
-            f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes "
-            "are gone: load the table again with icefloe reset", topic=options.topic, partitions=new.partitions,
-        )  # fmt: skip
+        raise _made_again(options, last, partitions=new.partitions)
     if last.partitions != new.partitions:
         raise TopicChangedError(
             f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "

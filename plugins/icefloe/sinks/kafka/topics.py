@@ -127,6 +127,21 @@ def most_bytes(clients: KafkaClients, name: str) -> int | None:
     Raises:
         KafkaSilentError: no answer.
     """
+    found = _setting(clients, name, "max.message.bytes", unknown=str(_USUAL_BYTES))
+    return None if found is None else int(found)
+
+
+def may_be_compacted(clients: KafkaClients, name: str) -> bool:
+    """True if the broker compacts a topic, or if this user may not ask.
+
+    Raises:
+        KafkaSilentError: no answer.
+    """
+    return "compact" in (_setting(clients, name, "cleanup.policy", unknown="compact") or "")
+
+
+def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) -> str | None:
+    """A setting of a topic, or ``unknown`` if this user may not ask; None: there is no such topic."""
     request = KafkaRequest(doing="describe settings", topic=name, right="DescribeConfigs")
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
     try:
@@ -136,11 +151,12 @@ def most_bytes(clients: KafkaClients, name: str) -> int | None:
         )  # fmt: skip
     except KafkaException as cause:
         if cause.args[0].code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
-            return _USUAL_BYTES
+            return unknown
         if cause.args[0].code() in _ABSENT:
             return None
         raise error_of(cause.args[0], request) from cause
-    return int(found["max.message.bytes"].value)
+    value: str = found[setting].value
+    return value
 
 
 def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
@@ -153,9 +169,19 @@ def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
     return _offsets(clients, topic, OffsetSpec.latest())
 
 
+def first_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
+    """The offset of each partition before which its retention has deleted messages.
+
+    Raises:
+        KafkaAnswerError: this user may not describe it.
+        KafkaSilentError: no answer.
+    """
+    return _offsets(clients, topic, OffsetSpec.earliest())
+
+
 def holds_messages(clients: KafkaClients, topic: Topic) -> bool:
     """True if a topic retains messages, or marks of transactions."""
-    return _offsets(clients, topic, OffsetSpec.earliest()) != end_offsets(clients, topic)
+    return first_offsets(clients, topic) != end_offsets(clients, topic)
 
 
 def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]:
