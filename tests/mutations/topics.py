@@ -68,6 +68,27 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="keys with another schema id move to other partitions between two batches",
+        path=_BATCHES,
+        before="last.key_schema_id not in (None, new.key_schema_id):",
+        after="False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="keys with another schema id move to other partitions in the middle of a batch",
+        path=_PART,
+        before="        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):",
+        after="        if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a topic of an earlier release is refused for the schema id that it does not have",
+        path=_BATCHES,
+        before="last.key_schema_id not in (None, new.key_schema_id):",
+        after="last.key_schema_id != new.key_schema_id:",
+        suite=_SINK,
+    ),
+    Mutation(
         name="a schema with another precision does not move keys",
         path="sinks/kafka/row_keys.py",
         before="pa.types.is_date(field.type) or (has_schemas and pa.types.is_decimal(field.type))",

@@ -8,10 +8,13 @@ import pyarrow as pa
 import pytest
 
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.documents import dump_document
 from icefloe.sinks.kafka import topic_batches
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
+from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.sinks.kafka.topic_batches import TopicChangedError
-from icefloe.sinks.kafka.topic_owner import TopicOwnedError
+from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding
+from icefloe.sinks.kafka.topic_state import BATCH_KEY
 from icefloe.sinks.kafka.transaction import TooLargeError
 from icefloe.sinks.part_sink import SupersededError
 from icefloe.storage.location import open_store
@@ -253,6 +256,45 @@ def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_
         promoted = promoted.load()
     deliver_all(sink, promoted)
     deliver_all(sink, replace(promoted, number=2))
+
+
+def at_a_rebuilt_registry(place: KafkaPlace, sink: KafkaSink) -> KafkaSink:
+    """The sink of another process, whose registry gives other ids."""
+    again = place.sink(**MOCKED)
+    again._format._registry.register("other", {"type": "string"})
+    assert again._format.encoder(LOAD.batch).key_schema_id != sink._format.encoder(LOAD.batch).key_schema_id
+    return again
+
+
+def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(place: KafkaPlace) -> None:
+    sink = place.sink(**MOCKED)
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    again = at_a_rebuilt_registry(place, sink)
+    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+        again.begin(CHANGES.batch)
+    begun = sink.begin(CHANGES.batch)
+    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+        again.deliver(CHANGES.batch, begun, CHANGES.staged[0])
+    deliver_all(again, inserts(2, range(5)).load())
+    deliver_all(again, inserts(3, range(5, 9)))
+
+
+def test_a_topic_whose_batches_have_no_schema_id_takes_the_first_that_comes(place: KafkaPlace) -> None:
+    sink = place.sink(**MOCKED)
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    state = sink._log.look()
+    assert state is not None
+    assert state.batch is not None
+    older = dump_document(replace(state.batch, key_schema_id=None))
+    assert b"key_schema_id" not in older
+    with deciding(sink._clients, sink._options) as producer:
+        producer.commit_records(sink._options.tokens, [(BATCH_KEY, older)])
+    again = at_a_rebuilt_registry(place, sink)
+    deliver_all(again, CHANGES)
+    with pytest.raises(TopicChangedError, match="the schema id 1, and gave them 2"):
+        sink.begin(inserts(2, range(3)).batch)
 
 
 def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:

@@ -103,6 +103,12 @@ class AvroEncoder(Encoder):
         self._schemas = schemas
         self._writers = {of: _Writer(registry, of, schema) for of, schema in schemas.items() if schema["fields"]}
 
+    @property
+    def key_schema_id(self) -> int | None:
+        """The id of the schema of keys; None for rows without identity."""
+        key = self._writers.get("key")
+        return None if key is None else key.schema_id
+
     def encode(self, events: EventRows) -> Messages:
         """One message an event."""
         messages = self._inner.encode(events)
@@ -122,7 +128,8 @@ class _Writer:
         schema = avro_schema(connect)
         self._connect = connect
         self._parsed = parse_schema(schema)
-        self._prefix = _PREFIX.pack(0, registry.register(of, schema))
+        self.schema_id = registry.register(of, schema)
+        self._prefix = _PREFIX.pack(0, self.schema_id)
 
     def write(self, text: bytes) -> bytes:
         out = io.BytesIO()

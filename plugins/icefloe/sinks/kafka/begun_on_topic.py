@@ -15,17 +15,30 @@ class BegunOnTopic:
         generation: of the claim; one of a later owner is greater.
         partitions: number of partitions of the topic.
         topic: the topic in words, with the id that the cluster gave it; empty if an earlier release recorded the facts.
+        key_schema_id: the id that keys have from a schema registry; None: they have none, or an earlier release began.
     """
 
     generation: int
     partitions: int
     topic: str = ""
+    key_schema_id: int | None = None
 
     def facts(self) -> Mapping[str, object]:
         """The answer of `PartSink.begin`."""
-        return {"generation": self.generation, "partitions": self.partitions, "destination": self.topic}
+        facts = {
+            "generation": self.generation,
+            "partitions": self.partitions,
+            "destination": self.topic,
+            "key_schema_id": self.key_schema_id,
+        }
+        return {name: fact for name, fact in facts.items() if fact is not None}
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """The facts as they were recorded. Earlier releases recorded others with them."""
-        return cls(generation=facts["generation"], partitions=facts["partitions"], topic=facts.get("destination", ""))
+        return cls(
+            generation=facts["generation"],
+            partitions=facts["partitions"],
+            topic=facts.get("destination", ""),
+            key_schema_id=facts.get("key_schema_id"),
+        )

@@ -29,6 +29,11 @@ class Messages:
 class Encoder(ABC):
     """Encodes events of one batch."""
 
+    @property
+    def key_schema_id(self) -> int | None:
+        """The id of a registry that the bytes of each key have; None: they have none."""
+        return None
+
     @abstractmethod
     def encode(self, events: EventRows) -> Messages:
         """The messages of events, in their order."""

@@ -13,7 +13,7 @@ from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
-from icefloe.sinks.kafka.topic_batches import TopicChangedError, part_role, topic_missing
+from icefloe.sinks.kafka.topic_batches import TopicChangedError, key_schema_changed, part_role, topic_missing
 from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
@@ -43,7 +43,12 @@ class PartSender:
         Raises:
             FencedError: another process sends this part; look again.
             SupersededError: a later batch was begun.
+            TopicChangedError: the keys have another schema than when the batch began.
         """
+        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
+            raise key_schema_changed(
+                self.options, self.encoder.key_schema_id, self.begun.key_schema_id, partitions=self.begun.partitions
+            )
         role, taken_bytes = part_role(self.part.number), self._taken_bytes()
         with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
             state = self._look()

@@ -39,9 +39,11 @@ def begin_batch(
     """
     with deciding(clients, options) as producer:
         state, topic = log.look() or TopicState(), _topic(clients, options)
-        last, new = state.batch, _started(state, topic, options, batch)
+        last, new = state.batch, _started(state, topic, options, batch, encoder)
         place = f"topic {topic.name} ({topic.id})"
-        begun = BegunOnTopic(generation=new.generation, partitions=new.partitions, topic=place)
+        begun = BegunOnTopic(
+            generation=new.generation, partitions=new.partitions, topic=place, key_schema_id=new.key_schema_id
+        )
         if last is not None and _is_begun(last, new, options, batch):
             return begun
         truncation = None
@@ -57,7 +59,9 @@ def begin_batch(
     return begun
 
 
-def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: ProvenBatch) -> StartedBatch:
+def _started(
+    state: TopicState, topic: Topic, options: KafkaOptions, batch: ProvenBatch, encoder: Encoder
+) -> StartedBatch:
     """The record of the batch once its parts may begin."""
     claim, last = _claim_of(state, options, batch), state.batch
     if last is None and batch.continues:
@@ -87,7 +91,7 @@ def _started(state: TopicState, topic: Topic, options: KafkaOptions, batch: Prov
     return StartedBatch(
         generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
         partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
-        key_types=fixed_types(batch, has_schemas=options.has_schemas),
+        key_types=fixed_types(batch, has_schemas=options.has_schemas), key_schema_id=encoder.key_schema_id,
     )  # fmt: skip
 
 
@@ -251,6 +255,20 @@ def _refuse_changed(last: StartedBatch, new: StartedBatch, options: KafkaOptions
             f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
             topic=options.topic, partitions=new.partitions,
         )  # fmt: skip
+    # Messages of an owner before count no longer, and records of earlier releases have no id.
+    if last.generation == new.generation and last.key_schema_id not in (None, new.key_schema_id):
+        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
+
+
+def key_schema_changed(
+    options: KafkaOptions, now: int | None, before: int | None, *, partitions: int
+) -> TopicChangedError:
+    """The error of a registry that gives the schema of keys another id."""
+    return TopicChangedError(
+        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}: "
+        "keys would move, and their changes lose their order; correct sink.schema_registry, restore the registry with "
+        "its ids, or load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+    )  # fmt: skip
 
 
 def _fence_parts(clients: KafkaClients, options: KafkaOptions, state: TopicState) -> None:

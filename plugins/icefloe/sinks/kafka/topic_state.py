@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, load_document
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
@@ -46,6 +46,8 @@ class StartedBatch:
         starts: offset of each partition at which the last load begins; what is before counts no longer.
         key_types: types of the key's columns whose promotion would move keys, by column; empty also in records of
             releases that did not write it.
+        key_schema_id: the id of the key's schema in the registry, which is part of the bytes of keys; None: there is
+            none, or the release did not write it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -59,6 +61,7 @@ class StartedBatch:
     identity: tuple[str, ...]
     starts: tuple[int, ...]
     key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
+    key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
