@@ -170,4 +170,18 @@ OPERATORS: Final = (
         after="        if True:\n            raise\n        number",
         suite=("tests/batch/plan/test_open_and_plan.py",),
     ),
+    Mutation(
+        name="a batch that readers see cannot be ended without the files of its tasks",
+        path="batch/operations/abandoned_batch.py",
+        before="        except (BatchFileMissingError, UnfinishedTasksError) as error:\n",
+        after="        except ZeroDivisionError as error:\n",
+        suite=("tests/batch/operations/test_abandon.py",),
+    ),
+    Mutation(
+        name="a batch is recorded by a manifest whose files are gone",
+        path="batch/operations/abandoned_batch.py",
+        before="        self._sink.commit(summary, ())\n",
+        after="",
+        suite=("tests/batch/operations/test_abandon.py",),
+    ),
 )

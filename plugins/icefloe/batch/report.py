@@ -1,7 +1,7 @@
 """``reports/<batch>.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -11,11 +11,12 @@ from icefloe.batch.distribution import Distribution
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
+from icefloe.sinks.sink import BatchSummary
 
 __all__ = ["BatchReport"]
 
@@ -138,6 +139,27 @@ class BatchReport:
             summary_checks=(),
             warnings=(why,),
             committed_at=commit.committed_at,
+        )
+
+    @classmethod
+    def of_whole(cls, commit: CommitRecord, offset: OffsetRecord, summary: BatchSummary, *, why: str) -> "BatchReport":
+        """The report of a batch that is whole at the sink, if the records of its tasks are gone.
+
+        Args:
+            commit: commit record of the batch.
+            offset: its offset record.
+            summary: its summary at the sink.
+            why: the one warning, which says what is missing.
+        """
+        bare = cls.without_changes(
+            commit, pipeline=summary.pipeline, table=summary.table, changes=offset.spec.changes, why=why
+        )
+        return replace(
+            bare,
+            route=Route(commit.route),
+            steps=summary.steps,
+            skipped_replace_snapshots=offset.spec.skipped_replace_snapshots,
+            hash_sum=summary.hash_sum,
         )
 
     @classmethod

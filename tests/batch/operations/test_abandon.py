@@ -1,5 +1,6 @@
 """``icefloe abandon``: an open batch ends without changes, whoever else works on it and wherever it is killed."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def test_abandoning_again_finds_nothing_open(operated: Operated, batch: OpenBatc
     assert operated.stored_objects() == after
 
 
+def replace_table(operated: Operated, ids: range) -> None:
+    """Drops the table, and creates it again with other rows."""
+    catalog = open_sql_catalog("lab", operated.folder)
+    catalog.drop_table("db.events")
+    catalog.create_table("db.events", SCHEMA).append(rows(ids))
+
+
 @pytest.fixture
 def delivered(batch: OpenBatch) -> OpenBatch:
     """Batch 1, whose commit was killed right after the manifest."""
@@ -94,9 +102,7 @@ def test_a_batch_that_readers_see_is_recorded_as_done_instead(operated: Operated
 def test_a_delivered_batch_whose_table_was_created_again_is_ended_and_the_pipeline_is_reset(
     operated: Operated, delivered: OpenBatch
 ) -> None:
-    catalog = open_sql_catalog("lab", operated.folder)
-    catalog.drop_table("db.events")
-    catalog.create_table("db.events", SCHEMA).append(rows(range(50, 53)))
+    replace_table(operated, range(50, 53))
     stopped, refused = operated.command("run"), operated.command("reset", "--yes")
     assert (stopped.code, refused.code) == (65, 65)
     assert "icefloe abandon events" in refused.sentence
@@ -106,6 +112,48 @@ def test_a_delivered_batch_whose_table_was_created_again_is_ended_and_the_pipeli
     assert operated.run()["insert"] == 3
     assert operated.command("verify").code == 0
     assert operated.between_phases() == []
+
+
+def test_a_delivered_batch_whose_shuffle_folder_and_table_are_gone_is_recorded_from_its_manifest(
+    operated: Operated, delivered: OpenBatch
+) -> None:
+    shutil.rmtree(delivered.folder)
+    replace_table(operated, range(50, 53))
+    stopped, refused = operated.command("run"), operated.command("reset", "--yes")
+    assert (stopped.code, refused.code) == (65, 65)
+    done = operated.abandon("--yes", "--json")
+    assert (done.code, done.document["outcome"]) == (0, "delivered"), done.err
+    record, manifest = operated.record("commits/1.json"), operated.manifest(1)
+    same = ("after_snapshot_id", "up_to_snapshot_id", "steps", "counts")
+    assert {key: record[key] for key in same} == {key: manifest[key] for key in same}
+    report = operated.record("reports/1.json")
+    assert (report["route"], report["counts"], report["hash_sum"]) == (
+        "shuffle",
+        manifest["counts"],
+        manifest["hash_sum"],
+    )
+    assert "figures of its tasks are unknown" in report["warnings"][0]
+    assert operated.command("reset", "--yes").code == 0
+    assert operated.run()["insert"] == 3
+    assert operated.command("verify").code == 0
+
+
+def test_a_delivered_batch_that_lost_the_records_of_its_tasks_is_recorded_from_its_manifest(
+    operated: Operated, delivered: OpenBatch
+) -> None:
+    shutil.rmtree(delivered.folder / "results")
+    assert operated.abandon("--yes", "--json").document["outcome"] == "delivered"
+    operated.require_consistent()
+
+
+def test_a_delivered_batch_is_not_recorded_from_a_manifest_whose_files_are_gone(
+    operated: Operated, delivered: OpenBatch
+) -> None:
+    shutil.rmtree(delivered.folder)
+    next((operated.sink / "batch=1").glob("*.parquet")).unlink()
+    refused = operated.abandon()
+    assert (refused.code, "delete everything below" in refused.sentence) == (65, True), refused.err
+    assert not (operated.storage / "checkpoints/events/commits/1.json").exists()
 
 
 @pytest.mark.slow

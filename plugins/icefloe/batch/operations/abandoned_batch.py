@@ -1,28 +1,36 @@
 """Ending an open batch by hand: given up if no reader has seen anything of it, else recorded as done."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import delivered_folder, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import end_without_changes
 from icefloe.batch.operations.half_delivered import refuse_half_delivered
+from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
+from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
+from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.sink import BatchSummary, Sink
+from icefloe.sinks.sink import BatchSummary, DamagedPartsError, Sink
+from icefloe.units import now_text
 
 __all__ = ["AbandonablePipeline", "DeliveredEnd"]
 
@@ -141,19 +149,56 @@ class AbandonablePipeline:
     def record_as_done(self, end: DeliveredEnd) -> None:
         """Writes the records of a batch that `find` found at the sink; repeating it completes what was begun.
 
-        A run does that too, but a run stops before it if the table was replaced or keys were edited since.
+        A run does that too, but a run stops before it if the table was replaced or keys were edited since, or if the
+        files between the phases are gone and the table no longer has the range.
 
         Raises:
-            PlanMissingError: the files that the batch passed between its phases are gone.
-            AuditError: they do not add up.
+            AuditError: the files that the batch passed between its phases do not add up.
+            MixedPartsError: files that its manifest names are gone or cut.
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         checkpoint, number = self.checkpoint, end.offset.batch_number
-        commit_batch(self._reference(end.offset).open())
+        try:
+            commit_batch(self._reference(end.offset).open())
+        except (BatchFileMissingError, UnfinishedTasksError) as error:
+            # If the damage is at the sink, the tasks can still mend it.
+            if isinstance(error.__cause__, DamagedPartsError):
+                raise
+            logger.info("batch %d is recorded by its manifest: %s", number, error)
+            self._record_by_manifest(end)
         self._clean_up(end.offset)
         found = checkpoint.committed(number)
         if found is not None:
             publish_end(checkpoint, self.pipeline, found)
+
+    def _record_by_manifest(self, end: DeliveredEnd) -> None:
+        """Writes the records of a batch without the files of its tasks: they proved it before it had a manifest."""
+        checkpoint, offset, summary = self.checkpoint, end.offset, end.summary
+        checkpoint.refuse_other(self.writer)
+        # It has a manifest, so nothing is written: its files are compared with that.
+        self._sink.commit(summary, ())
+        commit = CommitRecord(
+            batch_number=offset.batch_number,
+            checkpoint_id=offset.checkpoint_id,
+            committed_by=self.writer,
+            after_snapshot_id=summary.after_snapshot_id,
+            up_to_snapshot_id=summary.up_to_snapshot_id,
+            route=_shown_route(summary),
+            steps=summary.steps,
+            counts=summary.counts,
+            committed_at=now_text(),
+            load_part=offset.spec.load_part,
+        )
+        why = (
+            f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone: the "
+            f"figures of its tasks are unknown ({self.writer})"
+        )
+        report = BatchReport.of_whole(commit, offset, summary, why=why)
+        replace(report, backfill_id=self.backfill_id, delivery=self._delivery(offset)).keep(checkpoint)
+        checkpoint.create_commit(commit)
+
+    def _delivery(self, offset: OffsetRecord) -> BatchDelivery | None:
+        return DeliveryRecords(self._reference(offset).folder).batch() if self._settings.delivery else None
 
     @property
     def _sink(self) -> Sink:
@@ -175,3 +220,10 @@ class AbandonablePipeline:
             clean_up_finished(self._reference(offset))
         except IcefloeError as error:
             logger.warning("the batch has ended, but its shuffle files remain: %s", error)
+
+
+def _shown_route(summary: BatchSummary) -> Route:
+    """The way that a batch went through the flow, as far as its counts show it: only a shuffle removes rows."""
+    if not summary.rows:
+        return Route.NOTHING_TO_DO
+    return Route.SHUFFLE if removed_rows(summary.counts) else Route.INSERT_ONLY
