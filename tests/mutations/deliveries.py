@@ -91,9 +91,9 @@ DELIVERIES: Final = (
         suite=("tests/batch/deliver/test_taken_over.py",),
     ),
     Mutation(
-        name="a pipeline that goes on after a snapshot takes the sink of another one over",
+        name="a pipeline that goes on where others ended takes the sink of another one over",
         path="batch/open/claim_batch.py",
-        before="(after_snapshot_id is not None or _is_begun(batch))",
+        before="(not batch.offset.begins_anew or _is_begun(batch))",
         after="_is_begun(batch)",
         suite=("tests/batch/deliver/test_taken_over.py",),
     ),
@@ -166,5 +166,19 @@ DELIVERIES: Final = (
         before="        if not found.counts or not self._has_moved():\n            return found\n",
         after="        if True:\n            return found\n",
         suite=_VERIFY_BESIDE_RUNS,
+    ),
+    Mutation(
+        name="the first commits of a table that was empty count as another load",
+        path="checkpoint/records.py",
+        before="self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)",
+        after="self.after_snapshot_id is None",
+        suite=("tests/batch/deliver/test_beginnings.py",),
+    ),
+    Mutation(
+        name="a reload replaces nothing at the sink",
+        path="checkpoint/records.py",
+        before="self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)",
+        after="self.after_snapshot_id is None and is_beginning",
+        suite=("tests/batch/deliver/test_beginnings.py",),
     ),
 )

@@ -174,6 +174,10 @@ class Checkpoint:
                 return number
         return None
 
+    def begins_anew(self, batch_number: int) -> bool:
+        """True if an opened batch begins the pipeline or loads its table again; see `OffsetRecord`."""
+        return self._present_offset(batch_number).begins_anew
+
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Closes a batch and so moves the cursor; returns the record that counts.
 

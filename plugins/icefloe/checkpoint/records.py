@@ -167,6 +167,16 @@ class OffsetRecord:
         """See `BatchSpec`."""
         return self.spec.steps
 
+    @property
+    def begins_anew(self) -> bool:
+        """True if nothing that was delivered before counts: the pipeline begins, or its table is loaded again.
+
+        A batch that begins before the table's first snapshot need not be one: a pipeline that began at an empty table
+        (``initial_load: from_now``) goes on from there.
+        """
+        is_beginning = self.follows is None or self.follows.is_beginning
+        return self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:

@@ -38,7 +38,7 @@ class ProvenBatch:
     Attributes:
         origin: the checkpoint that it belongs to.
         batch_number: number of the batch; numbers only grow within an origin, also after a reset or a reload.
-        after_snapshot_id: exclusive; None: the batch begins anew, with a load.
+        after_snapshot_id: exclusive; None: from before the table's first snapshot.
         up_to_snapshot_id: inclusive.
         begins_anew: True for the first batch of a pipeline, also after a reset or a reload: what the destination holds
             of this origin is to be replaced.

@@ -81,3 +81,31 @@ def test_a_batch_goes_on_where_others_ended_also_after_one_that_delivered_nothin
     moved("set-cursor", "--snapshot-id", first)
     moved("reset")
     assert BEFORE == [None, 1, None]
+
+
+def test_a_pipeline_that_began_at_an_empty_table_goes_on_with_the_first_commit(
+    tmp_path: Path, heard: list[tuple[int, ...]]
+) -> None:
+    table = Workspace.create(tmp_path)
+    keys: dict[str, Any] = {"initial_load": "from_now", "changelog": {"keep": "7d"}}
+    pipeline = table.pipeline(sink={"type": "listener"}, engine="local", **keys)
+    for _ in range(3):
+        assert icefloe("run", pipeline).code == 0
+        table.append(1)
+    assert heard == [(0, True, False, True), (1, False, False, False), (2, False, False, False)]
+    assert BEFORE == [None, 0, 1]
+    replayed = icefloe("deliver", pipeline, "--batches", "0-1")
+    assert (replayed.code, heard[3:]) == (0, [(0, True, False, True), (1, False, False, False)]), replayed.err
+
+
+def test_a_reload_is_a_beginning_for_the_sink(tmp_path: Path, heard: list[tuple[int, ...]]) -> None:
+    table = Workspace.create(tmp_path)
+    pipeline = table.pipeline(sink={"type": "listener"}, engine="local", on_gap="reload")
+    table.append(1)
+    assert icefloe("run", pipeline).code == 0
+    table.append(2)
+    table.append(3)
+    *old, _ = [each.snapshot_id for each in table.table.refresh().metadata.snapshots]
+    table.table.maintenance.expire_snapshots().by_ids(old).commit()
+    assert icefloe("run", pipeline).code == 0
+    assert heard == [(0, True, True, True), (1, True, True, True)]

@@ -10,8 +10,8 @@ from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
-from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
@@ -40,12 +40,13 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
         identity=plan.identity,
         hidden=_hidden(plan.columns, running.settings),
         output=output,
+        begins_anew=running.checkpoint.begins_anew(plan.batch_number),
         delivered_before=running.checkpoint.last_delivered(before=plan.batch_number),
     )
 
 
 def committed_batch(
-    spec: BatchSpec,
+    offset: OffsetRecord,
     manifest: Manifest,
     output: OutputMode,
     *,
@@ -56,7 +57,7 @@ def committed_batch(
     """A batch that is committed, to be delivered once more.
 
     Args:
-        spec: its specification, as its offset record has it.
+        offset: its offset record.
         manifest: its manifest.
         output: what of it the sink is given.
         owner: id of the checkpoint that it belongs to.
@@ -66,11 +67,12 @@ def committed_batch(
     return _proven(
         manifest,
         owner=owner,
-        steps=spec.steps,
+        steps=offset.steps,
         schema=schema,
-        identity=spec.identity,
-        hidden=_hidden(spec.columns, settings),
+        identity=offset.spec.identity,
+        hidden=_hidden(offset.spec.columns, settings),
         output=output,
+        begins_anew=offset.begins_anew,
         is_replay=True,
     )
 
@@ -84,11 +86,12 @@ def _proven(
     identity: Identity,
     hidden: tuple[str, ...],
     output: OutputMode,
+    begins_anew: bool,
     delivered_before: int | None = None,
     is_replay: bool = False,
 ) -> ProvenBatch:
     batch = manifest.batch
-    begins_anew, part = batch.after_snapshot_id is None, steps[0].load_part if steps else None
+    part = steps[0].load_part if steps else None
     is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
     return ProvenBatch(
         origin=Origin(owner=owner, pipeline=batch.pipeline, table=batch.table),

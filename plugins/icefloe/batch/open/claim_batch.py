@@ -89,15 +89,15 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
     """Makes the sink that batches are delivered to the pipeline's own.
 
-    Another pipeline's sink is taken over only at a beginning, which replaces what is there: a batch that goes on after
-    a snapshot would be written among the rows of the other one, also the first batch of a pipeline whose cursor was
-    set. A load of which the sink has had a part goes on, too.
+    Another pipeline's sink is taken over only at a beginning, which replaces what is there: a batch that goes on would
+    be written among the rows of the other one, also the first batch of a pipeline whose cursor was set. A load of which
+    the sink has had a part goes on, too.
     """
-    batch_number, after_snapshot_id = batch.offset.batch_number, batch.offset.after_snapshot_id
+    batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
         if sink is None:
             return
-        goes_on = session.takes_over and (after_snapshot_id is not None or _is_begun(batch))
+        goes_on = session.takes_over and (not batch.offset.begins_anew or _is_begun(batch))
         try:
             sink.claim(session.origin(checkpoint_id), takes_over=session.takes_over and not goes_on)
         except TerminalError as error:

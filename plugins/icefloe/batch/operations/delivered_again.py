@@ -240,7 +240,7 @@ class Redelivery:
                 batch_number=number,
             )
         return committed_batch(
-            offset.spec,
+            offset,
             manifest,
             output,
             owner=offset.checkpoint_id,
