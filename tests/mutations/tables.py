@@ -116,4 +116,11 @@ TABLES: Final = (
         after="    if False:\n",
         suite=("tests/cli/test_coordination.py::test_a_sweep_without_the_table_leaves_everything_alone",),
     ),
+    Mutation(
+        name="a cursor is set in a checkpoint whose table is missing",
+        path="batch/operations/cursor_move.py",
+        before="        if view.checkpoint_id is None:\n            refuse_other_coordination(session)\n",
+        after="",
+        suite=("tests/cli/test_coordination.py",),
+    ),
 )

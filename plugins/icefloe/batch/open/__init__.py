@@ -27,6 +27,7 @@ __all__ = [
     "identity_policy",
     "next_batch",
     "pin",
+    "recorded_coordination",
     "recorded_pipeline",
     "requested_range",
     "unfit_sink",

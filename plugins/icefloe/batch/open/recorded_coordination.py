@@ -9,6 +9,8 @@ from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand
 
+__all__ = ["refuse_other_coordination"]
+
 
 class OtherCoordinationError(TerminalError):
     """The checkpoint of a pipeline is in a table that its file no longer names. Facts: ``recorded``, the table."""

@@ -10,6 +10,7 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import complete_unfinished_end, end_here
 from icefloe.batch.open.claim_batch import claim_places
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.operations.half_delivered import half_delivered_end
 from icefloe.batch.status.publish_status import publish_status
@@ -64,8 +65,12 @@ class PipelineView:
 
         Raises:
             BatchOpenError: a batch is open.
+            OtherCoordinationError: the checkpoint is in a table that the pipeline no longer names.
+            OtherTableError: the checkpoint was in the table that the pipeline names, and is not there.
         """
         view = session.checkpoint.look()
+        if view.checkpoint_id is None:
+            refuse_other_coordination(session)
         given_up = half_delivered_end(session, view) if gives_up else None
         if given_up is not None:
             view = replace(view, cursor=given_up.cursor, opened=None)
