@@ -161,6 +161,13 @@ DELIVERIES: Final = (
         suite=_VERIFY_INCOMPLETE_LOGS,
     ),
     Mutation(
+        name="rows of other keys of files are taken for those of a key",
+        path="batch/verify/written_columns.py",
+        before="yield present if keys is None or sink.finds_keys else",
+        after="yield present if True else",
+        suite=("tests/batch/verify/test_nested_identity.py",),
+    ),
+    Mutation(
         name="verify believes what it read while batches went on",
         path="batch/verify/verify_delivery.py",
         before="        if not found.counts or not self._has_moved():\n            return found\n",

@@ -159,6 +159,13 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="the key of a deleted row loses its columns inside of structs",
+        path="sinks/kafka/retained.py",
+        before="**self._key_row(key),",
+        after="**self._columns(key),",
+        suite=("tests/sinks/kafka/test_message_format.py",),
+    ),
+    Mutation(
         name="a partition that was added after a load cannot be read back",
         path="sinks/kafka/retained.py",
         before="starts[partition] if partition < len(starts) else 0",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -73,10 +73,20 @@ class RowKey:
 
     def is_shown_by(self, schema: pa.Schema) -> bool:
         """True if rows of a schema show this key."""
-        return {path[0] for path in self.paths} <= set(schema.names)
+        return all(_leads_to_column(schema, path) for path in self.paths)
 
     def _items(self) -> list[tuple[str, pa.Array]]:
         return list(zip(self.values.schema.names, self.values.columns, strict=True))
+
+
+def _leads_to_column(schema: pa.Schema, path: ColumnPath) -> bool:
+    fields: Any = schema
+    for name in path:
+        place = fields.get_field_index(name)
+        if place < 0:
+            return False
+        fields = fields.field(place).type
+    return True
 
 
 def _value(text: str, kind: pa.DataType, name: str) -> pa.Array:

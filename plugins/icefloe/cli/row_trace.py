@@ -20,7 +20,7 @@ from icefloe.iceberg.history.history import head
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.files import FilesSink
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
 from icefloe.storage.store import KeyMissingError
 
 
@@ -171,6 +171,10 @@ class _Trace:
             return None
         if sink.keyed:
             return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in plain_rows(rows)]
+        finds_keys = not isinstance(sink, KeepsWrittenColumns) or sink.finds_keys
+        if not finds_keys and not self._key.is_shown_by(shown.arrow):
+            self._notes.append(f"{sink.url} was not asked: its rows do not show {', '.join(self._identity.columns)}")
+            return None
         written = WrittenColumns.since_last_load(self._session, shown)
         return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in plain_rows(rows)])
 

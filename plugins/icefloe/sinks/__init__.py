@@ -15,6 +15,7 @@ Read in this order:
 - `batch_to_deliver`: a batch whose sums are proven, and its parts
 - `part_sink`: the contract of a sink that takes such batches
 - `open_delivery_sink`: from settings to such a sink
+- `dotted_names`: columns by dotted names
 - `key_changes`: changes that come to one operation for each key
 - `moment_texts`: dates and timestamps as text
 - `dead_letters`: what a destination refuses for good

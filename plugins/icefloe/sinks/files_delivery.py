@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.dotted_names import named_columns
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.part_sink import KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
 from icefloe.sinks.sink import BatchSummary, CommitMessage
@@ -26,6 +27,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
     """
 
     keyed: ClassVar[bool] = False
+    finds_keys: ClassVar[bool] = False
 
     def __init__(self, files: FilesSink) -> None:
         self._files = files
@@ -99,21 +101,21 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes of every batch that has a manifest, batch by batch."""
-        for rows in self.read_back_as_written(lambda _number, _names: schema, keys=keys):
-            yield rows.select(schema.names)
+        for rows in self.read_back_as_written(lambda _number, _names: schema):
+            found = rows.select(schema.names)
+            yield found if keys is None else _of_keys(found, keys)
 
     def read_back_as_written(
         self,
         schema_of: SchemaOf,  # noqa: ARG002 - files have schemas of their own
         *,
         first_batch: int = 0,
-        keys: pa.RecordBatch | None = None,
+        keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
     ) -> Iterator[pa.RecordBatch]:
         """The changes of batches that have a manifest, batch by batch, in the columns of their files."""
         for number in self._files.whole_batches():
             for part in self._files.manifest(number).parts if number >= first_batch else ():
-                for rows in self._files.read_part(number, part):
-                    yield rows if keys is None else _of_keys(rows, keys)
+                yield from self._files.read_part(number, part)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -143,5 +145,5 @@ class _Tally:
 
 def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
     """The rows whose identifier columns are among the keys."""
-    found = row_hashes(rows.select(keys.schema.names).columns).to_column()
+    found = row_hashes(named_columns(rows, keys.schema.names)).to_column()
     return rows.filter(pc.is_in(found, row_hashes(keys.columns).to_column()))

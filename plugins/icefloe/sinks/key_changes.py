@@ -14,6 +14,7 @@ from icefloe.changes.grouping import HashGroups
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
+from icefloe.sinks.dotted_names import named_columns
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 
@@ -93,12 +94,8 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
     Raises:
         NullKeyError: a value is null.
     """
-    columns = []
-    for name in identity:
-        top, *inner = name.split(".") if name not in rows.schema.names else [name]
-        column = rows.column(top)
-        if inner:
-            column = pc.struct_field(column, inner)
+    columns = named_columns(rows, identity)
+    for name, column in zip(identity, columns, strict=True):
         if column.null_count:
             raise NullKeyError(
                 f"identifier column {name} is null in a row, so the row has no key in the sink; choose identifier "
@@ -106,7 +103,6 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
                 "pipeline",
                 column=name,
             )
-        columns.append(column)
     return columns
 
 

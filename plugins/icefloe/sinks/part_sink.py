@@ -241,7 +241,14 @@ class SeesForeignWrites(DeliverySink):
 
 
 class KeepsWrittenColumns(DeliverySink):
-    """A log whose changes keep the columns that they were written with, whatever the table calls them since."""
+    """A log whose changes keep the columns that they were written with, whatever the table calls them since.
+
+    Attributes:
+        finds_keys: True if `read_back_as_written` gives the changes of the keys alone. False if it gives all changes,
+            so that the caller has to look for the keys in them.
+    """
+
+    finds_keys: ClassVar[bool] = True
 
     @abstractmethod
     def read_back_as_written(

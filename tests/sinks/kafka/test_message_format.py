@@ -83,6 +83,19 @@ def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_plain_deletes_have_the_columns_of_their_keys_inside_of_structs(name) -> None:
+    at = pa.struct({"x": pa.int64(), "deep": pa.struct({"er": pa.string()}), "y": pa.int64()})
+    row = {"x": 7, "deep": {"er": "a"}, "y": 1}
+    staged = Staged(
+        number=7, table=pa.schema({"at": at, "n": pa.int64()}), parts=[[("DELETE", row, 3)]],
+        options={"identity": ("at.x", "at.deep.er")},
+    )  # fmt: skip
+    format_ = format_of(envelope="plain", **FORMATS[name])
+    [found] = format_.changes(staged.schema).rows(sent_by(format_, staged)).select(["at", "n"]).to_pylist()
+    assert found == {"at": {"x": 7, "deep": {"er": "a"}, "y": None}, "n": None}
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_keys_are_found_by_their_rows(name) -> None:
     format_ = format_of(**FORMATS[name])
     wanted = format_.keys(pa.RecordBatch.from_pydict({"id": pa.array([2], pa.int32())}))

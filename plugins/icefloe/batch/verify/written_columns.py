@@ -5,14 +5,17 @@ from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_load
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
+from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.iceberg.projection.renamed_rows import rows_in_schema
+from icefloe.iceberg.schemas.identifier_columns import identity_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
 
@@ -57,7 +60,8 @@ class WrittenColumns:
         found = sink.read_back_as_written(self._arrow_schema, first_batch=self._first_batch, keys=keys)
         for rows in found:
             if rows.num_rows:
-                yield self._in_present_columns(rows)
+                present = self._in_present_columns(rows)
+                yield present if keys is None or sink.finds_keys else self._of_keys(present, keys)
 
     def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         number: int = rows.column(BATCH)[0].as_py()
@@ -77,6 +81,11 @@ class WrittenColumns:
             ) from cause
         changes = [rows.column(name) for name in CHANGE_COLUMNS]
         return pa.RecordBatch.from_arrays([*changes, *columns.columns], schema=schema)
+
+    def _of_keys(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
+        paths = resolve_identifier_columns(self._delivered.columns, keys.schema.names)
+        found = row_hashes(identity_columns(rows, paths)).to_column()
+        return rows.filter(pc.is_in(found, row_hashes(keys.columns).to_column()))
 
     def _arrow_schema(self, number: int, names: Sequence[str]) -> pa.Schema:
         return change_schema(self._schema(number, names).arrow, with_batch=True)

@@ -17,6 +17,7 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
+from icefloe.sinks.dotted_names import column_paths, column_type
 from icefloe.sinks.kafka.arrivals import arrivals
 from icefloe.sinks.kafka.avro_schemas import avro_name
 from icefloe.sinks.kafka.encoder import BATCH_HEADER, SNAPSHOT_HEADER
@@ -98,7 +99,10 @@ class RetainedChanges:
         self._read_payload = payload
         self._is_debezium = is_debezium
         self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
-        self._names = {name: avro_name(name) if form is JsonForm.AVRO else name for name in schema.names}
+        self._key_columns = {
+            self._written(".".join(path)): (path, column_type(schema, ".".join(path))) for path in column_paths(schema)
+        }
+        self._names = {name: self._written(name) for name in schema.names}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The changes of messages: those of an update are two rows. Messages of other programs are left out."""
@@ -147,7 +151,7 @@ class RetainedChanges:
                 BATCH: int(headers[BATCH_HEADER]),
                 CHANGE_TYPE: ChangeType.DELETE.name,
                 COMMIT_SNAPSHOT_ID: int(headers[SNAPSHOT_HEADER]),
-                **self._columns(key),
+                **self._key_row(key),
             }
             return
         change = {name: row.pop(name) for name in CHANGE_COLUMNS}
@@ -164,6 +168,21 @@ class RetainedChanges:
             for name, written in self._names.items()
             if written in image
         }
+
+    def _key_row(self, key: dict[str, object]) -> dict[str, object]:
+        """A row with the columns of a key; those inside of structs have dotted names there."""
+        row: dict[str, Any] = {}
+        for written in key.keys() & self._key_columns.keys():
+            (*outer, name), kind = self._key_columns[written]
+            inside = row
+            for each in outer:
+                inside = inside.setdefault(each, {})
+            inside[name] = from_json(key[written], kind, self._form)
+        return row
+
+    def _written(self, name: str) -> str:
+        """The name of a column in messages."""
+        return avro_name(name) if self._form is JsonForm.AVRO else name
 
     def _payload(self, message: bytes | None) -> Any:
         return None if message is None else self._read_payload(message)

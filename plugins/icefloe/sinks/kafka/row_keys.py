@@ -1,11 +1,12 @@
 """The key of an event: the identifier columns of its row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.dotted_names import column_type, named_columns
 
 
 def key_schema(batch: ProvenBatch) -> pa.Schema:
@@ -14,7 +15,7 @@ def key_schema(batch: ProvenBatch) -> pa.Schema:
     Integers are 64 bits wide and floats are doubles: a column that the table widens must not change the bytes of a key,
     because they decide on its partition.
     """
-    return widened(pa.schema([pa.field(name, _type_of(batch.schema, name)) for name in batch.identity]))
+    return widened(pa.schema([pa.field(name, column_type(batch.schema, name)) for name in batch.identity]))
 
 
 def widened(schema: pa.Schema) -> pa.Schema:
@@ -44,30 +45,13 @@ def key_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     [{'at.x': 1, 'f': 0.0}]
     """
     columns = []
-    for field in schema:
-        top, *inner = _path(rows.schema.names, field.name)
-        column = rows.column(top)
-        if inner:
-            column = pc.struct_field(column, inner)
+    for field, column in zip(schema, named_columns(rows, schema.names), strict=True):
         column = column.cast(field.type) if column.type != field.type else column
         if pa.types.is_floating(field.type):
             # 0.0 and -0.0 are one identity. A sum with 0.0 is never -0.0.
             column = pc.add(column, 0.0)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _path(names: Sequence[str], dotted: str) -> list[str]:
-    """The column and the fields in it of a dotted name; a column's own name may have dots."""
-    return [dotted] if dotted in names else dotted.split(".")
-
-
-def _type_of(schema: pa.Schema, dotted: str) -> pa.DataType:
-    top, *inner = _path(schema.names, dotted)
-    kind = schema.field(top).type
-    for name in inner:
-        kind = kind.field(name).type
-    return kind
 
 
 def _widened(kind: pa.DataType) -> pa.DataType:

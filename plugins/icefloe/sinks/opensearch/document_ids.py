@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.dotted_names import column_type
 from icefloe.sinks.key_changes import key_columns
 from icefloe.sinks.opensearch.value_text import value_text
 
@@ -48,15 +49,7 @@ def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
     Raises:
         TerminalError: a list, map or struct cannot be in an id.
     """
-    return {name: _form(name, _type_of(schema, name)) for name in identity}
-
-
-def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
-    top, *inner = name.split(".") if name not in schema.names else [name]
-    found = schema.field(top).type
-    for each in inner:
-        found = found.field(each).type
-    return found
+    return {name: _form(name, column_type(schema, name)) for name in identity}
 
 
 def _form(name: str, kind: pa.DataType) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.sinks.dotted_names import column_path
 from icefloe.sinks.key_changes import key_columns
 from icefloe.sinks.opensearch.value_text import value_text
 
@@ -42,7 +43,7 @@ def deletion_markers(rows: pa.RecordBatch, deleted_at: pa.Array, identity: Seque
         deleted_at: for each row the time of the commit.
         identity: dotted names of the identifier columns that the index shows.
     """
-    keys = _nested([name.split(".") if name not in rows.schema.names else [name] for name in identity],
+    keys = _nested([list(column_path(rows.schema, name)) for name in identity],
                    [_json(column) for column in key_columns(rows, identity)], rows.num_rows)  # fmt: skip
     marks = [(DELETED, _repeated("true", rows.num_rows)), (DELETED_AT, _json(deleted_at))]
     return _objects([*keys, *marks], rows.num_rows)
