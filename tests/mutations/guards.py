@@ -129,9 +129,30 @@ GUARDS: Final = (
     Mutation(
         name="a late attempt replaces a part of a whole batch",
         path="sinks/files.py",
-        before="        if stored_bytes is not None and holds_same_rows(self._store, key, file):",
-        after="        if False:",
+        before="            taken += 1\n",
+        after="            self._store.put(key, file)\n",
+        suite=("tests/sinks/test_late_attempts.py",),
+    ),
+    Mutation(
+        name="a file with the same rows in other bytes is not kept",
+        path="sinks/files.py",
+        before="            if stored_bytes is not None and holds_same_rows(self._store, key, file):",
+        after="            if False:",
         suite=("tests/sinks/test_damaged_parts.py",),
+    ),
+    Mutation(
+        name="a part is cut by the averages of the batches in which its rows come",
+        path="sinks/row_groups.py",
+        before="np.cumsum(row_bytes(batch))",
+        after="np.arange(1, batch.num_rows + 1) * max(1, batch.nbytes // max(1, batch.num_rows))",
+        suite=("tests/sinks/test_late_attempts.py",),
+    ),
+    Mutation(
+        name="rows with NaN differ from themselves",
+        path="sinks/same_rows.py",
+        before="    return one.equals(other) or (",
+        after="    return one.equals(other) or False and (",
+        suite=("tests/sinks/test_late_attempts.py",),
     ),
     Mutation(
         name="a batch whose sums differ is committed",

@@ -31,7 +31,7 @@ def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest
     assert caught.value.numbers == (1,)
     with pytest.raises(KeyMissingError):
         sink.manifest(BATCH)
-    write(sink, 1, [parts[1]])
+    messages[1] = message(1, 10_000, write(sink, 1, [parts[1]]))
     sink.commit(summary(BATCH, 10_060), messages)
     assert [part.rows for part in sink.manifest(BATCH).parts] == [60, 10_000]
 
@@ -56,12 +56,12 @@ def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, fold
 
 def test_an_attempt_restores_a_part_that_goes_while_it_is_compared(store, folder):
     write(FilesSink(store), 0, [changes(60)])
-    first = contents(folder)
+    [data] = contents(folder).values()
     part = folder / "batch=3" / "part-00000.parquet"
     going = FaultyStore(store, Fault(operation="get_ranges", key="*/part-*", action=part.unlink))
-    write(FilesSink(going), 0, [changes(60)])
+    written = write(FilesSink(going), 0, [changes(60)])
     assert going.struck
-    assert contents(folder) == first
+    assert contents(folder) == {f"batch=3/{written.details['names'][0]}": data}
 
 
 def test_existing_results_are_seen_by_one_listing(sink, store):
@@ -119,18 +119,20 @@ def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, fo
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut", "longer"])
-def test_a_damaged_part_is_replaced(sink, folder, damage):
+def test_a_damaged_part_stays_and_is_written_again(sink, folder, damage):
     write(sink, 0, [changes(5_000)])
-    before = contents(folder)
-    DAMAGES[damage](folder / "batch=3" / "part-00000.parquet")
-    write(sink, 0, [changes(5_000)])
-    assert contents(folder) == before
+    part = folder / "batch=3" / "part-00000.parquet"
+    data = part.read_bytes()
+    DAMAGES[damage](part)
+    damaged = part.read_bytes()
+    assert write(sink, 0, [changes(5_000)]).details["names"] == ["part-00000.1.parquet"]
+    assert contents(folder) == {"batch=3/part-00000.parquet": damaged, "batch=3/part-00000.1.parquet": data}
 
 
-def test_a_part_of_the_right_size_with_other_bytes_is_replaced(sink, folder):
+def test_a_part_of_the_right_size_with_other_bytes_is_damaged_too(sink, folder):
     write(sink, 0, [changes(5_000)])
-    before = contents(folder)
     file = folder / "batch=3" / "part-00000.parquet"
-    file.write_bytes(bytes(file.stat().st_size))
+    data = file.read_bytes()
+    file.write_bytes(bytes(len(data)))
     write(sink, 0, [changes(5_000)])
-    assert contents(folder) == before
+    assert (folder / "batch=3" / "part-00000.1.parquet").read_bytes() == data

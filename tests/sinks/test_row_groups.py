@@ -1,3 +1,5 @@
+import itertools
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -31,6 +33,21 @@ def test_a_group_never_outgrows_its_bytes_unless_one_row_does(sizes: list[int], 
     assert [n for group in groups for n in group.column("n").to_pylist()] == list(range(sum(sizes)))
     # Every slice of text keeps one offset more than it has rows.
     assert all(group.num_rows == 1 or group.nbytes <= max_bytes + 8 * group.column("n").num_chunks for group in groups)
+
+
+@given(
+    texts=st.lists(st.integers(0, 90), min_size=1, max_size=60),
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=60),
+    max_bytes=st.integers(1, 600),
+)
+def test_rows_of_any_sizes_are_cut_at_the_same_places_whatever_their_batches(
+    texts: list[int], sizes: list[int], max_bytes: int
+) -> None:
+    rows = pa.RecordBatch.from_pydict({"n": texts, "text": ["x" * size for size in texts]}, schema=SCHEMA)
+    stops = [*itertools.accumulate(sizes), len(texts)]
+    batches = [rows.slice(start, stop - start) for start, stop in itertools.pairwise([0, *stops]) if start < stop]
+    whole, cut = (list(row_groups(SCHEMA, each, max_bytes=max_bytes)) for each in ([rows], batches))
+    assert [group.num_rows for group in whole] == [group.num_rows for group in cut]
 
 
 def test_one_huge_batch_is_cut_and_not_copied() -> None:

@@ -19,6 +19,8 @@ from icefloe.sinks.manifest import (
     is_left_out,
     number_of_folder,
     part_damage,
+    part_name,
+    part_slots,
     parts_of,
 )
 from icefloe.sinks.parquet_files import parquet_schema, read_parquet, write_parquet_files
@@ -39,10 +41,10 @@ __all__ = ["FilesSink"]
 
 
 class FilesSink(Sink):
-    """Files under ``<path>/batch=<N>/``; a part's names and rows follow from its task alone.
+    """Files under ``<path>/batch=<N>/``; a part's rows follow from its task alone.
 
-    A retry or a zombie keeps a part that exists already, or replaces a damaged one. Files that no manifest names do not
-    count.
+    A retry or a zombie keeps files that exist already and hold the same rows, and never replaces others. Files that no
+    manifest names do not count.
 
     Args:
         store: the sink's path.
@@ -107,15 +109,14 @@ class FilesSink(Sink):
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
             files = write_parquet_files(folder, schema, groups, target_file_bytes=self._target_file_bytes)
-            names = [_part_name(number, file_number) for file_number in range(len(files))]
-            prefix = batch_prefix(batch_number)
+            slots = part_slots(number, len(files))
             # Asked only now: making the changes may have taken hours, and another run may have made the batch whole
             # meanwhile.
             whole = self._whole(batch_number)
-            kept = None if whole is None else whole.kept_part(names, files)
-            if kept is not None:
-                return kept
-            sizes = [self._deliver_file(f"{prefix}/{name}", file) for name, file in zip(names, files, strict=True)]
+            if whole is not None:
+                return whole.kept_part(slots, files)
+            delivered = [self._deliver_file(batch_number, slot, file) for slot, file in zip(slots, files, strict=True)]
+        names, sizes = [name for name, _ in delivered], [size_bytes for _, size_bytes in delivered]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
@@ -234,24 +235,27 @@ class FilesSink(Sink):
         named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
         return [each.key for each in self._store.list(prefix) if each.key not in named]
 
-    def _deliver_file(self, key: str, file: Path) -> int:
-        """Put a file if there is none, or a damaged one; returns the size of the file that counts.
+    def _deliver_file(self, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
+        """Create a file under the first free name of its place; returns name and size of the file that counts.
 
-        A whole file is never replaced: a reader may be in the middle of it. An attempt that was stopped here for hours,
-        of another release with another PyArrow, would give the same rows in other bytes.
+        A file that is there is never replaced. It may belong to a whole batch by now, whatever a look at the manifest
+        said before, and readers trust it. An attempt that was stopped for hours may also have cut the same rows into
+        other files: those of another PyArrow are not as large.
         """
-        size_bytes = file.stat().st_size
-        # What is there decides:
+        # What is there under a name decides:
         #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes
-        #   anything else    the rest of a write that failed, as only this task writes this name: replace it
-        if self._store.create(key, file):
-            return size_bytes
-        stored_bytes = self._store.size(key)
-        if stored_bytes is not None and holds_same_rows(self._store, key, file):
-            return stored_bytes
-        self._store.put(key, file)
-        return size_bytes
+        #   anything else    a file of an attempt that cut elsewhere, or a damaged one: take the next name
+        taken = 0
+        while True:
+            name = part_name(slot, taken)
+            key = f"{batch_prefix(batch_number)}/{name}"
+            if self._store.create(key, file):
+                return name, file.stat().st_size
+            stored_bytes = self._store.size(key)
+            if stored_bytes is not None and holds_same_rows(self._store, key, file):
+                return name, stored_bytes
+            taken += 1
 
     def _whole(self, batch_number: int) -> WholeBatch | None:
         """The batch if it was made whole before; None if it was not."""
@@ -269,8 +273,3 @@ def _staging_folder(number: int) -> AbstractContextManager[Path]:
 
 def _manifest_key(batch_number: int) -> str:
     return f"{batch_prefix(batch_number)}/{MANIFEST}"
-
-
-def _part_name(number: int, file_number: int) -> str:
-    suffix = f"-{file_number}" if file_number else ""
-    return f"part-{number:05d}{suffix}.parquet"

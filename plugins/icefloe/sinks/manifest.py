@@ -72,6 +72,33 @@ def batch_prefix(batch_number: int) -> str:
     return f"batch={batch_number}"
 
 
+def part_slots(number: int, num_files: int) -> list[str]:
+    """The places of the files of a task's part, in the order of its changes.
+
+    >>> part_slots(7, 2)
+    ['part-00007', 'part-00007-1']
+    """
+    return [f"part-{number:05d}{f'-{place}' if place else ''}" for place in range(num_files)]
+
+
+def part_name(slot: str, taken: int = 0) -> str:
+    """The name of a file in its place, after other files took some names of that place.
+
+    >>> part_name("part-00007-1"), part_name("part-00007-1", 2)
+    ('part-00007-1.parquet', 'part-00007-1.2.parquet')
+    """
+    return f"{slot}{f'.{taken}' if taken else ''}.parquet"
+
+
+def slot_of(name: str) -> str:
+    """The place of a file.
+
+    >>> slot_of("part-00007-1.2.parquet")
+    'part-00007-1'
+    """
+    return name.partition(".")[0]
+
+
 def number_of_folder(name: str) -> int | None:
     """The number of the batch whose folder has a name; None if it is no such folder.
 

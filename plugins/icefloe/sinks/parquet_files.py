@@ -87,7 +87,8 @@ def _write_files(
         ):
             is_full = False
             while group is not None and not is_full:
-                writer.write_table(group, row_group_size=GROUP_ROWS)
+                # Pages end by the chunks of a column, which follow from the batches of the task.
+                writer.write_table(group.combine_chunks(), row_group_size=GROUP_ROWS)
                 is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
                 # The next group is taken before the file is closed: without one, no further file begins, so none is
                 # empty. This one is forgotten first: the next one takes as much memory.

@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+
+from icefloe.sinks.row_bytes import row_bytes
 
 GROUP_ROWS: Final = 1 << 18
 GROUP_BYTES: Final = 64 << 20
@@ -14,22 +17,24 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """The rows of all batches in their order, in tables of one row group each; no table is empty.
 
-    Every table but the last is as large as a bound allows, whatever the sizes of the batches. One group and one batch
-    are held at a time.
+    The same rows are cut at the same places, whatever the batches in which they come. Every table but the last is as
+    large as a bound allows. One group and one batch are held at a time.
 
     Args:
         schema: of every batch.
         batches: read only as far as the next group needs.
         max_rows: of a group.
-        max_bytes: of a group, in Arrow's memory; an estimate if the sizes of a batch's rows differ much.
+        max_bytes: of a group, as `row_bytes` counts. A row that is larger is a group of its own.
     """
     # Batches of 5 rows each, at most 7 rows in a group:   1 1 1 1 1 2 2 | 2 2 2 3 3 3 3 | 3
     pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
-        start, row_bytes = 0, max(1.0, batch.nbytes / max(1, batch.num_rows))
+        start, stops = 0, np.cumsum(row_bytes(batch))
         while start < batch.num_rows:
-            room = min(max_rows - rows, int((max_bytes - size_bytes) / row_bytes))
+            before = int(stops[start - 1]) if start else 0
+            fitting = int(np.searchsorted(stops, before + max_bytes - size_bytes, side="right")) - start
+            room = min(max_rows - rows, fitting)
             if room < 1 and pending:
                 yield pa.Table.from_batches(pending, schema)
                 pending, rows, size_bytes = [], 0, 0
@@ -37,8 +42,8 @@ def row_groups(
             # At least one row: a row larger than the bound is a group of its own.
             piece = batch.slice(start, max(1, room))
             pending.append(piece)
-            rows, size_bytes = rows + piece.num_rows, size_bytes + piece.nbytes
             start += piece.num_rows
+            rows, size_bytes = rows + piece.num_rows, size_bytes + int(stops[start - 1]) - before
     if pending:
         yield pa.Table.from_batches(pending, schema)
 

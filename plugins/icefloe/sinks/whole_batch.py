@@ -7,12 +7,13 @@ other parts. Readers trust the manifest, so the manifest and its files stay.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
+from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of, slot_of
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
 from icefloe.storage.keys import join_url
@@ -52,35 +53,52 @@ class WholeBatch:
     store: Store
     manifest: Manifest
 
-    def kept_part(self, names: Sequence[str], files: Sequence[Path]) -> Written | None:
-        """The files that a task keeps instead of its own; None if the part is damaged and the task must write it again.
+    def kept_part(self, slots: Sequence[str], files: Sequence[Path]) -> Written:
+        """The files that a task keeps instead of its own; files of its part that are damaged are written again.
 
         A task whose rows are cut differently than in the manifest has no part here: the result names no files.
 
         Args:
-            names: of the task's files.
+            slots: the places of the task's files.
             files: on local disk, with the task's rows.
 
         Raises:
             TransientError: the store did not answer.
         """
         nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
-        rows = sum(pq.read_metadata(file).num_rows for file in files)
-        # What the manifest has under the names of this task decides:
-        #   nothing, or other rows   the task's rows are in other parts there: it keeps nothing
-        #   files that are damaged   None: it writes them again, as nobody else will
-        #   the same rows            it keeps the files that are there
-        part = next((each for each in self.manifest.parts if each.names == tuple(names) and each.rows == rows), None)
+        part = self._part_of(slots, files)
         if part is None:
             return nothing
-        keys = [f"{self._prefix}/{name}" for name in names]
-        sizes = [size for size in map(self.store.size, keys) if size is not None]
-        if len(sizes) < len(names) or sum(sizes) != part.size_bytes:
-            return None
-        # As many rows under the same names, but other rows: this run cuts the changes elsewhere.
-        if not all(holds_same_rows(self.store, key, file) for key, file in zip(keys, files, strict=True)):
+        keys = [f"{self._prefix}/{name}" for name in part.names]
+        if sum(self._sizes(keys)) != part.size_bytes:
+            self._mend(part, keys, files)
+        sizes = self._sizes(keys)
+        # As many rows in the same places, but other rows: this run cuts the changes elsewhere.
+        if sum(sizes) != part.size_bytes or not all(map(partial(holds_same_rows, self.store), keys, files)):
             return nothing
-        return Written(size_bytes=part.size_bytes, details={"names": list(names), "sizes": sizes})
+        return Written(size_bytes=part.size_bytes, details={"names": list(part.names), "sizes": sizes})
+
+    def _part_of(self, slots: Sequence[str], files: Sequence[Path]) -> Part | None:
+        """The part in the places of a task's files, if it has as many rows; None: the rows are in other parts."""
+        for part in self.manifest.parts:
+            if [slot_of(name) for name in part.names] == list(slots):
+                rows = sum(pq.read_metadata(file).num_rows for file in files)
+                return part if part.rows == rows else None
+        return None
+
+    def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
+        """Write the damaged files of a part again, as nobody else will, if they are as the manifest says.
+
+        Nothing else replaces a file. Readers have the manifest, so no other files may come in their place.
+        """
+        if sum(file.stat().st_size for file in files) != part.size_bytes:
+            return
+        for key, file in zip(keys, files, strict=True):
+            if not (self.store.create(key, file) or holds_same_rows(self.store, key, file)):
+                self.store.put(key, file)
+
+    def _sizes(self, keys: Sequence[str]) -> list[int]:
+        return [self.store.size(key) or 0 for key in keys]
 
     def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
         """Check that the manifest is of these changes, and that its files exist.
