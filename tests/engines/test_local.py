@@ -46,3 +46,9 @@ def test_it_shows_the_number_of_done_tasks() -> None:
     told: list[tuple[int, int]] = []
     LocalEngine(threads=2, report_progress=lambda done, total: told.append((done, total))).map(str, [5, 6, 7])
     assert sorted(told) == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_no_more_tasks_run_at_once_than_the_memory_of_the_process_holds() -> None:
+    names: set[str] = set()
+    LocalEngine(memory_bytes=1 << 62).map(lambda _: names.add(threading.current_thread().name), range(200))
+    assert len(names) == 1

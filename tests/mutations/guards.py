@@ -134,6 +134,20 @@ GUARDS: Final = (
         suite=("tests/sinks/test_late_attempts.py",),
     ),
     Mutation(
+        name="a container counts as many cores as its machine",
+        path="batch/open/cores.py",
+        before="    return min(cores, cpu_limit() or cores)",
+        after="    return cores",
+        suite=("tests/batch/open/test_cores.py",),
+    ),
+    Mutation(
+        name="tasks run at once whose memory a container does not have",
+        path="batch/open/cores.py",
+        before="    return min(of_machine, memory_limit() or of_machine)",
+        after="    return of_machine",
+        suite=("tests/batch/open/test_cores.py",),
+    ),
+    Mutation(
         name="a file with the same rows in other bytes is not kept",
         path="sinks/files.py",
         before="            if stored_bytes is not None and holds_same_rows(self._store, key, file):",

@@ -92,7 +92,7 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
 
 def _delivered(redelivery: Redelivery, number: int, *, last: int) -> Sequence[PartDelivery]:
     try:
-        return redelivery.deliver(number, LocalEngine())
+        return redelivery.deliver(number, LocalEngine(memory_bytes=redelivery.pipeline.shuffle.memory_bytes))
     except IcefloeError as error:
         if redelivery.backfill_id is not None:
             raise

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
-from icefloe.batch.open.cores import local_cores
+from icefloe.batch.open.cores import tasks_at_once
+from icefloe.pipeline.settings import ShuffleSettings
 from icefloe.threads import map_in_threads
 
 __all__ = ["LocalEngine"]
@@ -16,14 +17,19 @@ class LocalEngine:
     """Runs tasks in threads; Arrow and NumPy release the interpreter for most of the work.
 
     Args:
-        threads: number of tasks that run at once; None: one per core.
+        threads: number of tasks that run at once; None: one per core, if the memory of this process holds as many.
+        memory_bytes: the memory of one task for its rows.
         report_progress: called after each task, in any thread, with the number of tasks that are done and of all tasks.
     """
 
     def __init__(
-        self, *, threads: int | None = None, report_progress: Callable[[int, int], None] | None = None
+        self,
+        *,
+        threads: int | None = None,
+        memory_bytes: int = ShuffleSettings().memory_bytes,
+        report_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._threads = threads or local_cores()
+        self._threads = threads or tasks_at_once(memory_bytes)
         self._report_progress = report_progress
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:

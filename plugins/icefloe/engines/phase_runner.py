@@ -77,7 +77,8 @@ class LocalPhases:
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase; see `run_phase`."""
-        run_phase(phase, reference, LocalEngine(report_progress=self.report_progress), environ=self.environ)
+        engine = LocalEngine(memory_bytes=reference.settings.memory_bytes, report_progress=self.report_progress)
+        run_phase(phase, reference, engine, environ=self.environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

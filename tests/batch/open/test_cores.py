@@ -1,8 +1,13 @@
+import os
+
 import pytest
 
-from icefloe.batch.open.cores import available_cores, executor_cores, local_cores
+from icefloe.batch.open import cores
+from icefloe.batch.open.cores import available_cores, executor_cores, local_cores, tasks_at_once
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
+
+GIB = 2**30
 
 
 def test_cores_of_a_standalone_cluster_are_its_maximum() -> None:
@@ -38,3 +43,42 @@ def test_the_local_engine_has_the_cores_of_this_process(workshop: Workshop) -> N
     assert available_cores(workshop.session().pipeline) == local_cores()
     assert available_cores(workshop.set(spark={"conf": conf}, engine="spark").session().pipeline) == 40
     assert available_cores(workshop.set(spark={"conf": {}}).session().pipeline) == local_cores()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 cores and 256 GiB."""
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 256 * GIB // 4096}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(cores, "cpu_limit", lambda: None)
+    monkeypatch.setattr(cores, "memory_limit", lambda: None)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_container_with_the_time_of_two_cores_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local_cores() == 64
+    monkeypatch.setattr(cores, "cpu_limit", lambda: 2)
+    assert local_cores() == 2
+    monkeypatch.setattr(cores, "cpu_limit", lambda: 100)
+    assert local_cores() == 64
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(("limit", "tasks"), [(6 * GIB, 4), (6 * GIB - 1, 3), (GIB, 1)])
+def test_as_many_tasks_run_as_the_memory_of_the_container_holds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, limit: int, tasks: int
+) -> None:
+    monkeypatch.setattr(cores, "memory_limit", lambda: limit)
+    with caplog.at_level("INFO", logger="icefloe"):
+        assert tasks_at_once(GIB) == tasks
+    assert f"{tasks} of 64 cores run tasks: there are " in caplog.text
+
+
+@pytest.mark.usefixtures("machine")
+def test_without_a_container_the_memory_of_the_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 12 * GIB // 4096}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    assert tasks_at_once(GIB) == 8
+    monkeypatch.setattr(cores, "memory_limit", lambda: 2**63 - 4096)
+    assert tasks_at_once(GIB) == 8

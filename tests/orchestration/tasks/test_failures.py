@@ -85,7 +85,7 @@ def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(pipel
     trouble = told(pipeline)
     assert trouble is not None
     assert (trouble.phase, trouble.is_final) == ("shuffle_read", try_number == 4)
-    assert trouble.sentence.startswith("shuffle_read ended without a word")
+    assert trouble.sentence.startswith("shuffle_read ended without a word: it was killed, most often because memory")
 
 
 def test_a_task_that_ended_without_a_word_is_reported_to_a_checkpoint_of_this_airflow(

@@ -18,6 +18,7 @@ Read in this order:
 - `unfit_sink`: whether the sink can take the batch
 - `pin`: keeps snapshots that are not delivered yet from expiring
 - `cores`: how many tasks run at once
+- `container_limits`: cores and memory of a container, which are fewer than those of its machine
 """
 
 __all__ = [

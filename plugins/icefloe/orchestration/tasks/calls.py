@@ -272,7 +272,7 @@ def _tasks_here(pipeline: Pipeline, reference: BatchReference) -> TasksInProcess
     expanded = pipeline.expanded(os.environ)
     return TasksInProcess(
         reference=reference,
-        engine=LocalEngine(),
+        engine=LocalEngine(memory_bytes=expanded.shuffle.memory_bytes),
         environ=os.environ,
         may_run=lambda phase: runs_in_process(expanded, phase, lambda: reference),
     )

@@ -40,8 +40,8 @@ class LostTask:
         task_instance, dag_id = context["ti"], context["ti"].dag_id
         task_id, is_final = task_instance.task_id, task_instance.try_number > task_instance.max_tries
         sentence = (
-            f"{task_id} ended without a word: it was killed, its worker was lost, or none took it; see its log, and "
-            "clear the task to go on where it stopped"
+            f"{task_id} ended without a word: it was killed, most often because memory ran out, its worker was lost, "
+            "or none took it; see its log, and clear the task to go on where it stopped"
         )
         logger.error("%s", sentence)
         send_failure(dag_id, self._pipeline.table, task_id, is_final=is_final, is_lost=True)

@@ -54,7 +54,7 @@ def test_the_status_speaks_where_the_task_left_nothing(facts: PipelineFacts) -> 
 def test_a_task_that_left_no_sentence_was_killed_or_lost_its_worker(facts: PipelineFacts) -> None:
     killed = health(facts, run("failed", plan="success", shuffle_read="failed"), status=BEHIND)
     assert (killed.state, killed.task_id, killed.needs_somebody) == (State.FAILED, "shuffle_read", True)
-    assert killed.sentence.startswith("shuffle_read was killed, marked as failed, or its worker was lost")
+    assert killed.sentence.startswith("shuffle_read was killed, most often because memory ran out, was marked")
     timed_out = health(facts, run("failed", plan="success", shuffle_read="skipped"))
     assert timed_out.sentence.startswith("The run failed, and none of its tasks did: its dagrun_timeout passed")
 

@@ -143,8 +143,8 @@ def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Status
         )
         if task is not None:
             sentence = (
-                f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no error of its own. "
-                "See its log; clear the task to go on where it stopped."
+                f"{task.task_id} was killed, most often because memory ran out, was marked as failed, or its worker "
+                "was lost: it left no error of its own. See its log; clear the task to go on where it stopped."
             )
     if dag.is_paused and dag.max_failed_runs and _all_failed(dag):
         paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
