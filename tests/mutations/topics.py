@@ -159,6 +159,20 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a field that a struct did not have yet cannot be read back",
+        path="sinks/kafka/json_values.py",
+        before="value.get(names[field.name])",
+        after="value[names[field.name]]",
+        suite=("tests/sinks/kafka/test_message_format.py",),
+    ),
+    Mutation(
+        name="the schema of a batch is chosen without the names inside of structs",
+        path="sinks/kafka/retained.py",
+        before="        are_whole = [_add_names(inner,",
+        after="        are_whole = [True or _add_names(inner,",
+        suite=("tests/sinks/kafka/test_message_format.py",),
+    ),
+    Mutation(
         name="the key of a deleted row loses its columns inside of structs",
         path="sinks/kafka/retained.py",
         before="**self._key_row(key),",

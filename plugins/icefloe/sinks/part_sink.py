@@ -41,7 +41,10 @@ __all__ = [
 
 
 SchemaOf: TypeAlias = Callable[[int, Sequence[str]], pa.Schema]
-"""The schema of the changes of a batch, by its number and the names of columns that some of its changes have."""
+"""The schema of the changes of a batch, by its number and the names of columns that some of its changes have.
+
+Names inside of structs may be among them, dotted. A struct of which they have no name may be null in all changes.
+"""
 
 
 class SupersededError(TerminalError):

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.event_rows import event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
@@ -80,6 +81,38 @@ def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
     assert found.select(["_batch", "_change_type", "_commit_snapshot_id", "id"]).to_pylist()[2] == {
         "_batch": 7, "_change_type": "DELETE", "_commit_snapshot_id": 2**60 + 7, "id": 3
     }  # fmt: skip
+
+
+def of_struct(number: int, *names: str) -> Staged:
+    at = pa.struct([(name, pa.int64()) for name in names])
+    return Staged(number=number, table=pa.schema({"id": pa.int64(), "at": at}), parts=[
+        [("INSERT", 1, None), ("INSERT", 2, dict.fromkeys(names, 7))]
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_field_that_a_struct_did_not_have_is_null(name) -> None:
+    format_, before, after = format_of(**FORMATS[name]), of_struct(7, "x"), of_struct(8, "x", "y")
+    found = format_.changes(after.schema).rows(sent_by(format_, before))
+    assert found.column("at").to_pylist() == [None, {"x": 7, "y": None}]
+
+
+def test_the_schema_of_a_batch_is_asked_for_by_its_names_inside_of_structs() -> None:
+    format_, staged, asked = format_of(), of_struct(7, "x", "y"), []
+
+    def schema_of(number, names):
+        asked.append((number, sorted(names)))
+        return staged.schema
+
+    list(format_.changes_as_written(sent_by(format_, staged), schema_of, first_batch=0))
+    assert asked == [(7, ["at", "at.x", "at.y", "id"])]
+
+
+def test_a_name_that_has_another_type_since_is_an_error_that_says_so() -> None:
+    format_, now = format_of(), of_struct(7, "x")
+    before = Staged(number=7, table=pa.schema({"id": pa.int64(), "at": pa.string()}), parts=[[("INSERT", 1, "a")]])
+    with pytest.raises(TerminalError, match="batch 7 in topic flights has values of other types than the columns"):
+        list(format_.changes_as_written(sent_by(format_, before), lambda *_: now.schema, first_batch=0))
 
 
 @pytest.mark.parametrize("name", FORMATS)

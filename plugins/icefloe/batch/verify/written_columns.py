@@ -1,11 +1,13 @@
 """The columns that a log has from each batch, and the same changes in the columns that the table has now."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.types import is_map
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.replay_batches import committed_batches
@@ -22,11 +24,49 @@ from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
 __all__ = ["WrittenColumns"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnNames:
+    """The names of a schema, dotted inside of structs.
+
+    Attributes:
+        names: of the columns and fields.
+        maps: those that are maps, below which names are keys.
+    """
+
+    names: frozenset[str]
+    maps: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fields: Iterable[pa.Field]) -> Self:
+        """The names of a schema."""
+        kinds = dict(_kinds(fields, ""))
+        return cls(names=frozenset(kinds), maps=tuple(f"{name}." for name, kind in kinds.items() if is_map(kind)))
+
+    def have(self, names: Sequence[str]) -> bool:
+        """True if a value with these names fits."""
+        return all(name in self.names or name.startswith(self.maps) for name in names)
+
+    def have_others(self, names: Sequence[str]) -> bool:
+        """True if a value with these names lacks some next to them."""
+        seen = {name.rpartition(".")[0] for name in names}
+        return any(name.rpartition(".")[0] in seen for name in self.names - set(names))
+
+
+def _kinds(fields: Iterable[pa.Field], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
+    for field in fields:
+        kind = field.type
+        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            kind = kind.value_type
+        yield f"{prefix}{field.name}", kind
+        if pa.types.is_struct(kind):
+            yield from _kinds(kind, f"{prefix}{field.name}.")
+
+
 class WrittenColumns:
     """Reads logs in the schemas of their batches.
 
-    The schema of a batch is the one of its last snapshot. If that expired, it is the newest schema of the table that
-    has the columns found.
+    The schema of a batch is the one of its last snapshot. If that expired, it is the schema of the next batch or the
+    newest of the table that has the columns found and no others, or the first that has them among others.
 
     Args:
         session: session of the pipeline, with its table.
@@ -66,13 +106,17 @@ class WrittenColumns:
     def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         number: int = rows.column(BATCH)[0].as_py()
         names = [name for name in rows.schema.names if name not in CHANGE_COLUMNS]
-        written, schema = self._schema(number, names), change_schema(self._delivered.arrow, with_batch=True)
+        found = ColumnNames.of(field for field in rows.schema if field.name in names)
+        written, schema = (
+            self._schema(number, sorted(found.names)),
+            change_schema(self._delivered.arrow, with_batch=True),
+        )
         # Equal names do not suffice: a name may have gone from one column to another.
         if written.columns == self._delivered.columns and rows.schema.equals(schema):
             return rows
         try:
             columns = rows_in_schema(rows.select(names), written, self._delivered)
-        except (TerminalError, pa.ArrowInvalid) as cause:
+        except (TerminalError, pa.ArrowException) as cause:
             name = self._session.pipeline.name
             raise TerminalError(
                 f"batch {number} of {name} holds changes that no longer fit the columns of the table "
@@ -93,9 +137,11 @@ class WrittenColumns:
     def _schema(self, number: int, names: Sequence[str]) -> TableSchema:
         """The schema in which a batch was delivered."""
         own = self._by_batch.get(number)
-        for schema in (*([] if own is None else [own]), *self._known):
-            if set(names) <= set(schema.arrow.names):
-                return schema
+        schemas = [*([] if own is None else [own]), *self._known]
+        fitting = [schema for schema in schemas if ColumnNames.of(schema.arrow).have(names)]
+        exact = [schema for schema in fitting if not ColumnNames.of(schema.arrow).have_others(names)]
+        if fitting:
+            return (exact or fitting)[0]
         name = self._session.pipeline.name
         if number > self._batches[-1].batch_number:
             raise TransientError(

@@ -14,7 +14,7 @@ from icefloe.sinks.kafka.json_texts import EXACT, JsonForm
 
 
 def from_json(value: Any, kind: pa.DataType, form: JsonForm) -> Any:
-    """A value that ``pa.array(..., kind)`` takes.
+    """A value that ``pa.array(..., kind)`` takes. A field that a struct does not have is null in it.
 
     >>> from_json(18263, pa.date32(), JsonForm.DEBEZIUM), from_json("1970-01-02", pa.date32(), JsonForm.READABLE)
     (18263, 1)
@@ -38,7 +38,7 @@ def from_json(value: Any, kind: pa.DataType, form: JsonForm) -> Any:
         return value if isinstance(value, int) else _units(value, kind)
     if pa.types.is_struct(kind):
         names = {field.name: avro_name(field.name) if form is JsonForm.AVRO else field.name for field in kind}
-        return {field.name: from_json(value[names[field.name]], field.type, form) for field in kind}
+        return {field.name: from_json(value.get(names[field.name]), field.type, form) for field in kind}
     if pa.types.is_map(kind):
         entries = value.items() if isinstance(value, Mapping) else value
         if form is JsonForm.AVRO and not isinstance(value, Mapping):

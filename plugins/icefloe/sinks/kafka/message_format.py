@@ -9,6 +9,7 @@ from itertools import groupby
 import pyarrow as pa
 from confluent_kafka import Message
 
+from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.avro_encoder import AvroEncoder, AvroRegistry
 from icefloe.sinks.kafka.avro_schemas import to_avro
@@ -59,7 +60,16 @@ class MessageFormat:
                 found = list(group)
                 # Avro has other names for columns, which say nothing about those of the table.
                 names = () if self._is_avro else any_columns.names(found)
-                yield self.changes(schema_of(number, names)).rows(found)
+                try:
+                    rows = self.changes(schema_of(number, names)).rows(found)
+                except (ArithmeticError, AttributeError, TypeError, ValueError) as cause:
+                    raise TerminalError(
+                        f"batch {number} in topic {self.options.topic} has values of other types than the columns of "
+                        f"these names ({one_line(cause)}), and the snapshot with its schema has expired: it can no "
+                        "longer be verified",
+                        batch_number=number,
+                    ) from cause
+                yield rows
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """The keys of rows of the identifier columns, as messages have them."""

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -26,6 +27,8 @@ from icefloe.sinks.kafka.json_values import from_json
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
 from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
+
+_LOOKED_AT: Final = 1000
 
 
 def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
@@ -116,13 +119,18 @@ class RetainedChanges:
         return key_text(self._payload(message.key())) if is_change(message) else None
 
     def names(self, messages: Iterable[Message]) -> Sequence[str]:
-        """The columns of the first image among messages, by the names that they have there; none without an image."""
-        for message in messages:
+        """The columns of the images among messages, by the names that they have there; none without an image.
+
+        Names inside of structs and maps are dotted. Images are looked at until one has no value missing.
+        """
+        names: dict[str, None] = {}
+        for message in islice(messages, _LOOKED_AT):
             found = self._payload(message.value())
             image = (found["after"] or found["before"]) if found and self._is_debezium else found
-            if image:
-                return [name for name in image if name not in CHANGE_COLUMNS]
-        return ()
+            columns = {name: value for name, value in (image or {}).items() if name not in CHANGE_COLUMNS}
+            if _add_names(columns, "", names):
+                break
+        return list(names)
 
     def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
@@ -186,6 +194,19 @@ class RetainedChanges:
 
     def _payload(self, message: bytes | None) -> Any:
         return None if message is None else self._read_payload(message)
+
+
+def _add_names(value: object, prefix: str, names: dict[str, None]) -> bool:
+    """Add the names inside of a value; False if it has none although others may."""
+    if isinstance(value, dict):
+        names.update(dict.fromkeys(f"{prefix}{name}" for name in value))
+        # Of all values: one that is missing does not end the look.
+        are_whole = [_add_names(inner, f"{prefix}{name}.", names) for name, inner in value.items()]
+        return bool(value) and all(are_whole)
+    if isinstance(value, list):
+        are_whole = [_add_names(each, prefix, names) for each in value]
+        return any(are_whole)
+    return value is not None
 
 
 def json_payload(text: bytes, *, has_schema: bool) -> Any:
