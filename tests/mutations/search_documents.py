@@ -13,6 +13,7 @@ _SUITE: Final = tuple(
 _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
 _FOREIGN: Final = ("tests/sinks/opensearch/test_foreign_writes.py",)
+_SHARDS: Final = ("tests/sinks/opensearch/test_missing_shards.py",)
 _KEYS: Final = ("tests/sinks/test_key_changes.py",)
 
 SEARCH_DOCUMENTS: Final = (
@@ -136,10 +137,38 @@ SEARCH_DOCUMENTS: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="an answer that lacks some of the shards counts as one of the index",
+        path="sinks/opensearch/cluster.py",
+        before="(fault := unless(answer)):",
+        after="(fault := unless(answer)) and False:",
+        suite=_SHARDS,
+    ),
+    Mutation(
+        name="a shard without a node is missing unnoticed because it has not failed",
+        path="sinks/opensearch/cluster.py",
+        before='shards.get("total", 0) - shards.get("successful", 0)',
+        after='shards.get("failed", 0)',
+        suite=_SHARDS,
+    ),
+    Mutation(
+        name="a page that was cut by a timeout counts as whole",
+        path="sinks/opensearch/cluster.py",
+        before='if answer.body.get("timed_out"):',
+        after="if False:",
+        suite=_SHARDS,
+    ),
+    Mutation(
+        name="an index is shown before all of its shards are refreshed",
+        path="sinks/opensearch/indexes.py",
+        before='f"/{target}/_refresh", unless=failed_copies)',
+        after='f"/{target}/_refresh")',
+        suite=_SHARDS,
+    ),
+    Mutation(
         name="reading back fails for good if a load replaces the index",
         path="sinks/opensearch/read_back.py",
-        before='"/_search", body, allowed=(404,))',
-        after='"/_search", body)',
+        before="params=_WHOLE_SEARCH, allowed=(404,), ",
+        after="params=_WHOLE_SEARCH, ",
         suite=("tests/sinks/opensearch/test_elasticsearch.py",),
     ),
     Mutation(

@@ -30,6 +30,7 @@ class FakeCluster:
         indexes: by name.
         refusal: called with each bulk request; returns the status with which it is refused as a whole, or None.
         item_refusal: called with each operation of a bulk request; returns its status and the error's type, or None.
+        is_away: True for the ids of documents whose shard has no node for now.
         most_bytes: size of a request at most.
         requests: method and path of each request.
         version: of itself, as it tells.
@@ -42,6 +43,7 @@ class FakeCluster:
         self.indexes: dict[str, Index] = {}
         self.refusal: Callable[[bytes], int | None] = lambda _: None
         self.item_refusal: Callable[[dict[str, Any], Any], tuple[int, str] | None] = lambda _, __: None
+        self.is_away: Callable[[str], bool] = lambda _: False
         self.most_bytes = 2**20
         self.requests: list[str] = []
         # Stays if a test makes a cluster anew to go on with it.
@@ -167,10 +169,14 @@ class FakeCluster:
 
     def _refresh(self, name: str, _data: bytes, _params: Any) -> Any:
         self._one(name)
-        return {}
+        return {"_shards": _shards(self._missing_shards(name))}
 
     def _count(self, name: str, _data: bytes, _params: Any) -> Any:
-        return {"count": len(self.documents(name))}
+        found = [key for key in self.documents(name) if not self.is_away(key)]
+        return {"count": len(found), "_shards": _shards(self._missing_shards(name))}
+
+    def _missing_shards(self, name: str) -> int:
+        return int(any(map(self.is_away, self._one(name).documents)))
 
     def _put_document(self, name: str, action: str, key: str, data: bytes, params: dict[str, str]) -> Any:
         index = self._written(name, is_alias_required=False)
@@ -235,18 +241,24 @@ class FakeCluster:
         self._number += 1
         index.documents[key] = Document(version, self._number, source)
 
-    def _open_point(self, name: str, _data: bytes, _params: Any) -> Any:
+    def _open_point(self, name: str, _data: bytes, params: dict[str, str]) -> Any:
+        index, missing_shards = self._one(name), self._missing_shards(name)
+        if missing_shards and params.get("allow_partial_pit_creation") == "false":
+            raise error_of(503, "search_phase_execution_exception", "all shards failed")
         self._number += 1
-        index = self._one(name)
-        self._points[f"point{self._number}"] = index, sorted(index.documents.items())
-        return {"pit_id": f"point{self._number}"}
+        found = {key: each for key, each in index.documents.items() if not self.is_away(key)}
+        self._points[f"point{self._number}"] = index, sorted(found.items())
+        return {"pit_id": f"point{self._number}", "_shards": _shards(missing_shards)}
 
-    def _search(self, data: bytes, _params: Any) -> Any:
+    def _search(self, data: bytes, params: dict[str, str]) -> Any:
         wanted = json.loads(data)
         index, documents = self._points[wanted["pit"]["id"]]
         if not any(index is each for each in self.indexes.values()):
             # As a real cluster answers, which gives up the points of an index with it.
             raise missing("removed")
+        missing_shards = int(any(self.is_away(key) for key, _ in documents))
+        if missing_shards and params.get("allow_partial_search_results") == "false":
+            raise error_of(503, "search_phase_execution_exception", "Partial shards failure")
         after = wanted.get("search_after", [""])[0]
         filters = wanted["query"]["bool"].get("filter", [])
         is_deleted = {"term": {"_deleted": True}} in filters
@@ -255,11 +267,13 @@ class FakeCluster:
             {"_id": key, "_version": each.version, "_source": each.source, "sort": [key]}
             for key, each in documents
             if key > after
+            and not self.is_away(key)
             and each.source is not None
             and bool(each.source.get("_deleted")) is is_deleted
             and (not before or each.source["_deleted_at"] < before)
         ]
-        return {"hits": {"hits": hits[: min(wanted["size"], PAGE)]}}
+        shown = hits[: min(wanted["size"], PAGE)]
+        return {"hits": {"hits": shown}, "timed_out": False, "_shards": _shards(missing_shards, failed=missing_shards)}
 
     def _close_point(self, data: bytes, _params: Any) -> Any:
         del self._points[json.loads(data)["pit_id"]]
@@ -286,6 +300,12 @@ class FakeCluster:
         # A delete makes a missing index even if an alias is required.
         self._create(name, b"{}", {})
         return self.indexes[name]
+
+
+def _shards(missing_shards: int, *, failed: int = 0) -> dict[str, Any]:
+    """The shards of an answer, as of an index of two; one without a node has not failed."""
+    away = {"reason": {"type": "no_shard_available_action_exception", "reason": "no node has it"}}
+    return {"total": 2, "successful": 2 - missing_shards, "failed": failed, "failures": [away] * failed}
 
 
 _NAME: Final = r"/([^/_][^/]*)"

@@ -36,6 +36,12 @@ class FakeElasticsearch(FakeCluster):
         if url == "/_search" and json.loads(body)["sort"] != [{"_shard_doc": "asc"}]:
             raise RequestError(400, "illegal_argument_exception", {"error": {"type": "fielddata", "reason": "_id"}})
         if url.endswith("/_pit"):
-            found = super().perform_request(method, url.replace("_pit", "_search/point_in_time"), params, body, headers)
+            if {*(params or {})} != {"keep_alive", "request_timeout"}:
+                raise RequestError(
+                    400, "illegal_argument_exception", {"error": {"type": "unrecognized", "reason": url}}
+                )
+            # No point is opened without some of the shards, unless it is asked for.
+            wanted = {**(params or {}), "allow_partial_pit_creation": "false"}
+            found = super().perform_request(method, url.replace("_pit", "_search/point_in_time"), wanted, body, headers)
             return {"id": found["pit_id"]}
         return super().perform_request(method, url, params, body, headers)

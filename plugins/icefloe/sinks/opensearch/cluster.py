@@ -6,8 +6,8 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from random import uniform
@@ -150,6 +150,7 @@ class Cluster:
         *,
         params: Mapping[str, str] | None = None,
         allowed: Collection[int] = (),
+        unless: Callable[[Answer], str] | None = None,
     ) -> Answer:
         """Send a request whose repetition does no harm, until an answer comes.
 
@@ -159,6 +160,7 @@ class Cluster:
             body: sent as JSON.
             params: of the query.
             allowed: statuses besides 2xx that are answers for the caller.
+            unless: the fault for which a success is no answer, such as `missing_shards`; none if its text is empty.
 
         Raises:
             ClusterRefusedError: another status that does not pass.
@@ -167,6 +169,8 @@ class Cluster:
         pauses = Pauses()
         while True:
             answer = self._send(method, path, None if body is None else json.dumps(body), params or {}, _JSON)
+            if unless is not None and answer.is_success and (fault := unless(answer)):
+                answer = replace(answer, status=503, fault=fault)
             if answer.is_success or answer.status in allowed:
                 return answer
             # Waiting would not help: the block stays until somebody frees space or opens the index.
@@ -228,6 +232,29 @@ class Cluster:
             body_found = error.info if isinstance(error.info, Mapping) else {}
             return Answer(status=status, body=body_found, fault=_fault(status, body_found))
         return Answer(status=200, body=found if isinstance(found, Mapping) else {})
+
+
+def missing_shards(answer: Answer) -> str:
+    """The fault of a search, a count or a point in time without some of the shards; empty if there is none.
+
+    A shard without a node counts as neither successful nor failed.
+    """
+    if answer.body.get("timed_out"):
+        return "the time was over before all shards had answered"
+    shards = answer.body.get("_shards", {})
+    missing = shards.get("total", 0) - shards.get("successful", 0)
+    return f"{missing} of {shards['total']} shards are missing{_first_reason(shards)}" if missing else ""
+
+
+def failed_copies(answer: Answer) -> str:
+    """The fault of a refresh that failed at some copies of shards; empty if it did not. Not all copies have a node."""
+    shards = answer.body.get("_shards", {})
+    failed = shards.get("failed", 0)
+    return f"{failed} of {shards['total']} copies of shards failed{_first_reason(shards)}" if failed else ""
+
+
+def _first_reason(shards: Mapping[str, Any]) -> str:
+    return "".join(f": {reason_of(each['reason'])}" for each in shards.get("failures", ())[:1])
 
 
 def reason_of(error: Mapping[str, object]) -> str:

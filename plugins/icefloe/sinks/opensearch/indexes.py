@@ -8,7 +8,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, ClusterRefusedError, IndexGoneError
+from icefloe.sinks.opensearch.cluster import (
+    ALREADY_THERE,
+    Cluster,
+    ClusterRefusedError,
+    IndexGoneError,
+    failed_copies,
+    missing_shards,
+)
 from icefloe.sinks.opensearch.document_ids import id_forms
 from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
 from icefloe.sinks.opensearch.mapping import field_mappings
@@ -155,7 +162,7 @@ class Indexes:
         Raises:
             IndexGoneError: the index is missing, or will be: the name belongs to the index of a later load.
         """
-        self._cluster.ask("POST", f"/{target}/_refresh")
+        self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         if target == self.names.index:
             return
         version = self.names.version_of(target) or 0
@@ -288,8 +295,8 @@ class Indexes:
         return found if found.get("index") == self.names.index else None
 
     def _count(self, name: str) -> int:
-        self._cluster.ask("POST", f"/{name}/_refresh")
-        return int(self._cluster.ask("GET", f"/{name}/_count").body["count"])
+        self._cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
+        return int(self._cluster.ask("GET", f"/{name}/_count", unless=missing_shards).body["count"])
 
 
 def _meta_of_any(index: Mapping[str, Any]) -> Mapping[str, Any]:

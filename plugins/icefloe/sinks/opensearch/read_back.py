@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.errors import TransientError
-from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, missing_shards
 from icefloe.sinks.opensearch.cluster_facts import is_elasticsearch
 from icefloe.sinks.opensearch.document_ids import document_ids
 from icefloe.sinks.opensearch.row_documents import DELETED
@@ -26,11 +26,13 @@ class _PointCalls:
 
     Attributes:
         path: to open it, after the index, and to close it.
+        whole: the parameter that refuses a point without some of the shards; Elasticsearch opens none.
         name: of its id in the answer, and in the request that closes it.
         order: the field that hits are sorted by; Elasticsearch may refuse to sort by ``_id``.
     """
 
     path: str
+    whole: Mapping[str, str]
     name: str
     order: str
 
@@ -41,8 +43,12 @@ class PointGoneError(TransientError):
 
 _PAGE: Final = 1_000
 _KEEP_ALIVE: Final = "5m"
-_OPENSEARCH: Final = _PointCalls(path="/_search/point_in_time", name="pit_id", order="_id")
-_ELASTICSEARCH: Final = _PointCalls(path="/_pit", name="id", order="_shard_doc")
+_OPENSEARCH: Final = _PointCalls(
+    path="/_search/point_in_time", whole={"allow_partial_pit_creation": "false"}, name="pit_id", order="_id"
+)
+# Elasticsearch before 8.16 refuses a parameter that says so, and all releases open no other point by default.
+_ELASTICSEARCH: Final = _PointCalls(path="/_pit", whole={}, name="id", order="_shard_doc")
+_WHOLE_SEARCH: Final = {"allow_partial_search_results": "false"}
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
@@ -70,12 +76,14 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
     """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``.
 
     Raises:
+        ClusterSilentError: a shard is away for longer than the patience allows; no answer lacks its documents.
         IndexGoneError: the index is missing.
         PointGoneError: it was removed since the first page.
     """
-    cluster.ask("POST", f"/{index}/_refresh")
+    cluster.ask("POST", f"/{index}/_refresh", unless=failed_copies)
     calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
-    opened = cluster.ask("POST", f"/{index}{calls.path}", params={"keep_alive": _KEEP_ALIVE})
+    params = {"keep_alive": _KEEP_ALIVE, **calls.whole}
+    opened = cluster.ask("POST", f"/{index}{calls.path}", params=params, unless=missing_shards)
     point = opened.body[calls.name]
     try:
         after: Sequence[Any] | None = None
@@ -89,7 +97,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
                 "query": query,
                 **({} if after is None else {"search_after": after}),
             }
-            found = cluster.ask("POST", "/_search", body, allowed=(404,))
+            found = cluster.ask("POST", "/_search", body, params=_WHOLE_SEARCH, allowed=(404,), unless=missing_shards)
             if not found.is_success:
                 raise PointGoneError(
                     f"{cluster.url} no longer shows {index} as it was when reading began ({found.fault}): a load has "
