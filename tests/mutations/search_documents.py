@@ -89,7 +89,7 @@ SEARCH_DOCUMENTS: Final = (
     ),
     Mutation(
         name="an index that takes no writes is asked until the patience ends",
-        path="sinks/opensearch/bulk.py",
+        path="sinks/opensearch/cluster.py",
         before="        if blocked is not None:\n            raise blocked\n",
         after="",
         suite=_SUITE,
@@ -155,6 +155,21 @@ SEARCH_DOCUMENTS: Final = (
         path="sinks/opensearch/cluster.py",
         before='if answer.body.get("timed_out"):',
         after="if False:",
+        suite=_SHARDS,
+    ),
+    Mutation(
+        name="a document whose shard is moving counts as missing",
+        path="sinks/opensearch/stored_documents.py",
+        before='next((each["error"] for each in found if "error" in each), None)',
+        after="None",
+        further=(
+            Edit(path="sinks/opensearch/read_back.py", before='if each["found"]]', after='if each.get("found")]'),
+            Edit(
+                path="sinks/opensearch/conflicts.py",
+                before='found["_version"] if found["found"] else None',
+                after='found["_version"] if found.get("found") else None',
+            ),
+        ),
         suite=_SHARDS,
     ),
     Mutation(

@@ -6,11 +6,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
-from icefloe.sinks.opensearch.cluster import ClusterSilentError
+from icefloe.sinks.opensearch.cluster import ClusterSilentError, IndexGoneError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
@@ -116,3 +117,32 @@ def test_an_index_of_somebody_else_is_not_empty_because_a_shard_is_away() -> Non
     cluster.is_away = lambda _: True
     with pytest.raises(ClusterSilentError, match="1 of 2 shards are missing"):
         claimed(cluster)
+
+
+def test_conflicts_of_documents_whose_shard_is_moving_are_looked_at_again() -> None:
+    """So a batch that another try has delivered is not taken for one that another program got in the way of."""
+    sink = filled(cluster := FakeCluster())
+    again = part(changes(("-", 4, "a"), ("-", 5, "a")))
+    begun = sink.begin(proven(1))
+    take_away(cluster, "1:4", requests=3)
+    assert sink.deliver(proven(1), begun, again).repeated == 2
+    cluster.is_away = lambda key: key == "1:4"
+    with pytest.raises(ClusterSilentError, match="no node has it"):
+        sink.deliver(proven(1), begun, again)
+
+
+def test_rows_that_are_read_back_by_key_are_not_missing_because_their_shard_is_away() -> None:
+    sink = filled(cluster := FakeCluster())
+    keys = pa.RecordBatch.from_pydict({"id": [1, 2]})
+    take_away(cluster, "1:2", requests=2)
+    assert [row["id"] for row in rows_of(sink, keys=keys)] == [1, 2]
+    cluster.is_away = lambda key: key == "1:2"
+    with pytest.raises(ClusterSilentError):
+        rows_of(sink, keys=keys)
+
+
+def test_an_index_that_is_gone_is_no_index_without_those_documents() -> None:
+    sink = filled(cluster := FakeCluster())
+    del cluster.indexes["people-0"]
+    with pytest.raises(IndexGoneError, match=r"the index behind .*people is gone"):
+        rows_of(sink, keys=pa.RecordBatch.from_pydict({"id": [1, 2]}))

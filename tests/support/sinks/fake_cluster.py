@@ -198,10 +198,16 @@ class FakeCluster:
         return found
 
     def _get_documents(self, name: str, data: bytes, _params: Any) -> Any:
+        ids = json.loads(data)["ids"]
+        if not self._behind(name):
+            info: Any = missing(name).info
+            return {"docs": [{"_index": name, "_id": key, "error": info["error"]} for key in ids]}
         documents = self._one(name).documents
-        return {"docs": [self._described(key, documents.get(key)) for key in json.loads(data)["ids"]]}
+        return {"docs": [self._described(key, documents.get(key)) for key in ids]}
 
     def _described(self, key: str, stored: Document | None) -> dict[str, Any]:
+        if self.is_away(key):
+            return {"_id": key, "error": {"type": "no_shard_available_action_exception", "reason": "no node has it"}}
         if stored is None or stored.source is None:
             return {"_id": key, "found": False}
         return {

@@ -15,6 +15,7 @@ Read in this order:
 - `document_ids`: their ids
 - `operations`: the lines of bulk requests
 - `bulk`: bulk requests, sent until they are taken
+- `stored_documents`: documents looked up by their ids
 - `conflicts`: the reason why a document refused a write
 - `document_delivery`: the documents of one part
 - `batch_index`: the index that a batch is written to

@@ -9,14 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.sinks.opensearch.cluster import (
-    Answer,
-    Cluster,
-    IndexBlockedError,
-    IndexGoneError,
-    Pauses,
-    reason_of,
-)
+from icefloe.sinks.opensearch.cluster import Answer, Cluster, IndexGoneError, Pauses, reason_of
 
 _LOG: Final = logging.getLogger(__name__)
 _SMALLEST_BYTES: Final = 64 * 2**10
@@ -24,7 +17,8 @@ _PARAMS: Final = {
     "require_alias": "true",
     "filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason",
 }
-_NO_INDEX: Final = ("index_not_found_exception", "invalid_index_name_exception")
+_NO_ALIAS: Final = "invalid_index_name_exception"
+"""The cluster's name of the error of an alias with capital letters of which it cannot make an index."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,11 +139,8 @@ class BulkSender:
         return False
 
     def _refuse_error(self, error_type: str, reason: str) -> None:
-        url = f"{self._cluster.url}/{self._writer}"
-        blocked = IndexBlockedError.of(url, error_type, reason)
-        if blocked is not None:
-            raise blocked
-        if error_type in _NO_INDEX:
+        self._cluster.refuse_index_error(self._writer, error_type, reason)
+        if error_type == _NO_ALIAS:
             raise IndexGoneError.of(self._cluster.url, self._writer)
 
     def _slow_down(self) -> None:

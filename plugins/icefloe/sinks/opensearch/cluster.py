@@ -173,12 +173,7 @@ class Cluster:
                 answer = replace(answer, status=503, fault=fault)
             if answer.is_success or answer.status in allowed:
                 return answer
-            # Waiting would not help: the block stays until somebody frees space or opens the index.
-            blocked = IndexBlockedError.of(f"{self.url}/{path.split('/')[1]}", answer.error_type, answer.fault)
-            if blocked is not None:
-                raise blocked
-            if answer.error_type == _NO_INDEX:
-                raise IndexGoneError.of(self.url, path.split("/")[1])
+            self.refuse_index_error(path.split("/")[1], answer.error_type, answer.fault)
             if not answer.is_passing:
                 raise self.refused(f"{method} {path}", answer)
             _LOG.info("%s: %s %s is sent again: %s", self.url, method, path, answer.fault)
@@ -188,6 +183,20 @@ class Cluster:
     def send_lines(self, path: str, lines: bytes, params: Mapping[str, str]) -> Answer:
         """Send a bulk request once, whatever comes."""
         return self._send("POST", path, lines, params, _LINES)
+
+    def refuse_index_error(self, name: str, error_type: str, reason: str) -> None:
+        """Raise if an error, of a request or of one document, is the index's own.
+
+        Raises:
+            IndexBlockedError: the index takes no writes, or is closed.
+            IndexGoneError: there is none of that name.
+        """
+        # Waiting would not help: the block stays until somebody frees space or opens the index.
+        blocked = IndexBlockedError.of(f"{self.url}/{name}", error_type, reason)
+        if blocked is not None:
+            raise blocked
+        if error_type == _NO_INDEX:
+            raise IndexGoneError.of(self.url, name)
 
     def refused(self, what: str, answer: Answer) -> ClusterRefusedError:
         """The error of an answer that another try gets again."""

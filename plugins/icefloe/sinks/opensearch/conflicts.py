@@ -4,17 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.operations import BulkOperations
 from icefloe.sinks.opensearch.row_documents import DELETED
+from icefloe.sinks.opensearch.stored_documents import stored_documents
 from icefloe.sinks.part_sink import SupersededError
-
-_LOOKED_UP: Final = 500
-"""Documents in one request that looks at conflicts."""
 
 
 class ConflictingRowsError(TerminalError):
@@ -62,15 +60,12 @@ class ConflictJudge:
             SupersededError: a later batch wrote one, and this is no replay.
         """
         again = []
-        for first in range(0, len(positions), _LOOKED_UP):
-            chunk = positions[first : first + _LOOKED_UP]
-            ids = [operations.ids[position].as_py() for position in chunk]
-            stored = self.cluster.ask("POST", f"/{self.writer}/_mget", {"ids": ids}).body["docs"]
-            for position, found in zip(chunk, stored, strict=True):
-                verdict = self._verdict(operations.documents[position].as_py(), found)
-                counts[verdict] += 1
-                if verdict == "again":
-                    again.append(position)
+        ids = [operations.ids[position].as_py() for position in positions]
+        for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
+            verdict = self._verdict(operations.documents[position].as_py(), found)
+            counts[verdict] += 1
+            if verdict == "again":
+                again.append(position)
         return again
 
     def _verdict(self, document: str | None, found: Mapping[str, Any]) -> str:
@@ -90,7 +85,7 @@ class ConflictJudge:
                                           try was purged: ``repeated``; an error if a row was to be there
         ================================  ==============================================================
         """
-        version = found["_version"] if found.get("found") else None
+        version = found["_version"] if found["found"] else None
         content = None if document is None else json.loads(document)
         if version is not None and version < self.version:
             return "again"

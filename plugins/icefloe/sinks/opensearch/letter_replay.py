@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
 
 import pyarrow as pa
 
@@ -12,9 +11,8 @@ from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.opensearch.bulk import BulkSender
 from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.operations import bulk_lines
+from icefloe.sinks.opensearch.stored_documents import stored_documents
 from icefloe.sinks.part_sink import PartDelivery
-
-_LOOKED_UP: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +80,8 @@ class LetterReplay:
 
     def _stored_versions(self, ids: Sequence[str]) -> list[int | None]:
         """The version of each document; None for one that a later batch has deleted."""
-        found: list[Any] = []
-        for first in range(0, len(ids), _LOOKED_UP):
-            body = {"ids": ids[first : first + _LOOKED_UP]}
-            found += self.cluster.ask("POST", f"/{self.writer}/_mget", body).body["docs"]
-        return [each.get("_version") if each.get("found") else None for each in found]
+        found = stored_documents(self.cluster, self.writer, ids)
+        return [each["_version"] if each["found"] else None for each in found]
 
 
 def _lines(letters: Sequence[DeadLetter], version: int) -> pa.Array:

@@ -18,6 +18,7 @@ from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, missing_sha
 from icefloe.sinks.opensearch.cluster_facts import is_elasticsearch
 from icefloe.sinks.opensearch.document_ids import document_ids
 from icefloe.sinks.opensearch.row_documents import DELETED
+from icefloe.sinks.opensearch.stored_documents import stored_documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +117,8 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
 def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Sequence[Mapping[str, Any]]]:
     ids = document_ids(keys, keys.schema.names).to_pylist()
     for first in range(0, len(ids), _PAGE):
-        found = cluster.ask("POST", f"/{index}/_mget", {"ids": ids[first : first + _PAGE]}).body["docs"]
-        yield [each for each in found if each.get("found")]
+        found = stored_documents(cluster, index, ids[first : first + _PAGE])
+        yield [each for each in found if each["found"]]
 
 
 def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
