@@ -13,6 +13,7 @@ _SUITE: Final = tuple(
 _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
 _FOREIGN: Final = ("tests/sinks/opensearch/test_foreign_writes.py",)
+_LETTERS: Final = ("tests/sinks/opensearch/test_letter_replay.py",)
 _SHARDS: Final = ("tests/sinks/opensearch/test_missing_shards.py",)
 _KEYS: Final = ("tests/sinks/test_key_changes.py",)
 
@@ -20,28 +21,28 @@ SEARCH_DOCUMENTS: Final = (
     Mutation(
         name="a document of our own version with another content counts as repeated",
         path="sinks/opensearch/conflicts.py",
-        before='if content is not None and _is_content(content, found["_source"]):',
-        after="if content is not None:",
+        before='is_ours = content is not None and _is_content(content, found["_source"])',
+        after="is_ours = content is not None",
         suite=_SUITE,
     ),
     Mutation(
         name="a conflict that is gone when it is looked at is not sent again",
         path="sinks/opensearch/conflicts.py",
-        before='            return "again"',
-        after='            return "repeated"',
+        before="        return Verdict.AGAIN",
+        after="        return Verdict.REPEATED",
         suite=_LATE,
     ),
     Mutation(
         name="a live batch goes on over documents of a later batch",
         path="sinks/opensearch/conflicts.py",
-        before="        raise superseded(self.url, self.batch)\n\n    @property",
-        after='        return "superseded"\n\n    @property',
+        before="        raise superseded(self.url, self.batch)\n",
+        after='        return "superseded"\n',
         suite=_LATE,
     ),
     Mutation(
         name="a purged mark of an earlier try was removed by another program",
         path="sinks/opensearch/conflicts.py",
-        before="if version is None and latest == self.version and content",
+        before="if stored is None and begun == version and content",
         after="if False and content",
         suite=("tests/sinks/opensearch/test_purge.py",),
     ),
@@ -55,9 +56,23 @@ SEARCH_DOCUMENTS: Final = (
     Mutation(
         name="a document that another program wrote counts as one of a later batch",
         path="sinks/opensearch/conflicts.py",
-        before="if latest is not None and (latest <= self.version if version is None else latest < version):",
+        before="if begun is not None and (begun <= version if stored is None else begun < stored):",
         after="if False:",
         suite=_FOREIGN,
+    ),
+    Mutation(
+        name="a dead letter is dropped if another program raised the version of its document",
+        path="sinks/opensearch/letter_replay.py",
+        before="            elif verdict in (Verdict.OTHER_CONTENT, Verdict.FOREIGN):\n",
+        after="            elif False:\n",
+        suite=_LETTERS,
+    ),
+    Mutation(
+        name="a dead letter whose conflict is gone when it is looked at is dropped",
+        path="sinks/opensearch/letter_replay.py",
+        before="                again.append(letter)\n",
+        after="                pass\n",
+        suite=_LETTERS,
     ),
     Mutation(
         name="documents that other programs wrote are not counted when an index is read back",

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,46 @@ def test_a_letter_that_was_sent_but_stayed_in_the_folder_is_there_already(tmp_pa
         path.write_text(text)
     assert [(each.documents, each.repeated) for each in sink.replay_dead_letters(0)] == [(1, 1), (1, 1)]
     assert sink.dead_letters() == {}
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_a_letter_stays_if_another_program_raised_the_version_of_its_document(tmp_path: Path, updates: int) -> None:
+    """An operator corrects the mapping, and lets `_update_by_query` bring it to the documents that are there."""
+    cluster = FakeCluster()
+    sink = claimed(cluster, **letters_of(tmp_path))
+    run(sink, proven(0), part(changes(("+", 3, "old"))))
+    poison(cluster, "1:3")
+    run(sink, proven(1), part(changes(("<", 3, "old"), (">", 3, "new"))))
+    poison(cluster)
+    cluster.update_by_query("people", times=updates)
+    found = sink.replay_dead_letters(1)
+    assert [(each.documents, each.repeated, each.superseded, each.dead_letters) for each in found] == [(0, 0, 0, 1)]
+    assert sink.dead_letters() == {1: 1}
+    [path] = tmp_path.rglob("*.jsonl")
+    assert "another program wrote or deleted the document" in json.loads(path.read_text())["reason"]
+    run(sink, proven(5, is_load=True), part(changes(("+", 3, "new"))))
+    assert [each.superseded for each in sink.replay_dead_letters(1)] == [1]
+    assert (names(sink), sink.dead_letters()) == ({3: "new"}, {})
+
+
+def test_a_letter_stays_if_another_program_deleted_its_document(tmp_path: Path) -> None:
+    cluster, sink = poisoned(tmp_path)
+    for key in ("1:3", "1:7"):
+        cluster.perform_request("PUT", f"/people-0/_doc/{key}", body="{}")
+    cluster.delete_by_query("people")
+    assert [each.dead_letters for each in sink.replay_dead_letters(0)] == [1, 1]
+
+
+def test_a_letter_whose_conflict_is_gone_when_it_is_looked_at_is_sent_again(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    sink = claimed(cluster, **letters_of(tmp_path))
+    run(sink, proven(0), part(changes(("+", 3, "old"))))
+    poison(cluster, "1:3")
+    run(sink, proven(1), part(changes(("<", 3, "old"), (">", 3, "new"))))
+    tries = count()
+    cluster.item_refusal = lambda *_: None if next(tries) else (409, "version_conflict_engine_exception")
+    assert [each.documents for each in sink.replay_dead_letters(1)] == [1]
+    assert (names(sink), sink.dead_letters()) == ({3: "new"}, {})
 
 
 def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Path) -> None:

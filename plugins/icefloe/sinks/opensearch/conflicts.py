@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from icefloe.errors import TerminalError
@@ -13,6 +14,16 @@ from icefloe.sinks.opensearch.operations import BulkOperations
 from icefloe.sinks.opensearch.row_documents import DELETED
 from icefloe.sinks.opensearch.stored_documents import stored_documents
 from icefloe.sinks.part_sink import SupersededError
+
+
+class Verdict(Enum):
+    """The reason of a conflict."""
+
+    AGAIN = auto()
+    REPEATED = auto()
+    OTHER_CONTENT = auto()
+    FOREIGN = auto()
+    LATER = auto()
 
 
 class ConflictingRowsError(TerminalError):
@@ -62,56 +73,40 @@ class ConflictJudge:
         again = []
         ids = [operations.ids[position].as_py() for position in positions]
         for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
-            verdict = self._verdict(operations.documents[position].as_py(), found)
-            counts[verdict] += 1
-            if verdict == "again":
+            document = operations.documents[position].as_py()
+            content = None if document is None else json.loads(document)
+            verdict = verdict_of(content, found, version=self.version, latest=self.latest)
+            if verdict is Verdict.AGAIN:
                 again.append(position)
+            else:
+                counts[self._counted_as(verdict, found)] += 1
         return again
 
-    def _verdict(self, document: str | None, found: Mapping[str, Any]) -> str:
-        """The reason of a conflict.
-
-        ================================  ==============================================================
-        the cluster has                   it is
-        ================================  ==============================================================
-        an earlier version                no conflict any more: ``again``
-        our version, our content          an earlier try of this part: ``repeated``
-        our version, other content        another row of the key in another part: ``duplicates``;
-                                          an error if the batch cannot have written that
-        a version after the last batch    no batch wrote it: an error
-        a later version                   a later batch: ``superseded``
-        no document                       a later batch deleted it, and the cluster remembers:
-                                          ``superseded``. Without a later batch, the mark of an earlier
-                                          try was purged: ``repeated``; an error if a row was to be there
-        ================================  ==============================================================
-        """
-        version = found["_version"] if found["found"] else None
-        content = None if document is None else json.loads(document)
-        if version is not None and version < self.version:
-            return "again"
-        if version == self.version:
-            if content is not None and _is_content(content, found["_source"]):
-                return "repeated"
-            if self._has_keys_in_one_part or DELETED in found["_source"]:
-                raise self._foreign(found["_id"])
-            if self.keeps_one:
-                return "duplicates"
-            raise ConflictingRowsError(
-                f"{self.url}: several rows have the key of document {found['_id']} after batch "
-                f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
-                "table or identifier_columns, then run `icefloe reset` for the pipeline",
-                url=self.url,
-                id=found["_id"],
-            )
-        # Asked after the document was read: a batch notes that it begins before it writes.
-        latest = self.latest()
-        if version is None and latest == self.version and content is not None and DELETED in content:
+    def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
+        """The name of a count; an error if the batch cannot go on."""
+        if verdict is Verdict.REPEATED:
             return "repeated"
-        if latest is not None and (latest <= self.version if version is None else latest < version):
+        if verdict is Verdict.FOREIGN:
             raise self._foreign(found["_id"])
+        if verdict is Verdict.OTHER_CONTENT:
+            return self._other_content(found)
         if self.batch.is_replay:
             return "superseded"
         raise superseded(self.url, self.batch)
+
+    def _other_content(self, found: Mapping[str, Any]) -> str:
+        """Another row of the key, from another part: ``duplicates``. An error if the batch cannot have written that."""
+        if self._has_keys_in_one_part or DELETED in found["_source"]:
+            raise self._foreign(found["_id"])
+        if self.keeps_one:
+            return "duplicates"
+        raise ConflictingRowsError(
+            f"{self.url}: several rows have the key of document {found['_id']} after batch "
+            f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
+            "table or identifier_columns, then run `icefloe reset` for the pipeline",
+            url=self.url,
+            id=found["_id"],
+        )
 
     @property
     def _has_keys_in_one_part(self) -> bool:
@@ -126,6 +121,45 @@ class ConflictJudge:
             url=self.url,
             id=document_id,
         )
+
+
+def verdict_of(
+    content: Mapping[str, Any] | None, found: Mapping[str, Any], *, version: int, latest: Callable[[], int | None]
+) -> Verdict:
+    """The reason for which a write of a document was refused.
+
+    ================================  ==============================================================
+    the cluster has                   it is
+    ================================  ==============================================================
+    an earlier version                no conflict any more: send it again
+    our version, our content          an earlier try: repeated
+    our version, other content        another row of the key, or of another program
+    a version after the last batch    no batch wrote it: foreign
+    a later version                   of a later batch
+    no document                       a later batch deleted it, and the cluster remembers. Without a
+                                      later batch, the mark of an earlier try was purged: repeated;
+                                      foreign if a row was to be there
+    ================================  ==============================================================
+
+    Args:
+        content: of the document; None: it was to be deleted.
+        found: the document, as `stored_documents` has it.
+        version: that the write had.
+        latest: asks for the version of the batch that began last; None if the index does not know.
+    """
+    stored = found["_version"] if found["found"] else None
+    if stored is not None and stored < version:
+        return Verdict.AGAIN
+    if stored == version:
+        is_ours = content is not None and _is_content(content, found["_source"])
+        return Verdict.REPEATED if is_ours else Verdict.OTHER_CONTENT
+    # Asked after the document was read: a batch notes that it begins before it writes.
+    begun = latest()
+    if stored is None and begun == version and content is not None and DELETED in content:
+        return Verdict.REPEATED
+    if begun is not None and (begun <= version if stored is None else begun < stored):
+        return Verdict.FOREIGN
+    return Verdict.LATER
 
 
 def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:

@@ -1,26 +1,35 @@
 """Dead letters sent again, each with the version that its document would have had."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.opensearch.bulk import BulkSender
 from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.conflicts import Verdict, verdict_of
 from icefloe.sinks.opensearch.operations import bulk_lines
 from icefloe.sinks.opensearch.stored_documents import stored_documents
 from icefloe.sinks.part_sink import PartDelivery
+
+_NOT_OURS: Final = (
+    "another program wrote or deleted the document (_update_by_query is one), or another row has its key, so its "
+    "version is not below the letter's; stop that program, then run `icefloe reset` for the pipeline, which loads "
+    "a new index"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterReplay:
     """Sends the letters of a batch to the index that readers see.
 
-    A letter leaves the folder when the index has its document, or a later state of the row. Killed in between, it stays
-    in the folder, and the next replay finds that the index has it.
+    A letter leaves the folder when the index has its document, or a later state of the row. It stays if a document that
+    no batch wrote is in its way. If the process is killed in between, the next one finds that the index has it.
 
     Attributes:
         cluster: to send to.
@@ -30,6 +39,7 @@ class LetterReplay:
         forgets_after: age of a letter from which the index may have forgotten that its row was deleted since; None: it
             keeps deletions as marks.
         bulk_bytes: size of a bulk request.
+        latest: asks for the version of the batch that began last.
     """
 
     cluster: Cluster
@@ -38,6 +48,7 @@ class LetterReplay:
     first_version: int
     forgets_after: timedelta | None
     bulk_bytes: int
+    latest: Callable[[], int | None]
 
     def replay(self, batch_number: int) -> list[PartDelivery]:
         """Sends the letters of a batch, part by part; a result counts letters in place of rows."""
@@ -50,14 +61,14 @@ class LetterReplay:
         sent = [letter for letter in letters if letter.version >= self.first_version and not self._is_too_old(letter)]
         sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.bulk_bytes)
         refused: list[DeadLetter] = []
-        repeated = superseded = 0
+        verdicts: Counter[Verdict] = Counter()
         for version in sorted({letter.version for letter in sent}):
             chunk = [letter for letter in sent if letter.version == version]
-            result = sender.send(_lines(chunk, version))
-            refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
-            there = self._stored_versions([chunk[place].id for place in result.conflicts])
-            repeated += sum(each == version for each in there)
-            superseded += sum(each != version for each in there)
+            while chunk:
+                result = sender.send(_lines(chunk, version))
+                refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
+                chunk = self._judge([chunk[place] for place in result.conflicts], refused, verdicts)
+        superseded = verdicts[Verdict.LATER]
         remaining = [*old, *refused]
         if remaining != letters:
             self.folder.put(batch_number, number, remaining)
@@ -65,7 +76,7 @@ class LetterReplay:
             number=number,
             rows=len(letters),
             documents=len(sent) - len(refused) - superseded,
-            repeated=repeated,
+            repeated=verdicts[Verdict.REPEATED],
             retries=sender.retries,
             refused=sender.refused,
             dead_letters=len(remaining),
@@ -78,10 +89,25 @@ class LetterReplay:
             return False
         return datetime.now(UTC) - datetime.fromisoformat(letter.refused_at) >= self.forgets_after
 
-    def _stored_versions(self, ids: Sequence[str]) -> list[int | None]:
-        """The version of each document; None for one that a later batch has deleted."""
-        found = stored_documents(self.cluster, self.writer, ids)
-        return [each["_version"] if each["found"] else None for each in found]
+    def _judge(
+        self, letters: Sequence[DeadLetter], refused: list[DeadLetter], verdicts: Counter[Verdict]
+    ) -> list[DeadLetter]:
+        """Look at the documents in conflict with letters, and note the reasons; returns the letters to send again."""
+        again = []
+        found = stored_documents(self.cluster, self.writer, [letter.id for letter in letters])
+        for letter, stored in zip(letters, found, strict=True):
+            verdict = verdict_of(_content(letter), stored, version=letter.version, latest=self.latest)
+            verdicts[verdict] += 1
+            if verdict is Verdict.AGAIN:
+                again.append(letter)
+            elif verdict in (Verdict.OTHER_CONTENT, Verdict.FOREIGN):
+                # No batch wrote that: without the letter nobody would know that the document lacks its change.
+                refused.append(replace(letter, reason=_NOT_OURS))
+        return again
+
+
+def _content(letter: DeadLetter) -> Mapping[str, Any] | None:
+    return None if letter.operation == "delete" else cast("Mapping[str, Any]", letter.document)
 
 
 def _lines(letters: Sequence[DeadLetter], version: int) -> pa.Array:

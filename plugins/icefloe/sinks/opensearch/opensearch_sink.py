@@ -190,6 +190,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
                 cluster=self._cluster, folder=folder, writer=self._names.writer(begun.target),
                 first_version=self._names.version_of(begun.target) or 0,
                 forgets_after=self._indexes.forgets_after(begun.target), bulk_bytes=self._settings.bulk_bytes,
+                latest=self._latest_version,
             )  # fmt: skip
             return replay.replay(batch_number)
 
