@@ -75,6 +75,27 @@ SEARCH_DOCUMENTS: Final = (
         suite=_LETTERS,
     ),
     Mutation(
+        name="a dead letter is sent though its deletion may be forgotten",
+        path="sinks/opensearch/letter_replay.py",
+        before="        if not self.forgets:\n",
+        after="        if True:\n",
+        suite=_LETTERS,
+    ),
+    Mutation(
+        name="with hard deletes a letter stays whose document is there",
+        path="sinks/opensearch/letter_replay.py",
+        before=' if not stored["found"]]',
+        after="]",
+        suite=_LETTERS,
+    ),
+    Mutation(
+        name="with hard deletes a letter of the last batch stays",
+        path="sinks/opensearch/letter_replay.py",
+        before="for letter in missing if latest != letter.version)",
+        after="for letter in missing)",
+        suite=_LETTERS,
+    ),
+    Mutation(
         name="documents that other programs wrote are not counted when an index is read back",
         path="sinks/opensearch/read_back.py",
         before='versions.update(each["_version"] for each in page)',

@@ -145,14 +145,36 @@ def test_a_letter_whose_conflict_is_gone_when_it_is_looked_at_is_sent_again(tmp_
     assert (names(sink), sink.dead_letters()) == ({3: "new"}, {})
 
 
-def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Path) -> None:
+def test_with_hard_deletes_a_letter_of_the_last_batch_is_sent(tmp_path: Path) -> None:
     cluster, sink = poisoned(tmp_path, deletes="hard")
-    for path in tmp_path.rglob("*.jsonl"):
-        letter = json.loads(path.read_text())
-        path.write_text(json.dumps({**letter, "refused_at": "2026-01-01T00:00:00+00:00"}) + "\n")
+    assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(1, 0), (1, 0)]
+    assert len(cluster.documents("people")) == 10
+
+
+def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Path) -> None:
+    """By no clock: a shard that starts again has forgotten all deletions."""
+    cluster, sink = poisoned(tmp_path, deletes="hard")
+    run(sink, proven(1), part(changes(("-", 7, "name 7"))))
+    cluster.forget_deletions()
     assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(0, 1), (0, 1)]
     assert sink.dead_letters() == {0: 2}
-    assert len(cluster.documents("people")) == 8
+    reasons = {json.loads(path.read_text())["reason"] for path in tmp_path.rglob("*.jsonl")}
+    assert ["a later batch may have deleted the row" in each for each in reasons] == [True]
+    run(sink, proven(2), part(changes((">", 3, "changed"))))
+    assert [(each.superseded, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(1, 0), (0, 1)]
+    assert {*names(sink)} == {*range(10)} - {7}
+
+
+def test_with_hard_deletes_a_letter_is_sent_to_a_document_that_no_batch_has_deleted(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    sink = claimed(cluster, deletes="hard", **letters_of(tmp_path))
+    run(sink, proven(0), part(changes(("+", 3, "old"), ("+", 4, "old"))))
+    poison(cluster, "1:3")
+    run(sink, proven(1), part(changes(("<", 3, "old"), (">", 3, "new"))))
+    poison(cluster)
+    run(sink, proven(2), part(changes(("-", 4, "old"))))
+    assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(1)] == [(1, 0)]
+    assert names(sink) == {3: "new"}
 
 
 def letters_of(folder: Path) -> dict[str, Any]:

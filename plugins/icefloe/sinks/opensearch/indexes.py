@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -183,14 +182,13 @@ class Indexes:
         # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
         self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
 
-    def forgets_after(self, target: str) -> timedelta | None:
-        """The time for which an index remembers deletions; None if it keeps them as marks.
+    def refuse_missing(self, target: str) -> None:
+        """Raise if an index is not there.
 
         Raises:
             IndexGoneError: it is missing.
         """
-        found = self._there(target)
-        return None if self._settings.deletes == "soft" else timedelta(seconds=parse_seconds(_gc_deletes(found)))
+        self._there(target)
 
     def remember_deletions(self, target: str) -> None:
         """Let an index remember the deletion of marks, so that no late write brings their rows back.

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -22,6 +21,10 @@ _NOT_OURS: Final = (
     "version is not below the letter's; stop that program, then run `icefloe reset` for the pipeline, which loads "
     "a new index"
 )
+_PERHAPS_DELETED: Final = (
+    "a later batch may have deleted the row, and with `deletes: hard` the index may have forgotten that; change the "
+    "row in the table, or run `icefloe reset` for the pipeline, which loads a new index"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,7 @@ class LetterReplay:
         folder: of the letters.
         writer: alias of the index.
         first_version: of the load that made the index, which has the state of all rows of batches before it.
-        forgets_after: age of a letter from which the index may have forgotten that its row was deleted since; None: it
-            keeps deletions as marks.
+        forgets: True if the index forgets deletions after a while; False: it keeps them as marks.
         bulk_bytes: size of a bulk request.
         latest: asks for the version of the batch that began last.
     """
@@ -46,7 +48,7 @@ class LetterReplay:
     folder: DeadLetterFolder
     writer: str
     first_version: int
-    forgets_after: timedelta | None
+    forgets: bool
     bulk_bytes: int
     latest: Callable[[], int | None]
 
@@ -57,8 +59,10 @@ class LetterReplay:
     def _replay_part(self, batch_number: int, number: int) -> PartDelivery:
         letters = self.folder.letters_of_part(batch_number, number)
         late = [letter for letter in letters if letter.version < self.first_version]
-        old = [letter for letter in letters if letter.version >= self.first_version and self._is_too_old(letter)]
-        sent = [letter for letter in letters if letter.version >= self.first_version and not self._is_too_old(letter)]
+        present = [letter for letter in letters if letter.version >= self.first_version]
+        forgotten = self._perhaps_forgotten(present)
+        kept = [replace(letter, reason=_PERHAPS_DELETED) for letter in present if letter.id in forgotten]
+        sent = [letter for letter in present if letter.id not in forgotten]
         sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.bulk_bytes)
         refused: list[DeadLetter] = []
         verdicts: Counter[Verdict] = Counter()
@@ -69,7 +73,7 @@ class LetterReplay:
                 refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
                 chunk = self._judge([chunk[place] for place in result.conflicts], refused, verdicts)
         superseded = verdicts[Verdict.LATER]
-        remaining = [*old, *refused]
+        remaining = [*kept, *refused]
         if remaining != letters:
             self.folder.put(batch_number, number, remaining)
         return PartDelivery(
@@ -84,10 +88,19 @@ class LetterReplay:
             bytes=sender.sent_bytes,
         )
 
-    def _is_too_old(self, letter: DeadLetter) -> bool:
-        if self.forgets_after is None or letter.operation == "delete":
-            return False
-        return datetime.now(UTC) - datetime.fromisoformat(letter.refused_at) >= self.forgets_after
+    def _perhaps_forgotten(self, letters: Sequence[DeadLetter]) -> frozenset[str]:
+        """Ids of letters whose rows later batches may have deleted, and the index may have forgotten that.
+
+        No clock says so: an index forgets deletions by its own, and at once if a shard starts again.
+        """
+        if not self.forgets:
+            return frozenset()
+        rows = [letter for letter in letters if letter.operation != "delete"]
+        found = stored_documents(self.cluster, self.writer, [letter.id for letter in rows])
+        # A deletion would have taken the document, so one that is there was not deleted since.
+        missing = [letter for letter, stored in zip(rows, found, strict=True) if not stored["found"]]
+        latest = self.latest()
+        return frozenset(letter.id for letter in missing if latest != letter.version)
 
     def _judge(
         self, letters: Sequence[DeadLetter], refused: list[DeadLetter], verdicts: Counter[Verdict]

@@ -176,7 +176,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         """Send the letters of a batch to the index of the present load, by their own versions.
 
         Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
-        a letter that is older than ``index.gc_deletes`` stays: its row may have been deleted and forgotten since.
+        a letter whose document is missing stays once a later batch has begun, which may have deleted the row.
 
         Raises:
             OtherSinkError: the folder has the letters of another sink.
@@ -186,10 +186,12 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
             return []
 
         def replayed(begun: BegunBatch) -> Sequence[PartDelivery]:
+            # A load that has begun has the state of all rows only once it has made its index.
+            self._indexes.refuse_missing(begun.target)
             replay = LetterReplay(
                 cluster=self._cluster, folder=folder, writer=self._names.writer(begun.target),
                 first_version=self._names.version_of(begun.target) or 0,
-                forgets_after=self._indexes.forgets_after(begun.target), bulk_bytes=self._settings.bulk_bytes,
+                forgets=self._settings.deletes == "hard", bulk_bytes=self._settings.bulk_bytes,
                 latest=self._latest_version,
             )  # fmt: skip
             return replay.replay(batch_number)
