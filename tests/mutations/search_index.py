@@ -13,6 +13,7 @@ _SUITE: Final = tuple(
 )
 _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
 _EMPTY: Final = ("tests/servers/test_opensearch_pipelines.py",)
+_COLUMNS: Final = ("tests/sinks/opensearch/test_known_columns.py",)
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
 _RESTORED: Final = ("tests/sinks/opensearch/test_restored.py",)
 
@@ -205,6 +206,41 @@ SEARCH_INDEX: Final = (
         before='if meta is not None and meta["identity"] != identity:',
         after="if False:",
         suite=_SUITE,
+    ),
+    Mutation(
+        name="a column that was dropped and added again goes on in the documents of the old one",
+        path="sinks/opensearch/known_columns.py",
+        before="if known.get(name, field_id) != field_id), None)",
+        after="if False), None)",
+        suite=_COLUMNS,
+    ),
+    Mutation(
+        name="a new column with an initial default is missing in older documents",
+        path="sinks/opensearch/known_columns.py",
+        before="for name in sorted(batch.defaulted) if name not in known",
+        after="for name in () if name not in known",
+        suite=_COLUMNS,
+    ),
+    Mutation(
+        name="an index without documents refuses a column of another id",
+        path="sinks/opensearch/indexes.py",
+        before=" or not self._count(target):\n",
+        after=":\n",
+        suite=_COLUMNS,
+    ),
+    Mutation(
+        name="an index forgets the columns that a batch does not have",
+        path="sinks/opensearch/indexes.py",
+        before="columns = {**known, **known_columns(batch)}",
+        after="columns = known_columns(batch)",
+        suite=_COLUMNS,
+    ),
+    Mutation(
+        name="a sink does not learn the field ids of a batch",
+        path="batch/deliver/proven_batch.py",
+        before="field_ids={} if columns is None else columns.field_ids,",
+        after="field_ids={},",
+        suite=("tests/batch/verify/test_verify_delivery.py",),
     ),
     Mutation(
         name="an index may forget deletions within a minute",

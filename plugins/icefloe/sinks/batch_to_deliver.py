@@ -1,7 +1,7 @@
 """The batch that a delivery sink is given: whose it is, what it holds, and its parts."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -57,6 +57,10 @@ class ProvenBatch:
         identity: dotted names of the identifier columns; empty if the rows have none.
         hidden: top-level columns of ``schema`` that are there for the identity only, because the pipeline does not
             select them.
+        field_ids: the table's field ids of the columns of ``schema``, nested ones too, by dotted name: a column that is
+            dropped and added again, or that took the name of another one, has another id. Empty if they are not known,
+            as of a batch that is delivered once more.
+        defaulted: dotted names of columns that have a value in rows of before they were added: an initial default.
         changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
             have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
     """
@@ -76,6 +80,8 @@ class ProvenBatch:
     schema: pa.Schema
     identity: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
 
     @property

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyiceberg.types import DoubleType
 
 from batch.verify.verified_sinks import VerifiedSinks, live
 from sinks.opensearch.sinks import sink_at
@@ -136,6 +137,27 @@ def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_th
         failed = icefloe("run", pipeline)
         assert failed.code == 65
         assert "another program wrote or deleted document 1:2" in failed.sentence
+        assert icefloe("reset", pipeline, "--yes").code == 0
+        lab.deliver("search")
+        lab.require_equal("search", rows=3)
+
+
+def test_a_column_that_was_dropped_and_added_again_is_loaded_again(tmp_path: Path) -> None:
+    """Documents of before have the values of the old column, which is null in the table."""
+    cluster = FakeCluster()
+    with registered_sinks(search=lambda _: sink_at(cluster)):
+        lab = VerifiedSinks.create(tmp_path)
+        lab.append(1, 2)
+        lab.deliver("search")
+        with lab.table.update_schema() as dropped:
+            dropped.delete_column("value")
+        with lab.table.update_schema() as added:
+            added.add_column("value", DoubleType())
+        lab.append(3)
+        pipeline = lab.pipeline(sink=lab.sink("search"), engine="local")
+        failed = icefloe("run", pipeline)
+        assert failed.code == 65
+        assert "have the values of another column under the name value" in failed.sentence
         assert icefloe("reset", pipeline, "--yes").code == 0
         lab.deliver("search")
         lab.require_equal("search", rows=3)

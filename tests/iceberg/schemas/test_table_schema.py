@@ -162,3 +162,19 @@ def test_identifier_fields_stay_required(tmp_path: Path) -> None:
     assert not schema.arrow.field("place").nullable
     inner = schema.arrow.field("place").type
     assert (inner.field("city").nullable, inner.field("x").nullable) == (False, True)
+
+
+def test_columns_and_fields_inside_have_ids_and_perhaps_values_in_older_files() -> None:
+    schema = TableSchema.of(
+        Schema(
+            NestedField(1, "day", DateType(), initial_default="2024-02-29"),
+            NestedField(2, "place", StructType(NestedField(3, "size", LongType(), initial_default=7))),
+            NestedField(4, "words", ListType(5, StructType(NestedField(6, "word", StringType())))),
+            NestedField(7, "counts", MapType(8, StringType(), 9, LongType())),
+        )
+    )
+    assert schema.field_ids == {
+        "day": 1, "place": 2, "place.size": 3, "words": 4, "words.element": 5, "words.element.word": 6, "counts": 7,
+        "counts.key": 8, "counts.value": 9,
+    }  # fmt: skip
+    assert schema.defaulted == {"day", "place.size"}

@@ -12,6 +12,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
@@ -32,11 +33,13 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
     plan = running.plan
     if plan.checkpoint_id is None:
         raise ValueError("a plan of format 1 was never staged")
+    delivered = running.folder.shape.delivered
     return _proven(
         manifest,
         owner=plan.checkpoint_id,
         steps=plan.steps,
-        schema=change_schema(running.folder.shape.delivered.arrow, with_batch=True),
+        schema=change_schema(delivered.arrow, with_batch=True),
+        columns=delivered,
         identity=plan.identity,
         hidden=_hidden(plan.columns, running.settings),
         output=output,
@@ -87,6 +90,7 @@ def _proven(
     hidden: tuple[str, ...],
     output: OutputMode,
     begins_anew: bool,
+    columns: TableSchema | None = None,
     delivered_before: int | None = None,
     is_replay: bool = False,
 ) -> ProvenBatch:
@@ -110,6 +114,8 @@ def _proven(
         schema=schema,
         identity=identity.columns,
         hidden=hidden,
+        field_ids={} if columns is None else columns.field_ids,
+        defaulted=frozenset() if columns is None else columns.defaulted,
         changes=output.changes,
     )
 

@@ -1,6 +1,6 @@
 """The schema in which a batch delivers a table's rows: one snapshot's schema, with names for files without ids."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
-from pyiceberg.types import IcebergType, NestedField
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
@@ -87,6 +87,16 @@ class TableSchema:
         names = self.columns.identifier_field_names()
         return tuple(name for name in self.columns.column_names if name in names)
 
+    @property
+    def field_ids(self) -> dict[str, int]:
+        """Field ids by dotted name, of nested fields too."""
+        return {name: field.field_id for name, field in _fields(self.columns.as_struct())}
+
+    @property
+    def defaulted(self) -> frozenset[str]:
+        """Dotted names of the columns that have a value in files that lack them."""
+        return frozenset(name for name, field in _fields(self.columns.as_struct()) if field.initial_default is not None)
+
     def select(self, names: Sequence[str]) -> Self:
         """The schema with only some columns, in the table's order.
 
@@ -99,6 +109,22 @@ class TableSchema:
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
+
+
+def _fields(kind: IcebergType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, NestedField]]:
+    match kind:
+        case StructType():
+            fields = kind.fields
+        case ListType():
+            fields = (kind.element_field,)
+        case MapType():
+            fields = (kind.key_field, kind.value_field)
+        case _:
+            return
+    for field in fields:
+        inner = (*path, field.name)
+        yield ".".join(inner), field
+        yield from _fields(field.field_type, inner)
 
 
 def require_comparable_states(

@@ -10,6 +10,7 @@ Read in this order:
 - `claims`: the owner of an index, and the batch begun last
 - `indexes`: indexes made, shown behind the alias, and removed
 - `mapping`: fields of an index
+- `known_columns`: the columns that its documents have
 - `value_text`: the text of values
 - `row_documents`: documents of rows
 - `document_ids`: their ids

@@ -146,10 +146,7 @@ class BatchIndex:
         return batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
 
     def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool, is_latest: bool) -> str | None:
-        uuid = self.indexes.prepare(
-            noted.target, is_new=is_new, uuid=noted.uuid, schema=batch.schema, shown=batch.shown,
-            identity=batch.identity,
-        )  # fmt: skip
+        uuid = self.indexes.prepare(noted.target, is_new=is_new, uuid=noted.uuid, batch=batch)
         if uuid != noted.uuid and is_latest and not self.claims.begin(replace(noted, uuid=uuid)):
             raise superseded(self.url, batch)
         return uuid

@@ -4,9 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import pyarrow as pa
-
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.cluster import (
     ALREADY_THERE,
     Cluster,
@@ -17,6 +16,7 @@ from icefloe.sinks.opensearch.cluster import (
 )
 from icefloe.sinks.opensearch.document_ids import id_forms
 from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
+from icefloe.sinks.opensearch.known_columns import column_with_default, known_columns, other_column
 from icefloe.sinks.opensearch.mapping import field_mappings
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED
@@ -24,6 +24,7 @@ from icefloe.units import parse_seconds
 
 _LOG: Final = logging.getLogger(__name__)
 _META: Final = "icefloe"
+_COLUMNS: Final = "columns"
 _GC_DELETES: Final = "24h"
 _LEAST_GC_SECONDS: Final = 3_600.0
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
@@ -86,9 +87,7 @@ class Indexes:
         *,
         is_new: bool,
         uuid: str | None = None,
-        schema: pa.Schema,
-        shown: Sequence[str],
-        identity: Sequence[str],
+        batch: ProvenBatch,
     ) -> str | None:
         """Let an index know the columns of a batch.
 
@@ -96,21 +95,20 @@ class Indexes:
             target: name of the index.
             is_new: True: it is made if it is missing.
             uuid: that this call has returned to an earlier try; None: the index may be any of that name.
-            schema: of the staged rows.
-            shown: columns of a document.
-            identity: dotted names of the identifier columns.
+            batch: the batch.
 
         Returns:
             The uuid of the index, which another one of its name does not have; None if the cluster does not say it.
 
         Raises:
             IndexGoneError: it is missing, or has another uuid.
-            IndexMisfitError: an existing index has other fields or other keys, or forgets deletions too soon.
+            IndexMisfitError: an existing index has other fields or other keys, documents without values that the table
+                has, or forgets deletions too soon.
         """
-        forms = id_forms(schema, identity)
-        meta = {_META: {"version": 1, "index": self.names.index, "identity": forms}}
-        mapping = {"_meta": meta, "properties": field_mappings(schema, shown, identity)}
+        forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
+        meta = {_META: {"version": 1, "index": self.names.index, "identity": forms, **self._columns(found, batch)}}
+        mapping = {"_meta": meta, "properties": field_mappings(batch.schema, batch.shown, batch.identity)}
         if uuid is not None and (found is None or _uuid(found) != uuid):
             raise IndexGoneError.of(self._cluster.url, target)
         if found is None:
@@ -121,6 +119,7 @@ class Indexes:
             if is_made:
                 return _uuid(found)
         self._refuse_misfit(target, found, forms)
+        self._refuse_other_columns(target, found, batch)
         if target == self.names.index:
             # What the user has chosen for a field stays.
             known = found["mappings"].get("properties", {})
@@ -265,6 +264,34 @@ class Indexes:
                     "a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
                     url=self._url,
                 )
+
+    def _refuse_other_columns(self, target: str, found: Mapping[str, Any], batch: ProvenBatch) -> None:
+        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
+        known = (self._meta(found) or {}).get(_COLUMNS)
+        if known is None:
+            # Of a release before this one: what is there counts as right.
+            return
+        other, added = other_column(known, batch), column_with_default(known, batch)
+        if (other is None and added is None) or not self._count(target):
+            return
+        if other is not None:
+            raise IndexMisfitError(
+                f"{self._url}: the documents of index {target} have the values of another column under the name "
+                f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
+                "a new index",
+                url=self._url,
+            )
+        raise IndexMisfitError(
+            f"{self._url}: the documents of index {target} lack column {added}, which is new and has an initial "
+            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
+            url=self._url,
+        )
+
+    def _columns(self, found: Mapping[str, Any] | None, batch: ProvenBatch) -> dict[str, Any]:
+        """The facts about columns that are kept at an index, with those of earlier batches."""
+        known = {} if found is None else (self._meta(found) or {}).get(_COLUMNS, {})
+        columns = {**known, **known_columns(batch)}
+        return {_COLUMNS: columns} if columns else {}
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
         try:
