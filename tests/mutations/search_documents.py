@@ -103,6 +103,13 @@ SEARCH_DOCUMENTS: Final = (
         suite=_FOREIGN,
     ),
     Mutation(
+        name="a late delivery brings rows back whose hard deletion is forgotten",
+        path="sinks/opensearch/document_delivery.py",
+        before='self.refuse_superseded if self.settings.deletes == "hard" else None',
+        after="None",
+        suite=_LATE,
+    ),
+    Mutation(
         name="a late write makes an index",
         path="sinks/opensearch/bulk.py",
         before='"require_alias": "true",',

@@ -38,6 +38,26 @@ def test_a_batch_that_finds_a_document_of_a_later_one_ends_there() -> None:
     assert [row["name"] for row in rows_of(sink)] == ["Cleo"]
 
 
+def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -> None:
+    """A shard that starts again has forgotten all deletions, so versions alone refuse nothing."""
+    cluster = FakeCluster()
+    sink, late = (claimed(cluster, deletes="hard", bulk_bytes=1_000) for _ in range(2))
+    run(sink, proven(0), ADA)
+    rows = part(changes(*(("+", key, "x" * 900) for key in (2, 3, 4))))
+    begun = late.begin(proven(1))
+
+    def stopped(_: bytes) -> None:
+        cluster.refusal = lambda _: None
+        run(sink, proven(1), rows)
+        run(sink, proven(2), part(changes(("-", 3, "x" * 900), ("-", 4, "x" * 900))))
+        cluster.forget_deletions()
+
+    cluster.refusal = stopped
+    with pytest.raises(SupersededError):
+        late.deliver(proven(1), begun, rows)
+    assert [row["id"] for row in rows_of(sink)] == [1, 2]
+
+
 def test_a_conflict_that_is_gone_when_it_is_looked_at_is_sent_again() -> None:
     cluster = FakeCluster()
     sink = claimed(cluster)

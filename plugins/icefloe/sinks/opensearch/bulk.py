@@ -1,7 +1,7 @@
 """Bulk requests that a busy cluster can take: cut by bytes, slowed down and sent again."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ class BulkSender:
         cluster: to send to.
         writer: alias of the index.
         bulk_bytes: size of one request; smaller while the cluster is busy.
+        before_each: called before each request; may raise an error that ends them.
 
     Attributes:
         retries: requests that were sent again.
@@ -48,9 +49,12 @@ class BulkSender:
         sent_bytes: of all requests.
     """
 
-    def __init__(self, cluster: Cluster, writer: str, *, bulk_bytes: int) -> None:
+    def __init__(
+        self, cluster: Cluster, writer: str, *, bulk_bytes: int, before_each: Callable[[], None] | None = None
+    ) -> None:
         self._cluster = cluster
         self._writer = writer
+        self._before_each = before_each
         self._most_bytes = self._bytes = bulk_bytes
         self.retries = self.refused = self.sent_bytes = 0
 
@@ -71,6 +75,8 @@ class BulkSender:
             count = max(int(np.searchsorted(np.cumsum(sizes[pending]), self._bytes, side="right")), 1)
             chunk, rest = pending[:count], pending[count:]
             body = _bytes_of(lines.take(pa.array(chunk)))
+            if self._before_each is not None:
+                self._before_each()
             answer = self._cluster.send_lines(f"/{self._writer}/_bulk", body, _PARAMS)
             self.sent_bytes += len(body)
             again = self._sort(answer, chunk, result)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,7 @@ class PartDeliverer:
         writer: its alias.
         version: of all documents of the batch.
         judge: finds the reasons of conflicts.
+        refuse_superseded: raises if a later batch has begun.
     """
 
     cluster: Cluster
@@ -57,10 +58,13 @@ class PartDeliverer:
     writer: str
     version: int
     judge: ConflictJudge
+    refuse_superseded: Callable[[], None]
 
     def deliver(self) -> PartDelivery:
         """Send everything; errors are those of `PartSink.deliver`."""
-        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes)
+        # An index forgets hard deletions, so versions alone do not keep a late write from bringing a row back.
+        before_each = self.refuse_superseded if self.settings.deletes == "hard" else None
+        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes, before_each=before_each)
         counts: Counter[str] = Counter()
         letters: list[DeadLetter] = []
         for operations in self._operations():

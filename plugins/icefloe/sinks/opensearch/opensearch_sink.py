@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -112,6 +113,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
         deliverer = PartDeliverer(
             cluster=self._cluster, settings=self._settings, letters=self._letters, batch=batch, part=part,
             target=begun["index"], writer=writer, version=version, judge=judge,
+            refuse_superseded=partial(self._batch_index.refuse_superseded, batch, begun),
         )  # fmt: skip
         with self._batch_index.while_it_stays(batch, begun):
             return deliverer.deliver()
