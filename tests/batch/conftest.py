@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.nodes.machines_in_turn import MachinesInTurn
-from support.pipelines.transfers import OVER_NODES
+from support.pipelines.transfers import DATA_FILES, OVER_NODES, blocks_in_a_file_of_their_own
 from support.pipelines.workshop import Workshop
 
 
@@ -22,6 +22,9 @@ def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worksho
     empty = Workshop.create(tmp_path)
     if request.param == "store":
         yield empty
+    elif request.param == DATA_FILES:
+        with blocks_in_a_file_of_their_own():
+            yield empty
     else:
         machines: MachinesInTurn = request.getfixturevalue("machines")
         with machines.writing():

@@ -8,6 +8,7 @@ from icefloe.batch.open.requested_range import RequestedRange
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
+from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 EXTENSIONS = r"(json|parquet|data|index|moves|void)"
 
@@ -42,7 +43,8 @@ def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flig
     flights.lake.append(*[(number, f"carrier {number}") for number in range(400, 800)])
     found = flights.files_before_cleanup("flights", is_damaged=False)
     flights.lake.replace_carrier(7, "DL")
-    found += flights.files_before_cleanup("flights", is_damaged=True)
+    with blocks_in_a_file_of_their_own():
+        found += flights.files_before_cleanup("flights", is_damaged=True)
     up_to = RequestedRange(up_to_snapshot_id=flights.lake.current_snapshot_id())
     found += flights.files_before_cleanup("flights", up_to, is_damaged=False)
     found += [error_key("shuffle_write", "0a1b"), begun_key(), delivery_key(0), delivery_key(None)]

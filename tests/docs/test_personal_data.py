@@ -14,16 +14,18 @@ from support.pipelines.workspace import icefloe
 PLANTED = "planted-6c1f"
 
 
-def test_row_values_are_in_parts_and_data_files_alone(flights: Flights, caplog: pytest.LogCaptureFixture) -> None:
+def test_row_values_are_in_parts_data_files_and_extents_alone(
+    flights: Flights, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     flights.write_pipeline("flights")
     flights.lake.append((1, PLANTED), (2, "UA"))
     found = flights.files_before_cleanup("flights", is_damaged=False)
     flights.lake.replace_carrier(1, "DL")
     files = kept_before_cleanup(flights)
-    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".index", ".parquet"}
+    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".extents", ".parquet"}
     for name, content in files.items():
-        if Path(name).suffix not in (".data", ".parquet"):
+        if Path(name).suffix not in (".data", ".extents", ".parquet"):
             assert PLANTED.encode() not in content, name
     assert PLANTED not in caplog.text
     assert "flights" in caplog.text

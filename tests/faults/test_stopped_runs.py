@@ -18,8 +18,8 @@ from support.tiers import places, walk
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = {
-    "load": 92, "parts": 39, "from_now": 3, "changes": 174, "net": 5, "moves": 68, "divided": 120,
-    "inserts": 98, "nothing": 45, "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 56,
+    "load": 92, "parts": 39, "from_now": 3, "changes": 165, "net": 5, "moves": 68, "divided": 120,
+    "inserts": 98, "nothing": 45, "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 64,
 }  # fmt: skip
 """Where each run is stopped in `make test`: as it opens its batch, in its tasks, as it commits.
 

@@ -16,9 +16,38 @@ _MOVES_FILE: Final = ("tests/batch/reduce/test_moves_file.py",)
 _CANCELLED: Final = ("tests/batch/reduce/test_cancelled_rows.py",)
 _MOVES: Final = ("tests/batch/reduce/test_write_moves.py",)
 _MATCHED: Final = ("tests/batch/reduce/test_match_rows.py",)
+_JOINED: Final = ("tests/shuffle/test_joined_outputs.py",)
 _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
 
 MAP_OUTPUTS: Final = (
+    Mutation(
+        name="blocks that are read with their index may be damaged",
+        path="shuffle/committed_output.py",
+        before="        _whole(record, record.data, blocks)\n",
+        after="        pass\n",
+        suite=_JOINED,
+    ),
+    Mutation(
+        name="the file of a small map output is taken to begin with its blocks",
+        path="shuffle/collected_blocks.py",
+        before='blocks["offset"] = record.blocks_at + output.offsets[filled]',
+        after='blocks["offset"] = output.offsets[filled]',
+        suite=_JOINED,
+    ),
+    Mutation(
+        name="extents take the blocks of all map outputs",
+        path="shuffle/committed_output.py",
+        before="if end <= most_block_bytes}",
+        after="if end >= 0}",
+        suite=_JOINED,
+    ),
+    Mutation(
+        name="extents of parts have the whole partition",
+        path="shuffle/collected_blocks.py",
+        before="self._embedded_in(blocks) if each.parts is None else {}",
+        after="self._embedded_in(blocks)",
+        suite=_JOINED,
+    ),
     Mutation(
         name="a map task compares any number of rows",
         path="batch/plan/map_tasks.py",
@@ -28,7 +57,7 @@ MAP_OUTPUTS: Final = (
     ),
     Mutation(
         name="half an answer is decoded",
-        path="shuffle/fetch.py",
+        path="shuffle/piece_of_file.py",
         before="    if len(data) != stop - start:",
         after="    if False:",
         suite=_FETCH,
@@ -42,8 +71,8 @@ MAP_OUTPUTS: Final = (
     ),
     Mutation(
         name="a data file that is gone is a store that does not answer",
-        path="shuffle/fetch.py",
-        before="        if found_bytes == file.data_size_bytes:\n            raise\n",
+        path="shuffle/piece_of_file.py",
+        before="        if found_bytes == size_bytes:\n            raise\n",
         after="        raise\n",
         suite=_FETCH,
     ),
@@ -112,8 +141,8 @@ MAP_OUTPUTS: Final = (
     ),
     Mutation(
         name="a data file that was cut is the fault of a store that answers again later",
-        path="shuffle/fetch.py",
-        before="        if found_bytes == file.data_size_bytes:",
+        path="shuffle/piece_of_file.py",
+        before="        if found_bytes == size_bytes:",
         after="        if found_bytes is not None:",
         suite=("tests/shuffle/test_fetch.py", "tests/batch/run/test_phases.py"),
     ),

@@ -59,7 +59,7 @@ def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds
             for output, reduce_id, crc32, offset, length, rows, _ in extents.blocks.tolist()
         ]
         assert found == [
-            (output.record.map_id, reduce_id, start, stop - start, rows, crc32)
+            (output.record.map_id, reduce_id, output.record.blocks_at + start, stop - start, rows, crc32)
             for output in outputs
             for reduce_id, (start, stop, rows, crc32) in enumerate(
                 zip(

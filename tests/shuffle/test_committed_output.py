@@ -24,7 +24,7 @@ def read(store, record, schema=SCHEMA, num_partitions=P):
     return read_committed_output(store, record, schema=schema, num_partitions=num_partitions)
 
 
-def test_every_damaged_byte_and_every_truncation_of_the_index_file_is_detected(store, record):
+def test_every_damaged_byte_and_every_truncation_of_the_index_file_is_detected(blocks_apart, store, record):
     key = record.index.key
     whole = store.objects[key]
     for position in range(len(whole)):
@@ -44,7 +44,7 @@ def test_an_index_file_that_is_gone_is_never_an_empty_one(store, record):
     assert (caught.value.map_id, caught.value.generation) == (0, 0)
 
 
-def test_the_data_file_is_not_looked_at(store, record):
+def test_the_data_file_is_not_looked_at(blocks_apart, store, record):
     del store.objects[record.data.key]
     assert read(store, record).record == record
 

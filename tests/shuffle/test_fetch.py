@@ -83,7 +83,7 @@ def test_fetched_blocks_stay_within_the_limit_unless_one_block_exceeds_it(max_fe
 
 @pytest.mark.slow
 @LIMITS
-def test_every_damaged_byte_names_the_map_output_to_void(max_fetch_bytes):
+def test_every_damaged_byte_names_the_map_output_to_void(blocks_apart, max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 6, 12)
     key = extents.files[1].data_key
@@ -159,7 +159,7 @@ def test_a_store_that_does_not_answer_voids_nothing():
     assert not isinstance(caught.value, CorruptMapOutputError)
 
 
-def test_a_store_that_answers_short_is_caught_even_where_it_says_nothing():
+def test_a_store_that_answers_short_is_caught_even_where_it_says_nothing(blocks_apart):
     class Short(MemoryStore):
         def get_ranges(self, key, ranges):
             return [data[:-1] for data in super().get_ranges(key, ranges)]

@@ -23,6 +23,7 @@ from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.shuffle.stored_extents import store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [
@@ -50,7 +51,8 @@ def golden_rows():
 @pytest.fixture(scope="module")
 def written():
     store = MemoryStore()
-    record = commit_rows(store, golden_rows(), num_partitions=P, attempt="a")
+    with blocks_in_a_file_of_their_own():
+        record = commit_rows(store, golden_rows(), num_partitions=P, attempt="a")
     output = read_committed_output(store, record, schema=block_schema(TABLE_SCHEMA), num_partitions=P)
     with CollectedBlocks(P) as collected:
         collected.add(output)

@@ -22,6 +22,7 @@ from icefloe.shuffle.stored_extents import StoredExtents, store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
+from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 GOLDEN: Final = Path(__file__).parent / "golden_divided"
 NAMES: Final = ["0.0", "0.0.a.data", "0.0.a.index", "0.extents", "1.0", "1.0.a.data", "1.0.a.index", "ranges.json"]
@@ -47,7 +48,7 @@ def written() -> dict[str, bytes]:
     """Twelve rows twice: in a map output that is divided, and in another that is not."""
     store, rows, records = MemoryStore(), some_rows(12, num_partitions=P, ordinals=2), []
     for map_id, numbers in enumerate((BlockNumbers(num_partitions=P, divided=(HOT,)), None)):
-        with MapOutputWriter(
+        with blocks_in_a_file_of_their_own(), MapOutputWriter(
             store, map_id=map_id, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=P,
             memory_bytes=1 << 20,
         ) as writer:  # fmt: skip

@@ -25,6 +25,7 @@ from icefloe.shuffle.statistics_file import decode_statistics, encode_statistics
 from icefloe.shuffle.stored_extents import store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
+from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 GOLDEN: Final = Path(__file__).parent / "golden_hash_rows"
 NAMES: Final = ["0.0", "0.0.a.data", "0.0.a.index", "0.extents", "ranges.json"]
@@ -48,7 +49,7 @@ def hashes() -> RowHashes:
 def written_by(memory_bytes: int) -> dict[str, bytes]:
     """Twelve rows in a map output that divided a partition."""
     store, rows = MemoryStore(), some_rows(12, num_partitions=P, ordinals=2)
-    with MapOutputWriter(
+    with blocks_in_a_file_of_their_own(), MapOutputWriter(
         store, map_id=0, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=P, hash_partitions=H,
         memory_bytes=memory_bytes,
     ) as writer:  # fmt: skip

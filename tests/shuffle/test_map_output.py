@@ -92,7 +92,13 @@ def test_no_rows_are_a_whole_output_too():
     assert read_committed_output(store, record, schema=SCHEMA, num_partitions=4).offsets.tolist() == [0] * 5
 
 
-def test_the_record_is_written_after_all_files():
+def test_the_record_is_written_after_its_one_file():
+    store = MemoryStore()
+    commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
+    assert [key for verb, key in store.requests if verb in ("put", "create")] == ["0.0.attempt-a.data", "0.0"]
+
+
+def test_the_record_is_written_after_all_files(blocks_apart):
     store = MemoryStore()
     commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
     written = [key for verb, key in store.requests if verb in ("put", "create")]

@@ -50,7 +50,7 @@ def test_the_record_of_another_task_is_damage():
 
 
 def test_a_whole_record_of_another_release_stops():
-    newer = replace(RECORD, version=6).sealed()  # type: ignore[arg-type]  # that is the test
+    newer = replace(RECORD, version=7).sealed()  # type: ignore[arg-type]  # that is the test
     with pytest.raises(TerminalError, match="another release") as caught:
         MapOutputRecord.from_json(dump_document(newer), map_id=3, generation=1)
     assert not isinstance(caught.value, CorruptMapOutputError)

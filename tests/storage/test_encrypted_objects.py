@@ -21,7 +21,7 @@ KINDS = (
     r"checkpoints/events/pipeline\.json", r"checkpoints/events/offsets/\d+\.json",
     r"checkpoints/events/commits/\d+\.json",
     r"checkpoints/events/owners/\d+\.json", r"checkpoints/events/reports/\d+\.json", r"checkpoints/events/status\.json",
-    r"shuffle/.*/plan\.json", r"shuffle/.*/tasks/.*\.json", r"shuffle/.*\.data", r"shuffle/.*\.index",
+    r"shuffle/.*/plan\.json", r"shuffle/.*/tasks/.*\.json", r"shuffle/.*\.data",
     r"shuffle/.*/\d+\.\d+", r"shuffle/.*/ranges\.json", r"shuffle/.*/extents/.*\.extents",
     r"shuffle/.*/results/.*\.json", r"shuffle/.*/phases/.*\.json", r"changes/batch=\d+/part-\d+\.parquet",
     r"changes/batch=\d+/_manifest\.json",

@@ -27,6 +27,7 @@ Read in this order:
 - `spilled_rows`: rows on local disk in numbered parts
 - `index_file`: the position of each block
 - `statistics_file`: the contents of each block
+- `piece_of_file`: some bytes of a file
 - `committed_output`: a map output as readers find it
 - `reduce_ids`: the partition of a row
 - `hash_rows`: row and identity hashes, kept by row hash, where equal rows of two identities meet

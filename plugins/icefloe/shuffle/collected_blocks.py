@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from icefloe.errors import TerminalError
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE
-from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
+from icefloe.shuffle.extents import BLOCK, EmbeddedBlocks, RangeExtents, ShuffledFile, pieces_of
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.shuffle.partition_sums import PartitionSums
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
@@ -27,6 +27,8 @@ __all__ = ["CollectedBlocks"]
 _CANNOT_KEEP: Final = "the blocks of the map outputs cannot be put in order"
 _GROUP_BLOCKS: Final = 1 << 20
 _WINDOW_BLOCKS: Final = 1 << 20
+_MOST_EMBEDDED_BYTES: Final = 32 << 20
+"""Blocks of small map outputs that are handed on in the extents, in memory until then."""
 _NO_BLOCKS: Final = np.empty(0, BLOCK)
 
 
@@ -67,6 +69,8 @@ class CollectedBlocks(KeepsLocalFiles):
         self._part_sums: dict[int, PartitionSums] = {}
         self.part_bytes: dict[int, NDArray[np.int64]] = {}
         self.files: list[ShuffledFile] = []
+        self._embedded: dict[int, EmbeddedBlocks] = {}
+        self.embeddable_bytes = _MOST_EMBEDDED_BYTES
         self.partition_bytes = np.zeros(num_partitions, np.int64)
         self.epoch = 0
 
@@ -86,12 +90,16 @@ class CollectedBlocks(KeepsLocalFiles):
         blocks["output"] = len(self.files)
         blocks["reduce_id"] = numbers.reduce_ids()[filled]
         blocks["crc32"] = output.block_crc32[filled]
-        blocks["offset"] = output.offsets[filled]
+        blocks["offset"] = record.blocks_at + output.offsets[filled]
         blocks["length"] = lengths[filled]
         blocks["rows"] = output.statistics.partition_rows(len(numbers))[filled]
         blocks["part"] = numbers.parts()[filled]
+        if output.blocks is not None:
+            self._embedded[len(self.files)] = EmbeddedBlocks(record.blocks_at, memoryview(output.blocks))
+            self.embeddable_bytes -= len(output.blocks)
+        size_bytes = record.blocks_at + data.size_bytes
         self.files.append(
-            ShuffledFile(record.map_id, record.generation, data.key, data.size_bytes, record.largest_block_bytes)
+            ShuffledFile(record.map_id, record.generation, data.key, size_bytes, record.largest_block_bytes)
         )
         self.partition_bytes += np.add.reduceat(lengths, numbers.firsts())
         self._sums.add(output.partition_statistics)
@@ -117,15 +125,27 @@ class CollectedBlocks(KeepsLocalFiles):
         for window in self._windows(ranges):
             loaded = [self._loaded(group, window[0].start, window[-1].stop) for group in self._groups]
             for each in window:
+                blocks = _by_output([_within(group, window[0].start, each) for group in loaded])
                 yield RangeExtents(
                     range_id=each.range_id,
                     start=each.start,
                     stop=each.stop,
                     parts=each.parts,
                     files=self.files,
-                    blocks=_by_output([_within(group, window[0].start, each) for group in loaded]),
+                    blocks=blocks,
                     ordinals=self._sums_of(each),
+                    # Several ranges may read one block of a divided partition.
+                    embedded=self._embedded_in(blocks) if each.parts is None else {},
                 )
+
+    @property
+    def has_embedded(self) -> bool:
+        """True if there are blocks that the extents may hand on."""
+        return bool(self._embedded)
+
+    def _embedded_in(self, blocks: NDArray[Any]) -> dict[int, EmbeddedBlocks]:
+        own = blocks[np.isin(blocks["output"], list(self._embedded))]
+        return {output: self._embedded[output].between(start, stop) for output, start, stop in pieces_of(own)}
 
     def _sums_of(self, of: ReduceRange) -> tuple[OrdinalSums, ...]:
         if of.parts is None:

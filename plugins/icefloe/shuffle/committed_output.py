@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from icefloe.shuffle.divided_partitions import NUM_PARTS, BlockNumbers
 from icefloe.shuffle.index_file import CorruptIndexError, decode_index, index_bytes
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
+from icefloe.shuffle.piece_of_file import read_piece
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
@@ -23,11 +25,12 @@ class CommittedOutput:
     """One map task's output, whole as far as its small files show.
 
     Attributes:
-        record: names the data file, which was not looked at.
+        record: names the data file.
         numbers: numbers of the blocks, to which everything below refers.
         offsets: offsets of the blocks, int64, one more than blocks.
         statistics: statistics of the blocks.
         block_crc32: uint32, CRC-32 of each block.
+        blocks: the blocks, if they were read with their index.
     """
 
     record: MapOutputRecord
@@ -35,6 +38,7 @@ class CommittedOutput:
     offsets: NDArray[np.int64]
     statistics: PartitionStatistics
     block_crc32: NDArray[np.uint32]
+    blocks: bytes | None = None
 
     @property
     def partition_statistics(self) -> PartitionStatistics:
@@ -48,9 +52,15 @@ class CommittedOutput:
 
 
 def read_committed_output(
-    store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int, hash_partitions: int = 0
+    store: Store,
+    record: MapOutputRecord,
+    *,
+    schema: pa.Schema,
+    num_partitions: int,
+    hash_partitions: int = 0,
+    with_blocks: bool = False,
 ) -> CommittedOutput:
-    """Reads and checks the files that a commit record names, except the data file.
+    """Reads and checks the files that a commit record names, except a data file of its own.
 
     Args:
         store: the place of the shuffle's map outputs.
@@ -58,6 +68,7 @@ def read_committed_output(
         schema: schema of the rows in the blocks (`block_schema`).
         num_partitions: reduce partitions of the plan.
         hash_partitions: hash partitions of the plan.
+        with_blocks: True to read the blocks too, if they are in one file with their index.
 
     Raises:
         CorruptMapOutputError: a file is gone, damaged, or of another plan, or two of them contradict each other.
@@ -71,7 +82,8 @@ def read_committed_output(
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
     numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
-    index = _read(store, record, record.index)
+    joined = _read_joined(store, record, record.index, with_blocks=with_blocks) if record.blocks_at else None
+    index, blocks = joined or (_read(store, record, record.index), None)
     if record.statistics is None:
         index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
     else:
@@ -92,7 +104,7 @@ def read_committed_output(
     if hash_partitions and statistics.sums(blocks_of_rows, len(numbers)) != record.ordinals:
         raise _corrupt(record, "hash rows and commit record do not add up to the same")
     return CommittedOutput(
-        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32
+        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32, blocks=blocks
     )
 
 
@@ -103,14 +115,21 @@ def read_committed_outputs(
     schema: pa.Schema,
     num_partitions: int,
     hash_partitions: int = 0,
+    most_block_bytes: int = 0,
 ) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
-    """`read_committed_output` of each record, several at once: the whole ones in order, an error per damaged one."""
+    """`read_committed_output` of each record, several at once: the whole ones in order, an error per damaged one.
+
+    The first outputs that have their blocks in one file with the index are read with them, until all their blocks
+    together are ``most_block_bytes``.
+    """
+    with_blocks = _first_joined(records, most_block_bytes)
 
     def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
         try:
             return read_committed_output(
-                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions
-            )
+                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions,
+                with_blocks=record.map_id in with_blocks,
+            )  # fmt: skip
         except CorruptMapOutputError as damage:
             return damage
 
@@ -119,11 +138,42 @@ def read_committed_outputs(
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 
 
+def _first_joined(records: Sequence[MapOutputRecord], most_block_bytes: int) -> set[int]:
+    """Map ids of the outputs whose blocks are read with their index."""
+    joined = [record for record in records if record.blocks_at and record.data is not None]
+    ends = np.cumsum([record.data.size_bytes for record in joined if record.data is not None])
+    return {record.map_id for record, end in zip(joined, ends.tolist(), strict=True) if end <= most_block_bytes}
+
+
+def _read_joined(
+    store: Store, record: MapOutputRecord, index: StoredFile, *, with_blocks: bool
+) -> tuple[bytes, bytes | None]:
+    """The index and, if wanted, the blocks of a file that has both."""
+    if not with_blocks:
+        size_bytes = index.size_bytes + (record.data.size_bytes if record.data else 0)
+        data = read_piece(
+            store, index.key, 0, index.size_bytes, size_bytes=size_bytes, damage=partial(_corrupt, record)
+        )
+        return _whole(record, index, data), None
+    data = _get(store, record, index.key)
+    blocks = data[index.size_bytes :]
+    if record.data is not None:
+        _whole(record, record.data, blocks)
+    return _whole(record, index, data[: index.size_bytes]), blocks
+
+
 def _read(store: Store, record: MapOutputRecord, file: StoredFile) -> bytes:
+    return _whole(record, file, _get(store, record, file.key))
+
+
+def _get(store: Store, record: MapOutputRecord, key: str) -> bytes:
     try:
-        data = store.get(file.key)
+        return store.get(key)
     except KeyMissingError as cause:
-        raise _corrupt(record, f"{file.key} is gone") from cause
+        raise _corrupt(record, f"{key} is gone") from cause
+
+
+def _whole(record: MapOutputRecord, file: StoredFile, data: bytes) -> bytes:
     if (len(data), zlib.crc32(data)) != (file.size_bytes, file.crc32):
         raise _corrupt(record, f"{file.key} does not match the size and checksum of the commit record")
     return data

@@ -1,7 +1,7 @@
 """Extents: the blocks of map outputs that a reduce range consists of, planned once so that readers only fetch."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -37,6 +37,22 @@ class ShuffledFile(NamedTuple):
     largest_block_bytes: int
 
 
+class EmbeddedBlocks(NamedTuple):
+    """Neighbouring blocks of one data file.
+
+    Attributes:
+        start: place of the first byte in the data file.
+        data: the blocks.
+    """
+
+    start: int
+    data: memoryview
+
+    def between(self, start: int, stop: int) -> "EmbeddedBlocks":
+        """The bytes between two places in the data file."""
+        return EmbeddedBlocks(start, self.data[start - self.start : stop - self.start])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RangeExtents:
     """All that a reduce task fetches: the blocks of its range, and the sums that their rows must add up to.
@@ -49,6 +65,8 @@ class RangeExtents:
         ordinals: sums of the statistics files over the range; the reduce task checks its rows against them. Blocks that
             are shared with other ranges are not in it.
         parts: as in the coalesce plan.
+        embedded: blocks that need no fetching, by the place of their data file in ``files``: for each all its blocks in
+            the range.
     """
 
     range_id: int
@@ -58,6 +76,7 @@ class RangeExtents:
     blocks: NDArray[Any]
     ordinals: tuple[OrdinalSums, ...]
     parts: tuple[int, int] | None = None
+    embedded: Mapping[int, EmbeddedBlocks] = field(default_factory=dict)
 
     @property
     def most_rows(self) -> int:
@@ -79,3 +98,15 @@ class RangeExtents:
         """The blocks of one reduce partition of the range."""
         own = self.blocks[self.blocks["reduce_id"] == reduce_id]
         return replace(self, start=reduce_id, stop=reduce_id + 1, blocks=own)
+
+
+def pieces_of(blocks: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
+    """For each data file that has some of the blocks: its place, and the bytes from the first to the last of them.
+
+    Args:
+        blocks: array of `BLOCK`, ordered by data file, neighbours in each.
+    """
+    first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
+    last = np.append(first, len(blocks))[1:] - 1
+    stops = blocks["offset"][last] + blocks["length"][last]
+    return zip(blocks["output"][first].tolist(), blocks["offset"][first].tolist(), stops.tolist(), strict=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from icefloe.errors import TerminalError, TransientError
 from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE
-from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
+from icefloe.shuffle.extents import BLOCK, EmbeddedBlocks, RangeExtents, ShuffledFile, pieces_of
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
 __all__ = ["CorruptExtentsError"]
@@ -27,6 +27,8 @@ _WITH_NODES: Final = 3
 """The version if a data file is at a node: the same bytes, which releases before that cannot follow."""
 _WITH_PARTS: Final = 4
 """The version if a range has parts: ranges and blocks name them. A data file may be at a node."""
+_WITH_BLOCKS: Final = 5
+"""The version if sections have blocks of small map outputs. A range may have parts, a data file may be at a node."""
 _HEADER: Final = struct.Struct(">4sIIIII")
 """With its checksum the same in every version, so that a newer version is not taken for damage."""
 _CRC32: Final = struct.Struct(">I")
@@ -40,6 +42,7 @@ _FILE: Final = np.dtype(
 _SECTION: Final = struct.Struct(">IIII")
 _ORDINAL: Final = struct.Struct(">iqqQQ")
 _EXTENT: Final = np.dtype([("output", ">u4"), ("blocks", ">u4"), ("offset", ">u8")])
+_EXTENT_WITH_BLOCKS: Final = np.dtype([*_EXTENT.descr, ("is_embedded", ">u4")])
 _NARROW: Final = 4
 _WIDE: Final = 8
 _HALF: Final = (1 << 64) - 1
@@ -60,12 +63,14 @@ class ExtentsHead:
         files: data files of all map outputs that have rows.
         sections_key: key of the object that holds the sections; empty: they follow the head.
         has_parts: True if some ranges are of parts of a partition.
+        has_embedded: True if some sections have blocks.
     """
 
     ranges: NDArray[Any]
     files: tuple[ShuffledFile, ...]
     sections_key: str = ""
     has_parts: bool = False
+    has_embedded: bool = False
 
     @classmethod
     def of(cls, sections: "SectionTable", files: Sequence[ShuffledFile], *, sections_key: str = "") -> Self:
@@ -75,6 +80,7 @@ class ExtentsHead:
             files=tuple(files),
             sections_key=sections_key,
             has_parts=sections.has_parts,
+            has_embedded=sections.has_embedded,
         )
 
     @property
@@ -93,10 +99,12 @@ class SectionTable:
 
     Args:
         has_parts: True if some ranges are of parts of a partition.
+        has_embedded: True if some sections have blocks.
     """
 
-    def __init__(self, *, has_parts: bool = False) -> None:
+    def __init__(self, *, has_parts: bool = False, has_embedded: bool = False) -> None:
         self.has_parts = has_parts
+        self.has_embedded = has_embedded
         self.entries: list[tuple[int, ...]] = []
         self.size_bytes = 0
 
@@ -120,6 +128,7 @@ def encode_head(head: ExtentsHead) -> bytes:
     names = b"".join([*keys, head.sections_key.encode()])
     version = _WITH_NODES if any(is_node_key(file.data_key) for file in head.files) else _VERSION
     version = _WITH_PARTS if head.has_parts else version
+    version = _WITH_BLOCKS if head.has_embedded else version
     header = _HEADER.pack(_MAGIC, version, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
     kind = _range_kind(version)
     body = head.ranges[list(kind.names or ())].astype(kind).tobytes() + files.tobytes() + names
@@ -137,10 +146,10 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
         raise _corrupt("their header does not match its checksum")
     magic, version, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES, _WITH_PARTS):
+    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES, _WITH_PARTS, _WITH_BLOCKS):
         raise TerminalError(
             f"extents of version {version} cannot be read by this release, which knows versions {_VERSION} to "
-            f"{_WITH_PARTS}; another release wrote them"
+            f"{_WITH_BLOCKS}; another release wrote them"
         )
     kind = _range_kind(version)
     files_at = ranges_at + ranges * kind.itemsize
@@ -157,21 +166,26 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
         ranges=np.frombuffer(data, kind, ranges, ranges_at),
         files=tuple(map(ShuffledFile, map_ids, generations, keys, sizes, largest)),
         sections_key=data[end - sections_key_bytes : end].decode(),
-        has_parts=version == _WITH_PARTS,
+        has_parts=version in (_WITH_PARTS, _WITH_BLOCKS),
+        has_embedded=version == _WITH_BLOCKS,
     )
     return head, end + _CRC32.size
 
 
-def encode_section(extents: RangeExtents, *, has_parts: bool = False) -> bytes:
-    """The section of one range; ``has_parts`` as in the head."""
+def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedded: bool = False) -> bytes:
+    """The section of one range; ``has_parts`` and ``has_embedded`` as in the head."""
     blocks = extents.blocks
     first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
-    pieces = np.empty(len(first), _EXTENT)
+    pieces = np.empty(len(first), _EXTENT_WITH_BLOCKS if has_embedded else _EXTENT)
     pieces["output"], pieces["offset"] = blocks["output"][first], blocks["offset"][first]
     pieces["blocks"] = np.diff(first, append=len(blocks))
+    embedded: list[memoryview] = []
+    if has_embedded:
+        pieces["is_embedded"] = np.isin(pieces["output"], list(extents.embedded))
+        embedded = [extents.embedded[output].data for output in sorted(extents.embedded)]
     largest = max(int(blocks[name].max(initial=0)) for name in ("length", "rows"))
     width = _NARROW if largest < 1 << 32 else _WIDE
-    entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts))
+    entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts or has_embedded))
     for name in entries.dtype.names or ():
         entries[name] = blocks[name]
     sums = (
@@ -179,7 +193,7 @@ def encode_section(extents: RangeExtents, *, has_parts: bool = False) -> bytes:
         for each in extents.ordinals
     )
     header = _SECTION.pack(len(extents.ordinals), len(pieces), len(blocks), width)
-    return b"".join([header, *sums, pieces.tobytes(), entries.tobytes()])
+    return b"".join([header, *sums, pieces.tobytes(), entries.tobytes(), *embedded])
 
 
 def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtents:
@@ -193,7 +207,7 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
         raise _corrupt(f"the section of range {range_id} does not match its checksum")
     ordinals, pieces, count, width = _SECTION.unpack_from(data)
     pieces_at = _SECTION.size + ordinals * _ORDINAL.size
-    of_output = np.frombuffer(data, _EXTENT, pieces, pieces_at)
+    of_output = np.frombuffer(data, _EXTENT_WITH_BLOCKS if head.has_embedded else _EXTENT, pieces, pieces_at)
     entries = np.frombuffer(data, _block_entry(width, has_parts=head.has_parts), count, pieces_at + of_output.nbytes)
     blocks = np.empty(count, BLOCK)
     blocks["part"] = WHOLE
@@ -206,6 +220,7 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
     before = np.cumsum(blocks["length"]) - blocks["length"]
     first = np.cumsum(counts) - counts
     blocks["offset"] = before + np.repeat(of_output["offset"].astype(np.int64) - before[first], counts)
+    embedded_at = pieces_at + of_output.nbytes + entries.nbytes
     sums = _ORDINAL.iter_unpack(data[_SECTION.size : pieces_at])
     parts = (int(entry["first_part"]), int(entry["stop_part"])) if head.has_parts else (0, NUM_PARTS)
     return RangeExtents(
@@ -219,11 +234,23 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
             OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed, hash_sum=high << 64 | low)
             for ordinal, rows, signed, high, low in sums
         ),
+        embedded=_embedded(memoryview(data)[embedded_at:], of_output, blocks) if head.has_embedded else {},
     )
 
 
+def _embedded(data: memoryview, of_output: NDArray[Any], blocks: NDArray[Any]) -> dict[int, EmbeddedBlocks]:
+    """The blocks at the end of a section, by their data file."""
+    found: dict[int, EmbeddedBlocks] = {}
+    position = 0
+    for (output, start, stop), is_embedded in zip(pieces_of(blocks), of_output["is_embedded"].tolist(), strict=True):
+        if is_embedded:
+            found[output] = EmbeddedBlocks(start, data[position : position + stop - start])
+            position += stop - start
+    return found
+
+
 def _range_kind(version: int) -> np.dtype[Any]:
-    return _RANGE_OF_PARTS if version == _WITH_PARTS else _RANGE
+    return _RANGE_OF_PARTS if version in (_WITH_PARTS, _WITH_BLOCKS) else _RANGE
 
 
 def _block_entry(width: int, *, has_parts: bool) -> np.dtype[Any]:

@@ -1,6 +1,7 @@
 """Fetching: a reduce range's blocks by ranged reads, proven whole before they are decoded.
 
-The store is asked once for each map output, a node once for all its map outputs.
+The store is asked once for each map output, a node once for all its map outputs. Blocks that the extents have are not
+asked for.
 """
 
 import io
@@ -9,20 +10,21 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import BinaryIO, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.errors import IcefloeError
 from icefloe.node.machine import Machine
 from icefloe.shuffle.block_frame import stream_block
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
 from icefloe.shuffle.divided_partitions import WHOLE
-from icefloe.shuffle.extents import RangeExtents, ShuffledFile
+from icefloe.shuffle.extents import RangeExtents, ShuffledFile, pieces_of
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
+from icefloe.shuffle.piece_of_file import read_piece
 from icefloe.storage.local_folders import local_folders, on_local_disk
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
@@ -112,11 +114,16 @@ def fetch_blocks(
             return lost
 
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
-        requests = _requests(_runs(extents, window))
+        runs = _runs(extents, window)
+        requests = _requests([run for run in runs if run.output not in extents.embedded])
         with ExitStack() as stack:
-            of_output: dict[int, tuple[_Run, memoryview | BinaryIO]] = {}
-            [first, *_] = requests[0]
-            if len(window) == 1 and first.stop - first.start > max_fetch_bytes:
+            of_output: dict[int, tuple[_Run, memoryview | BinaryIO]] = {
+                run.output: (run, extents.embedded[run.output].between(run.start, run.stop).data)
+                for run in runs
+                if run.output in extents.embedded
+            }
+            first = runs[0]
+            if requests and len(window) == 1 and first.stop - first.start > max_fetch_bytes:
                 file = stack.enter_context(_on_disk(read, first, piece_bytes=max_fetch_bytes))
                 of_output[first.output] = first, file
             else:
@@ -139,12 +146,8 @@ def fetch_blocks(
 
 def _runs(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Run]:
     """The bytes of a window in each map output, which are one piece: its blocks are neighbours in the data file."""
-    blocks = extents.blocks[np.sort(window)]
-    first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
-    last = np.append(first[1:], len(blocks)) - 1
-    stops = blocks["offset"][last] + blocks["length"][last]
-    found = zip(blocks["output"][first].tolist(), blocks["offset"][first].tolist(), stops.tolist(), strict=True)
-    return [_Run(output, extents.files[output], start, stop) for output, start, stop in found]
+    pieces = pieces_of(extents.blocks[np.sort(window)])
+    return [_Run(output, extents.files[output], start, stop) for output, start, stop in pieces]
 
 
 def _requests(runs: Sequence[_Run]) -> list[list[_Run]]:
@@ -158,19 +161,10 @@ def _requests(runs: Sequence[_Run]) -> list[list[_Run]]:
 
 
 def _read(store: Store, run: _Run) -> memoryview:
-    file, start, stop = run.file, run.start, run.stop
-    try:
-        [data] = store.get_ranges(file.data_key, [(start, stop)])
-    except IcefloeError as cause:
-        # The error alone does not say whose fault it is: stores answer a range beyond the end in many ways. If the file
-        # has its planned size, it is the store's fault and may go away; otherwise the map task must run again.
-        found_bytes = store.size(file.data_key)
-        if found_bytes == file.data_size_bytes:
-            raise
-        shortage = f"has {found_bytes} bytes, expected {file.data_size_bytes}"
-        raise _corrupt(file, f"{file.data_key} {'is gone' if found_bytes is None else shortage}") from cause
-    if len(data) != stop - start:
-        raise _corrupt(file, f"{file.data_key} answered {len(data)} bytes for {start} to {stop}")
+    file = run.file
+    data = read_piece(
+        store, file.data_key, run.start, run.stop, size_bytes=file.data_size_bytes, damage=partial(_corrupt, file)
+    )
     return memoryview(data)
 
 

@@ -8,7 +8,7 @@ import io
 import uuid
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -34,6 +34,8 @@ __all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt"]
 _CANNOT_KEEP: Final = "the spill files of a map task cannot be written"
 _LARGEST_BUFFER_BYTES: Final = 1 << 30
 """Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
+_JOINED_BYTES: Final = 1 << 20
+"""Blocks up to here are in one file with their index: one request writes both, and coalesce reads both by one."""
 _ENTRIES_MERGED_AT: Final = 1 << 18
 _HASH_BYTES: Final = 16
 
@@ -175,16 +177,18 @@ class MapOutputWriter(KeepsLocalFiles):
         numbers = self._decided()
         statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
-        block_file, data = self._put_data(f"{stem}.data")
-        index = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
+        block_file, blocks = self._block_file()
+        encoded = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
+        data, index = self._put(stem, block_file, blocks, encoded)
+        is_joined = data.key == index.key
         ordinals = statistics.sums(0, len(numbers) - self._hash_partitions)
         record = MapOutputRecord(
-            version=5 if self._hash_partitions else 4,
+            version=6 if is_joined else 5 if self._hash_partitions else 4,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,
             data=data,
-            index=self._put(f"{stem}.index", index),
+            index=index,
             num_partitions=self._num_partitions,
             divided=numbers.divided,
             hash_partitions=self._hash_partitions,
@@ -253,31 +257,33 @@ class MapOutputWriter(KeepsLocalFiles):
             self._statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
             self._new_statistics, self._new_entries = [], 0
 
-    def _put_data(self, key: str) -> tuple[BlockFile, StoredFile]:
+    def _block_file(self) -> tuple[BlockFile, bytes | Path]:
+        """All blocks, and their bytes or the local file that has them."""
         if not self._runs:
             memory = io.BytesIO()
-            block_file = self._write_buffered(memory, is_spill=False)
-            key = self._stored(key, memory.getvalue())
-        else:
-            self._spill()
-            path = self._next_folder() / "output.blocks"
-            with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
-                writer = BlockFileWriter(file, len(self._decided()))
-                merge_runs(writer, self._runs)
-                block_file = writer.finish()
-            key = self._stored(key, path)
-        return block_file, StoredFile(key=key, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
+            return self._write_buffered(memory, is_spill=False), memory.getvalue()
+        self._spill()
+        path = self._next_folder() / "output.blocks"
+        with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
+            writer = BlockFileWriter(file, len(self._decided()))
+            merge_runs(writer, self._runs)
+            return writer.finish(), path
 
-    def _stored(self, name: str, data: bytes | Path) -> str:
-        """Stores the data file on this machine or in the store; returns its key."""
-        key = None if self._place is None else self._place.put(name, data)
+    def _put(
+        self, stem: str, block_file: BlockFile, blocks: bytes | Path, encoded: bytes
+    ) -> tuple[StoredFile, StoredFile]:
+        """Stores blocks and index; returns the data and the index file, which are one if they are small."""
+        name = f"{stem}.data"
+        key = None if self._place is None else self._place.put(name, blocks)
+        data = StoredFile(key=key or name, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
+        index = StoredFile(key=f"{stem}.index", size_bytes=len(encoded), crc32=zlib.crc32(encoded))
+        if key is None and isinstance(blocks, bytes) and len(blocks) <= _JOINED_BYTES:
+            self._store.put(name, encoded + blocks)
+            return data, replace(index, key=name)
         if key is None:
-            self._store.put(name, data)
-        return key or name
-
-    def _put(self, key: str, data: bytes) -> StoredFile:
-        self._store.put(key, data)
-        return StoredFile(key=key, size_bytes=len(data), crc32=zlib.crc32(data))
+            self._store.put(name, blocks)
+        self._store.put(index.key, encoded)
+        return data, index
 
     def _spill(self) -> None:
         path = self._next_folder() / "runs.blocks"

@@ -57,12 +57,14 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        version: 4 if the statistics are in the index file, as this release writes them, and 5 if there are hash
-            partitions too; 1 for an insert-only task, which has none of them. Older releases wrote 3 if reduce
-            partitions are divided, otherwise 2 if the data file is at a node, otherwise 1.
+        version: 6 if index and data are one file; otherwise 4 if the statistics are in the index file, as this release
+            writes them, and 5 if there are hash partitions too; 1 for an insert-only task, which has none of them.
+            Older releases wrote 3 if reduce partitions are divided, otherwise 2 if the data file is at a node,
+            otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
-        index: offsets of the blocks and, from version 4 on, their rows, signed counts and hash sums.
+        index: offsets of the blocks and, from version 4 on, their rows, signed counts and hash sums. If it has the key
+            of the data, the file is the index and then the blocks.
         statistics: the latter in a file of their own; None from version 4 on.
         num_partitions: reduce partitions.
         divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). Index and
@@ -84,7 +86,7 @@ class MapOutputRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3, 4, 5] = 1
+    version: Literal[1, 2, 3, 4, 5, 6] = 1
     map_id: int
     generation: int
     attempt: str
@@ -106,6 +108,12 @@ class MapOutputRecord:
     seconds: float = 0.0
     part: Mapping[str, object] | None = None
     crc32: int = 0
+
+    @property
+    def blocks_at(self) -> int:
+        """Bytes before the first block in the file that has the blocks."""
+        is_joined = self.data is not None and self.index is not None and self.data.key == self.index.key
+        return self.index.size_bytes if self.index is not None and is_joined else 0
 
     def sealed(self) -> "MapOutputRecord":
         """This record with its checksum."""

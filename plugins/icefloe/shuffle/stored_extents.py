@@ -72,6 +72,7 @@ def store_extents(
     files: Sequence[ShuffledFile],
     *,
     has_parts: bool = False,
+    has_embedded: bool = False,
     disk: Path | None = None,
 ) -> None:
     """Writes the extents of all ranges, in their order; never holds more than one range.
@@ -82,16 +83,17 @@ def store_extents(
         extents: extents of each range.
         files: data files that the extents name by place.
         has_parts: True if some ranges are of parts of a partition.
+        has_embedded: True if some extents have blocks.
         disk: local folder for sections; None: the machine's temporary folder.
 
     Raises:
         TransientError: local disk or the store is full or broken.
     """
-    table, small = SectionTable(has_parts=has_parts), bytearray()
+    table, small = SectionTable(has_parts=has_parts, has_embedded=has_embedded), bytearray()
     with ExitStack() as owned:
         file: BinaryIO | None = None
         for each in extents:
-            section = encode_section(each, has_parts=has_parts)
+            section = encode_section(each, has_parts=has_parts, has_embedded=has_embedded)
             table.add(each, section)
             with on_local_disk(_CANNOT_KEEP):
                 if file is None and table.size_bytes > _INLINE_BYTES:

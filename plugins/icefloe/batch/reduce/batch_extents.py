@@ -59,6 +59,7 @@ class BatchExtents:
             blocks.extents(plan.all_ranges),
             blocks.files,
             has_parts=plan.has_parts,
+            has_embedded=blocks.has_embedded,
             disk=disk,
         )
 

@@ -22,7 +22,7 @@ __all__ = ["until_readable", "void_damaged"]
 _MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""
 _OUTPUTS_AT_ONCE: Final = 128
-"""Their small files are in memory at the same time: 200 KiB each at 4,096 partitions."""
+"""Their small files are in memory at the same time: 200 KiB each at 4,096 partitions, and blocks up to a limit."""
 
 
 class UnreliableStoreError(TerminalError):
@@ -69,6 +69,7 @@ def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOut
             schema=block_schema(folder.shuffled_form.schema),
             num_partitions=folder.plan.num_partitions,
             hash_partitions=folder.plan.hash_partitions,
+            most_block_bytes=blocks.embeddable_bytes,
         )
         damaged += more
         for output in () if damaged else outputs:
