@@ -6,7 +6,7 @@ import pytest
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from support.pipelines.workshop import OpenBatch, Workshop
 
 SECRET = "s3cr3t-of-the-lake"
@@ -66,3 +66,15 @@ def test_they_travel_inside_closures_and_through_the_environment(credentials: Cr
     assert list(environment) == [CREDENTIALS_VARIABLE]
     assert Credentials.from_environment({**os.environ, **environment}) == credentials
     assert Credentials.from_environment({}) == Credentials()
+
+
+def test_pieces_of_long_ones_are_no_longer_than_linux_lets_a_variable_be() -> None:
+    credentials = Credentials(storage_options={"root_certificate": "-----BEGIN\n" * 30_000})
+    environment = credentials.to_environment()
+    assert max(map(len, environment.values())) < 100_000
+    assert Credentials.from_environment({**Credentials().to_environment(), **environment}) == credentials
+    # The shorter ones of an outer process leave no pieces behind that would count.
+    assert Credentials.from_environment({**environment, **Credentials().to_environment()}) == Credentials()
+    del environment[f"{CREDENTIALS_VARIABLE}_1"]
+    with pytest.raises(TerminalError, match="does not have the form that icefloe gives"):
+        Credentials.from_environment(environment)

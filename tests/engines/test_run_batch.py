@@ -35,7 +35,7 @@ class FailingPhases:
     def check_engine(self) -> None:
         pass
 
-    def check_table(self, location: str) -> None:
+    def check_session(self, session: PipelineSession) -> None:
         pass
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
@@ -156,8 +156,8 @@ def test_files_of_the_batch_that_are_deleted_again_and_again_end_the_run(workspa
 
 def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(workspace: Workspace) -> None:
     class Elsewhere(FailingPhases):
-        def check_table(self, location: str) -> None:
-            raise TerminalError(f"no worker can read {location}")
+        def check_session(self, session: PipelineSession) -> None:
+            raise TerminalError(f"no worker can read {session.table.location()}")
 
     with pytest.raises(TerminalError, match=f"no worker can read file://{workspace.folder}/warehouse/"):
         run_batch(session_of(workspace), environ={}, phases=Elsewhere(Phase.INSERT_ONLY))

@@ -134,6 +134,20 @@ GUARDS: Final = (
         suite=("tests/sinks/test_late_attempts.py",),
     ),
     Mutation(
+        name="credentials are handed over in one variable, however long",
+        path="batch/long_variables.py",
+        before="    if len(text) <= _MOST_CHARACTERS:",
+        after="    if text:",
+        suite=("tests/batch/test_credentials.py",),
+    ),
+    Mutation(
+        name="a plan is made for a driver that cannot be given what opens the table",
+        path="engines/spark/handed_over.py",
+        before="    refuse_large_environment(driver_environment(environ, handed, master=master), handed)\n",
+        after="",
+        suite=("tests/engines/spark/test_submit.py",),
+    ),
+    Mutation(
         name="a container counts as many cores as its machine",
         path="batch/open/cores.py",
         before="    return min(cores, cpu_limit() or cores)",

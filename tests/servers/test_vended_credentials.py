@@ -64,7 +64,7 @@ class EndingPhases:
     def check_engine(self) -> None:
         pass
 
-    def check_table(self, location: str) -> None:
+    def check_session(self, session: PipelineSession) -> None:
         pass
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
@@ -91,8 +91,8 @@ class UselessAtFirst:
     def check_engine(self) -> None:
         self.spark.check_engine()
 
-    def check_table(self, location: str) -> None:
-        self.spark.check_table(location)
+    def check_session(self, session: PipelineSession) -> None:
+        self.spark.check_session(session)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = 1

@@ -41,6 +41,7 @@ Read in this order:
 - `task_outcome`: the outcome of a task, as an engine brings it back
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
+- `long_variables`: environment variables of any length, which carry both to a driver
 - `run_settings`: settings that a run takes from the pipeline file as it is now
 - `fast_ways`: ways to find carried-over rows without hashing every row, and the switch for them
 - `table_access`: access to the table's files, as tasks carry it

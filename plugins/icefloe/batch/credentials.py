@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
+from icefloe.batch.long_variables import long_variable, text_of_variable
 from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
 from icefloe.storage.dynamodb_access import coordinated
@@ -46,13 +47,13 @@ class Credentials:
         return replace(self, storage_options=coordinated(self.storage_options, table_url))
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that carries these credentials to a child process."""
-        return {CREDENTIALS_VARIABLE: json.dumps(asdict(self))}
+        """The variables that carry these credentials to a child process."""
+        return long_variable(CREDENTIALS_VARIABLE, json.dumps(asdict(self)))
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The credentials that a parent process handed over; empty ones if it handed over none."""
-        text = environ.get(CREDENTIALS_VARIABLE)
+        text = text_of_variable(CREDENTIALS_VARIABLE, environ)
         if not text:
             return cls()
         try:

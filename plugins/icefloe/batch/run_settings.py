@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
+from icefloe.batch.long_variables import long_variable, text_of_variable
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
@@ -120,13 +121,13 @@ class RunSettings:
         return decisive
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that carries these settings to a child process."""
-        return {SETTINGS_VARIABLE: json.dumps(asdict(self))}
+        """The variables that carry these settings to a child process."""
+        return long_variable(SETTINGS_VARIABLE, json.dumps(asdict(self)))
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The settings that a parent process handed over."""
-        given = json.loads(environ[SETTINGS_VARIABLE])
+        given = json.loads(text_of_variable(SETTINGS_VARIABLE, environ) or "")
         columns = given["columns"]
         written = {
             "writer": Writer(**given["writer"]),

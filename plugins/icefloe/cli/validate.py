@@ -125,7 +125,7 @@ def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[Pipeline
     try:
         session = open_session(pipeline)
         if runner is not None:
-            runner.check_table(session.table.location())
+            runner.check_session(session)
         if pipeline.wait_for_table:
             TableCheck(session=session).head_snapshot_id()
     except (UnknownTableError, UnknownBranchError):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.deliver_batch import staged_bytes
 from icefloe.batch.run.phases import run_phase
 from icefloe.engines.local import LocalEngine
@@ -36,8 +37,8 @@ class PhaseRunner(Protocol):
             TerminalError: they cannot, and why.
         """
 
-    def check_table(self, location: str) -> None:
-        """Proves that the phases can read a table there; changes nothing.
+    def check_session(self, session: PipelineSession) -> None:
+        """Proves that the phases can read the table and be given what opens it; changes nothing.
 
         Raises:
             TerminalError: they cannot, and why.
@@ -72,7 +73,7 @@ class LocalPhases:
     def check_engine(self) -> None:
         """Does nothing, because nothing is needed."""
 
-    def check_table(self, location: str) -> None:
+    def check_session(self, session: PipelineSession) -> None:
         """Does nothing, because phases read from the same machine as planning."""
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
@@ -109,9 +110,9 @@ class PhasesBySize:
         """Proves that Spark can run here, because a later batch may be large."""
         self.spark.check_engine()
 
-    def check_table(self, location: str) -> None:
-        """Proves that Spark's workers can read a table there."""
-        self.spark.check_table(location)
+    def check_session(self, session: PipelineSession) -> None:
+        """Proves that Spark's drivers and workers can read the table."""
+        self.spark.check_session(session)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch where its size says."""

@@ -83,7 +83,7 @@ def _run(
     runner = phases or phase_runner(session.pipeline, environ)
     with observe(FlowTask.PLAN):
         runner.check_engine()
-        runner.check_table(session.table.location())
+        runner.check_session(session)
         opened = open_and_plan(session, request, cores=runner.cores)
     if not is_backfill:
         publish_status(session, phase="plan" if opened.plan else "cleanup")

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 import icefloe
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
@@ -65,12 +67,19 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     return fake
 
 
-def submit(folder: Path, **keys: Any) -> None:
+def submit(folder: Path, reference: BatchReference | None = None, **keys: Any) -> None:
     path = Workspace.create(folder).pipeline(engine="spark", **keys)
     jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
-    credentials = Credentials(storage_options={"secret_access_key": SECRET})
-    reference = BatchReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=RunSettings())
-    jobs.run(Phase.SHUFFLE_WRITE, reference)
+    jobs.run(Phase.SHUFFLE_WRITE, reference or batch(folder))
+
+
+def batch(folder: Path, *, certificates: str = "", **settings: Any) -> BatchReference:
+    options = {"secret_access_key": SECRET, "root_certificate": certificates}
+    return BatchReference(
+        plan_url=f"file://{folder}/7/plan.json",
+        credentials=Credentials(storage_options=options),
+        settings=RunSettings(**settings),
+    )
 
 
 def test_the_job_gets_the_plan_as_its_only_argument(spark: FakeSpark) -> None:
@@ -108,6 +117,52 @@ def test_credentials_reach_the_driver_in_its_environment_only(spark: FakeSpark) 
     submit(spark.folder)
     assert SECRET in spark.environment
     assert SECRET not in "\n".join(spark.arguments)
+
+
+def test_certificates_and_columns_of_any_length_reach_the_driver(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole bundle of authorities is larger than Linux lets a variable be."""
+    spark.write(exit_code=0)
+    given = batch(spark.folder, certificates="-----BEGIN\n" * 20_000, columns=("carrier",) * 20_000)
+    submit(spark.folder, given)
+    for line in spark.environment.splitlines():
+        name, _, value = line.partition("=")
+        if name.startswith("ICEFLOE_"):
+            monkeypatch.setenv(name, value)
+    assert BatchReference.from_environment(given.plan_url) == given
+
+
+def too_large(key: str) -> str:
+    return (
+        rf"^the environment of a Spark job would have 1\d\.\d MiB, 10\.0 MiB of it for {re.escape(key)}, "
+        "and this system starts no program with more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"certificates": "x" * 10 * 2**20}, "storage_options.root_certificate"),
+        ({"filter": "x" * 10 * 2**20}, "filter"),
+    ],
+)
+def test_more_than_a_process_can_be_given_is_refused_with_its_key(
+    spark: FakeSpark, given: dict[str, Any], key: str
+) -> None:
+    spark.write(exit_code=0)
+    with pytest.raises(TerminalError, match=too_large(key)) as raised:
+        submit(spark.folder, batch(spark.folder, **given))
+    assert SECRET not in str(raised.value)
+    assert not (spark.folder / "arguments").exists()
+
+
+def test_it_is_refused_before_a_batch_is_opened(tmp_path: Path) -> None:
+    pipeline = load_pipeline(Workspace.create(tmp_path).pipeline(engine="spark"), environ={})
+    credentials = Credentials(storage_options={"root_certificate": "x" * 10 * 2**20})
+    session = PipelineSession.open(pipeline, credentials=credentials, environ={})
+    with pytest.raises(TerminalError, match=too_large("storage_options.root_certificate")):
+        SparkSubmit.of(pipeline, environ={}).check_session(session)
 
 
 @pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
@@ -158,12 +213,12 @@ def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Pa
     for is_shared in (False, True):
         path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
         jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={})
-        jobs.check_table("s3://lake/warehouse/events")
+        session = PipelineSession.open(jobs.pipeline, credentials=Credentials(), environ={})
         if is_shared:
-            jobs.check_table(workspace.table.location())
+            jobs.check_session(session)
         else:
             with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
-                jobs.check_table(workspace.table.location())
+                jobs.check_session(session)
 
 
 def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:

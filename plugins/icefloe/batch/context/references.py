@@ -1,7 +1,8 @@
 """References to a batch, which travel between processes and open it where they arrive. Never stored or shown."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -11,10 +12,11 @@ from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.fenced_store import FencedStore
+from icefloe.batch.long_variables import text_of_variable
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import SETTINGS_VARIABLE, RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
@@ -121,6 +123,16 @@ class BatchReference:
     def to_environment(self) -> dict[str, str]:
         """The variables that carry credentials and settings to a driver."""
         return {**self.credentials.to_environment(), **self.settings.to_environment()}
+
+    @staticmethod
+    def largest_option(variables: Mapping[str, str]) -> tuple[str, int]:
+        """The option that takes most of the variables that `to_environment` makes, with its bytes there."""
+        sizes = {"all options": 0}
+        for variable in (CREDENTIALS_VARIABLE, SETTINGS_VARIABLE):
+            for name, given in json.loads(text_of_variable(variable, variables) or "{}").items():
+                options = {f"{name}.{key}": value for key, value in given.items()} if isinstance(given, dict) else {}
+                sizes |= {key: len(json.dumps(value)) for key, value in (options or {name: given}).items()}
+        return max(sizes.items(), key=lambda each: each[1])
 
     @classmethod
     def from_environment(cls, plan_url: str) -> Self:

@@ -8,6 +8,7 @@ Read in this order:
 - `job`: the body of ``spark_jobs/*.py``
 - `engine`: one Spark task per map task or reduce range
 - `master`: which Spark a connection names
+- `handed_over`: whether jobs can read the table, and be given what opens it
 - `spark_conf`: memory and environment that Spark cannot know
 - `rpc`: authentication and encryption between driver and executors
 - `java`: the Java that spark-submit will find
@@ -15,4 +16,4 @@ Read in this order:
 - `worker_libraries`: whether workers have the libraries of the driver
 """
 
-__all__ = ["application", "java", "job", "master", "spark_conf", "submit"]
+__all__ = ["application", "handed_over", "java", "job", "master", "spark_conf", "submit"]

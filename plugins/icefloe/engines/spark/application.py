@@ -13,7 +13,7 @@ from icefloe.engines.spark.submitter import submitter_variables
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage", "refuse_unshared_table"]
+__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage"]
 
 SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
 ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
@@ -62,6 +62,9 @@ class SparkApplication:
         Raises:
             TerminalError: a setting cannot be used.
         """
+        # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
+        from icefloe.engines.spark.handed_over import refuse_large_environment
+
         refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
         added = {**credentials, **submitter_variables(), ATTEMPT_VARIABLE: attempt}
@@ -73,12 +76,14 @@ class SparkApplication:
             environ=environ,
         )
         packages = link_package(folder) if runs_in_driver(master.url) else None
+        environment = driver_environment(environ, added, master=master, packages=packages)
+        refuse_large_environment(environment, credentials)
         return cls(
             path=SPARK_JOBS / f"{phase}.py",
             name=f"icefloe {pipeline.name} {phase}",
             py_files=build_package_zip(folder) if packages is None else None,
             conf=conf,
-            environment=driver_environment(environ, added, master=master, packages=packages),
+            environment=environment,
             attempt=attempt,
         )
 
@@ -106,19 +111,4 @@ def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
     # A sink that batches are delivered to has no path.
     urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path
-    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
-
-
-def refuse_unshared_table(location: str, pipeline: Pipeline, master: SparkMaster) -> None:
-    """Stops a job whose workers would look for the table's files on disks of their own.
-
-    Args:
-        location: of the table.
-        pipeline: of the job.
-        master: runs the job.
-
-    Raises:
-        TerminalError: the table is on a disk that the master's workers do not share.
-    """
-    urls = {f"the location of {pipeline.table}": location}
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)

@@ -13,12 +13,13 @@ from typing import Final, Self
 
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.session import PipelineSession
 from icefloe.engines.spark.application import (
     SparkApplication,
     refuse_missing_jobs,
     refuse_unshared_storage,
-    refuse_unshared_table,
 )
+from icefloe.engines.spark.handed_over import refuse_session
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
@@ -99,13 +100,13 @@ class SparkSubmit:
         _spark_submit(environment)
         refuse_other_java(environment)
 
-    def check_table(self, location: str) -> None:
-        """Proves that the workers can read a table there.
+    def check_session(self, session: PipelineSession) -> None:
+        """Proves that the workers can read the table, and that a driver can be given what opens it.
 
         Raises:
-            TerminalError: it is on a disk that they do not share.
+            TerminalError: the table is on a disk that they do not share, or credentials or settings are too large.
         """
-        refuse_unshared_table(location, self.pipeline, self.master)
+        refuse_session(session, self.master, self.environ)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase and waits for it.

@@ -29,7 +29,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import runs_in_process
-from icefloe.engines.spark.application import refuse_unshared_table
+from icefloe.engines.spark.handed_over import refuse_session
 from icefloe.errors import IcefloeError, one_line
 from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
@@ -257,9 +257,9 @@ def _send_status(status: PipelineStatus | None) -> None:
 
 
 def _cores_on_spark(session: PipelineSession) -> int | None:
-    """The cores of the master, if it names them; stops before a batch is opened that its workers could not read."""
+    """The cores of the master, if it names them; stops before a batch is opened that its jobs could not read."""
     master = usable_master(session.pipeline)
-    refuse_unshared_table(session.table.location(), session.pipeline, master)
+    refuse_session(session, master, os.environ)
     return master.cores
 
 
