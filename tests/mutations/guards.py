@@ -148,6 +148,13 @@ GUARDS: Final = (
         suite=("tests/engines/spark/test_submit.py",),
     ),
     Mutation(
+        name="a machine that starts no process counts as one without Java",
+        path="engines/spark/java.py",
+        before="if isinstance(cause, OSError) and cause.errno in _NO_PROGRAM:",
+        after="if isinstance(cause, OSError):",
+        suite=("tests/engines/spark/test_java.py",),
+    ),
+    Mutation(
         name="a container counts as many cores as its machine",
         path="batch/open/cores.py",
         before="    return min(cores, cpu_limit() or cores)",
