@@ -7,6 +7,7 @@ from mutations.mutation import Edit, Mutation
 __all__ = ["DELIVERIES"]
 
 _DELIVER: Final = ("tests/batch/deliver",)
+_SHOWN_ENDS: Final = ("tests/batch/ends/test_shown_ends.py",)
 _VERIFY: Final = ("tests/batch/verify/test_verify_delivery.py",)
 _VERIFY_LOGS: Final = ("tests/batch/verify/test_verified_logs.py",)
 _VERIFY_INCOMPLETE_LOGS: Final = ("tests/batch/verify/test_incomplete_logs.py",)
@@ -194,5 +195,26 @@ DELIVERIES: Final = (
         before="self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)",
         after="self.after_snapshot_id is None and is_beginning",
         suite=("tests/batch/deliver/test_beginnings.py",),
+    ),
+    Mutation(
+        name="a reset back into a folder leaves numbers without a manifest",
+        path="batch/ends/end_batch.py",
+        before="    if end.outcome is BatchOutcome.RESET:\n",
+        after="    if False:\n",
+        suite=_SHOWN_ENDS,
+    ),
+    Mutation(
+        name="a batch that was delivered elsewhere counts as delivered by its empty manifest",
+        path="batch/operations/delivered_again.py",
+        before="if manifest is not None and manifest.batch.steps == commit.steps:",
+        after="if manifest is not None:",
+        suite=_SHOWN_ENDS,
+    ),
+    Mutation(
+        name="manifests of batches from before a reset cannot be written",
+        path="batch/operations/delivered_again.py",
+        before="if self._counted_folder is not None and self._is_before_reset(number):",
+        after="if False:",
+        suite=_SHOWN_ENDS,
     ),
 )

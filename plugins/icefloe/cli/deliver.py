@@ -43,7 +43,7 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
         rows.append(_row(number, found))
         documents.append(_document(number, found))
     for number in shown:
-        screen.say(f"batch {number} changed nothing: its manifest was missing, and is in {url} now")
+        screen.say(f"batch {number} has no changes there: its manifest was missing, and is in {url} now")
     if rows:
         screen.table(_COLUMNS, rows, numbers=_COLUMNS)
     elif not shown:

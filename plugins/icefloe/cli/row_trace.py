@@ -86,7 +86,7 @@ class _Trace:
         batches = [each for each in committed_batches(self._session) if each.outcome is BatchOutcome.DELIVERED]
         kept: dict[int, list[dict[str, object]]] = {}
         for batch in batches:
-            rows = self._kept(batch.batch_number)
+            rows = self._kept(batch)
             kept[batch.batch_number] = self._computed(batch) if rows is None else rows
         changes = [row for number in sorted(kept) for row in kept[number]]
         pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
@@ -99,14 +99,18 @@ class _Trace:
             notes=tuple(self._notes),
         )
 
-    def _kept(self, number: int) -> list[dict[str, object]] | None:
+    def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
         """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
         files = self._session.sink
         if not isinstance(files, FilesSink):
             return None
         try:
             found: list[dict[str, object]] = []
-            for part in files.manifest(number).parts:
+            number, manifest = batch.batch_number, files.manifest(batch.batch_number)
+            # A reset gives an empty manifest to a batch that was delivered elsewhere.
+            if manifest.batch.steps != batch.steps:
+                return None
+            for part in manifest.parts:
                 for rows in files.read_part(number, part):
                     if not self._key.is_shown_by(rows.schema):
                         return None

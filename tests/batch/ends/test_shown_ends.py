@@ -1,6 +1,7 @@
 """Readers of delivered files find every batch that ended without changes, and never stop at its number."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,23 @@ import pytest
 
 from batch.deliver.delivered import Delivered
 from icefloe.errors import TransientError
+from icefloe.sinks.files import FilesSink
 from icefloe.sinks.files_delivery import FilesDelivery
 from support.pipelines.delivered_state import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
+from support.sinks.document_folder import registered
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A pipeline whose sink was another folder for a while."""
+
+    lab: Delivered
+    changes: str
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        return {"type": "files", "path": f"file://{self.lab.folder}/elsewhere"}
 
 
 @pytest.fixture
@@ -188,3 +203,94 @@ def test_a_cursor_is_not_moved_into_the_folder_of_another_pipeline(lab: Delivere
     assert other.code == 65
     assert "belongs to pipeline events" in other.sentence
     assert not (lab.storage("other") / "checkpoints/other/offsets").exists()
+
+
+@pytest.fixture
+def moved(lab: Delivered, request: pytest.FixtureRequest) -> Moved:
+    """A pipeline that delivered batch 0 to its folder, and 1 to 3 to another one."""
+    made = Moved(lab, request.param)
+    lab.append(1)
+    run(lab, made.changes)
+    end(lab, "reset", changes=made.changes, sink=made.elsewhere)
+    for number in (2, 3):
+        lab.append(number)
+        run(lab, made.changes, sink=made.elsewhere)
+    return made
+
+
+@pytest.mark.parametrize("moved", ["each", "upsert"], indirect=True)
+def test_a_reset_back_into_a_folder_writes_the_manifests_of_batches_that_were_delivered_elsewhere(moved: Moved) -> None:
+    lab, changes = moved.lab, moved.changes
+    end(lab, "reset", changes=changes)
+    shown = [lab.manifest(number) for number in (1, 2, 3, 4)]
+    up_to = lab.manifest(0)["batch"]["up_to_snapshot_id"]
+    assert [each["parts"] for each in shown] == [[], [], [], []]
+    assert [each["batch"]["after_snapshot_id"] for each in shown] == [up_to, up_to, up_to, None]
+    run(lab, changes)
+    assert ids(lab) == [1, 2, 3]
+    assert command(lab, "verify", changes=changes).code == 0
+    traced = command(lab, "trace", "id=2", changes=changes)
+    assert (traced.code, traced.err) == (0, "")
+
+
+@pytest.mark.parametrize("moved", ["each", "upsert"], indirect=True)
+def test_a_reset_that_is_killed_among_these_manifests_is_completed_by_a_run(
+    moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, changes = moved.lab, moved.changes
+    commit, written = FilesSink.commit, []
+
+    def once(sink: FilesSink, *given: Any) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(given)
+        commit(sink, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesSink, "commit", once)
+        assert command(lab, "reset", "--yes", changes=changes).code == 130
+    assert not (lab.output() / "batch=4").exists()
+    lab.append(9)
+    run(lab, changes)
+    run(lab, changes)
+    assert ids(lab) == [1, 2, 3, 9]
+
+
+@pytest.mark.parametrize(
+    ("moved", "way_out"),
+    [
+        ("each", "icefloe reset events writes it, and the next run loads the table again"),
+        ("upsert", "icefloe deliver events --batches 1-3 writes it"),
+    ],
+    indirect=["moved"],
+)
+def test_manifests_that_an_earlier_release_left_out_at_a_reset_are_found_by_verify_and_written(
+    moved: Moved, way_out: str
+) -> None:
+    lab, changes = moved.lab, moved.changes
+    end(lab, "reset", changes=changes)
+    run(lab, changes)
+    for number in (1, 2, 3):
+        (lab.output() / f"batch={number}/_manifest.json").unlink()
+    found = command(lab, "verify", changes=changes)
+    assert (found.code, found.sentence.endswith(f"readers stop there; {way_out}")) == (65, True), found.err
+    assert ids(lab) == [1]
+    if changes == "each":
+        end(lab, "reset", changes=changes)
+        run(lab, changes)
+    else:
+        written = command(lab, "deliver", "--batches", "1-3", changes=changes)
+        assert (written.code, written.err) == (0, "")
+    assert command(lab, "verify", changes=changes).code == 0
+    assert ids(lab) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("moved", ["each"], indirect=True)
+def test_a_batch_that_was_delivered_elsewhere_is_not_delivered_again_from_its_empty_manifest(moved: Moved) -> None:
+    lab = moved.lab
+    end(lab, "reset", changes="each")
+    target = lab.folder / "sink.yaml"
+    target.write_text(f"sink: {{type: documents, folder: {lab.folder}/documents}}\n")
+    with registered():
+        refused = command(lab, "deliver", "--batches", "2", "--sink", target, changes="each")
+    assert (refused.code, "its files are no longer in" in refused.sentence) == (65, True), refused.err

@@ -128,6 +128,11 @@ class PipelineSession:
         return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @property
+    def counted_folder(self) -> Sink | None:
+        """The folder in which readers count batches; None if the sink is no folder of files."""
+        return self.delivered_folder if self.pipeline.delivers else self.sink
+
+    @property
     def numbered_folders(self) -> tuple[Sink, ...]:
         """The folders in which each batch has its number, also one without changes."""
         return (self.sink,) if self.delivered_folder is None else (self.sink, self.delivered_folder)

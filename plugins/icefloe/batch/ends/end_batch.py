@@ -14,7 +14,8 @@ import logging
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.ends.shown_ends import try_to_show_ends
+from icefloe.batch.ends.shown_ends import show_gaps, try_to_show_ends
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
@@ -55,7 +56,10 @@ def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> C
 
 
 def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
-    """`end_without_changes` in the places of a session."""
+    """`end_without_changes` in the places of a session, after the gaps that a reset finds there."""
+    if end.outcome is BatchOutcome.RESET:
+        number = end.offset.batch_number
+        show_gaps(session.counted_folder, before=number, pipeline=end.pipeline, table=end.table)
     return end_without_changes(
         end,
         checkpoint=session.checkpoint,

@@ -4,6 +4,9 @@ A batch that is staged ends in the folder where it is staged. Its readers count 
 the first number without a manifest. So each such end gets a manifest there, by the record of the checkpoint. The
 record comes first, and a manifest is created only if absent. So whoever delivers or ends a later batch completes
 what a killed end left out, before the later batch becomes visible.
+
+A reset may lead back to a folder that has earlier batches of the pipeline, while others were delivered elsewhere. Their
+numbers get such manifests too, before the reset does: with it readers drop their rows anyway.
 """
 
 import logging
@@ -13,9 +16,10 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError
+from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import Sink
 
-__all__ = ["show_end", "show_ends", "try_to_show_ends"]
+__all__ = ["missing_numbers", "show_end", "show_ends", "try_to_show_ends"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +57,38 @@ def try_to_show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int,
         show_ends(checkpoint, folder, up_to=up_to, pipeline=pipeline, table=table)
     except IcefloeError as error:
         logger.warning("readers learn of the end of batch %d with the next batch that is delivered: %s", up_to, error)
+
+
+def show_gaps(folder: Sink | None, *, before: int, pipeline: str, table: str) -> None:
+    """Gives empty manifests to numbers that a folder lacks among earlier ones; repeating it completes it.
+
+    Args:
+        folder: the folder in which readers count batches; it is claimed. None: there is none.
+        before: number of the reset at which readers drop what they hold.
+        pipeline: name of the pipeline.
+        table: name of its table.
+    """
+    if folder is None:
+        return
+    for number in missing_numbers(folder, before=before):
+        # The batch before is whole by now. The chain of ranges stays unbroken until the reset.
+        earlier = folder.whole(number - 1)
+        snapshot_id = None if earlier is None else earlier.up_to_snapshot_id
+        folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
+
+
+def missing_numbers(folder: Sink | None, *, before: int | None = None) -> list[int]:
+    """Numbers without a manifest behind one that has it, ascending.
+
+    Args:
+        folder: the folder in which readers count batches; None: there is none.
+        before: the first number that is not looked at; None: the last one that has a manifest.
+    """
+    found = folder.whole_batches() if isinstance(folder, FilesSink) else []
+    if not found:
+        return []
+    # Those before the first may be deleted, as everybody has read them.
+    return sorted(set(range(found[0], found[-1] if before is None else before)) - set(found))
 
 
 def _missing(checkpoint: Checkpoint, folder: Sink, up_to: int) -> list[CommitRecord]:

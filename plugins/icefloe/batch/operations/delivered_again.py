@@ -86,7 +86,7 @@ class Redelivery:
         return [number]
 
     def check(self, numbers: Sequence[int]) -> list[int]:
-        """The batches among these that changed something; the others were abandoned or moved the cursor.
+        """The batches among these that have changes for the sink; see `show_ends` for the others.
 
         Raises:
             UndeliverableBatchError: a batch is not committed, or is no longer staged.
@@ -94,20 +94,22 @@ class Redelivery:
         return [number for number in numbers if self._has_changes(number)]
 
     def show_ends(self, numbers: Sequence[int]) -> list[int]:
-        """Writes manifests that are missing of batches without changes, if readers of the sink count batches.
+        """Writes manifests that are missing of batches that `check` leaves out, if readers of the sink count batches.
+
+        Those were abandoned or moved the cursor. Or they were delivered elsewhere before a reset, and are kept no more.
 
         Returns:
             The numbers of these batches.
         """
-        folder = delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
-        if folder is None or self.backfill_id is not None:
+        folder = self._counted_folder
+        if folder is None:
             return []
         commits = [commit for number in numbers if (commit := self.checkpoint.committed(number)) is not None]
-        ends = [each for each in commits if each.outcome is not BatchOutcome.DELIVERED]
-        missing = [each for each in ends if folder.whole(each.batch_number) is None]
-        for commit in missing:
+        missing = [each for each in commits if folder.whole(each.batch_number) is None]
+        shown = [each for each in missing if not self._has_changes(each.batch_number)]
+        for commit in shown:
             show_end(commit, folder, pipeline=self.pipeline.name, table=self.pipeline.table)
-        return [commit.batch_number for commit in missing]
+        return [commit.batch_number for commit in shown]
 
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
         """Delivers one batch; repeating it delivers nothing twice.
@@ -216,19 +218,47 @@ class Redelivery:
             )
         if commit.outcome is not BatchOutcome.DELIVERED:
             return False
-        self._manifest(number)
-        return True
+        # A reset gives an empty manifest to a batch that was delivered elsewhere.
+        manifest = self._kept(number)
+        if manifest is not None and manifest.batch.steps == commit.steps:
+            return True
+        if self._counted_folder is not None and self._is_before_reset(number):
+            return False
+        raise self._gone(number)
 
-    def _manifest(self, number: int) -> Manifest:
+    def _kept(self, number: int) -> Manifest | None:
+        """The manifest of a batch where its changes are kept; None if it is no longer there."""
         try:
             return self._folder.manifest(number)
-        except KeyMissingError as cause:
-            raise UndeliverableBatchError(
-                f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
-                f"{self._folder.url}: set changelog.keep to keep them longer, or deliver its range by a backfill",
-                url=self._folder.url,
-                batch_number=number,
-            ) from cause
+        except KeyMissingError:
+            return None
+
+    def _manifest(self, number: int) -> Manifest:
+        found = self._kept(number)
+        if found is None:
+            raise self._gone(number)
+        return found
+
+    def _gone(self, number: int) -> UndeliverableBatchError:
+        return UndeliverableBatchError(
+            f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
+            f"{self._folder.url}: set changelog.keep to keep them longer, or deliver its range by a backfill",
+            url=self._folder.url,
+            batch_number=number,
+        )
+
+    @property
+    def _counted_folder(self) -> FilesSink | None:
+        """The folder in which readers count batches, if there is one."""
+        if self.backfill_id is not None:
+            return None
+        return delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
+
+    def _is_before_reset(self, number: int) -> bool:
+        """True if readers drop the changes of a batch at a later one, because the pipeline was reset."""
+        latest = self.checkpoint.latest_batch() or 0
+        later = (self.checkpoint.committed(each) for each in range(number + 1, latest + 1))
+        return any(each is not None and each.outcome is BatchOutcome.RESET for each in later)
 
     def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset = self.checkpoint.offset(number)

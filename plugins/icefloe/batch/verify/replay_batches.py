@@ -6,6 +6,7 @@ from typing import Final
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.verify.continuity import breaks_between
+from icefloe.batch.verify.missing_manifests import missing_manifests
 from icefloe.batch.verify.schema_run_replay import SchemaRunReplay, VerifyReport
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
 from icefloe.checkpoint.records import CommitRecord
@@ -52,6 +53,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         sentences=(
             *breaks_between(session.checkpoint, committed),
             *(sentence for each in found for sentence in each.sentences),
+            *missing_manifests(session),
         ),
         notes=tuple(note for each in found for note in each.notes),
     )
