@@ -2,10 +2,11 @@
 
 import pytest
 
+from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
 from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
-from support.pipelines.sweeping import swept
+from support.pipelines.sweeping import survey_of, swept
 from support.pipelines.workshop import OpenBatch
 
 
@@ -103,3 +104,16 @@ def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
     backfill_id = operated.open(request_).plan.backfill_id
     done = operated.abandon("--backfill", "mistyped", "--yes")
     assert f"has no backfill mistyped: it has {backfill_id}; correct the ID" in done.err
+
+
+def test_a_backfill_that_is_started_again_while_a_sweep_waits_for_its_answer_keeps_its_marker(
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
+) -> None:
+    assert operated.abandon(*arguments(batch)).code == 0
+    survey = survey_of(operated.storage)
+    again = operated.open(request_)
+    assert survey.delete() == (0, ())
+    assert (again.folder.parent / MARKER).exists()
+    again.deliver()
+    assert swept(operated.storage) == 1
+    assert not (again.folder.parent / MARKER).exists()

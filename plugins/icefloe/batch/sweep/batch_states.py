@@ -62,3 +62,7 @@ class BatchStates:
     def is_opened_now(self, batch_number: int) -> bool:
         """True if a batch was opened by a new look, also if it has ended since: it may have taken files for its own."""
         return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN
+
+    def is_open_now(self) -> bool:
+        """True if a batch is open by a new look."""
+        return type(self).of(self.checkpoint).is_open

@@ -1,7 +1,7 @@
 """The leftovers in the shuffle folder of one checkpoint."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -73,7 +73,9 @@ class ShuffleFolders:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
         if found.backfill_id is not None and MARKER in names and states.has_ended:
-            yield self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
+            marker = self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
+            # If it was abandoned, its range may be started again while an operator looks at the findings.
+            yield replace(marker, is_opened=states.is_open_now)
 
     def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:
         """The leftovers of a batch of format 1. Pipelines of the same name share its folder.
