@@ -184,4 +184,11 @@ OPERATORS: Final = (
         after="",
         suite=("tests/batch/operations/test_abandon.py",),
     ),
+    Mutation(
+        name="a backfill for the sink of its pipeline is told to take it over",
+        path="batch/operations/delivered_again.py",
+        before="            self._refuse_own_sink(sink, batch)\n",
+        after="",
+        suite=("tests/batch/operations/test_cursor_change.py",),
+    ),
 )

@@ -27,7 +27,7 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     if change is None:
         screen.say(f"{name}: the cursor is at snapshot {arguments.snapshot_id} already")
     else:
-        screen.facts(_facts(name, change))
+        screen.facts(_facts(pipeline, change))
         if not arguments.dry_run and is_agreed(f"Set the cursor of {name}?", yes=arguments.yes):
             outcome = make_move(session, change.offset).outcome
         said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
@@ -37,10 +37,10 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _facts(name: str, change: CursorChange) -> list[tuple[str, str]]:
+def _facts(pipeline: Pipeline, change: CursorChange) -> list[tuple[str, str]]:
     cursor, distance = change.cursor, change.distance
     rows = [
-        ("pipeline", name),
+        ("pipeline", pipeline.name),
         ("cursor", "-" if cursor is None else id_text(cursor.snapshot_id)),
         ("new cursor", id_text(change.offset.up_to_snapshot_id)),
         (
@@ -51,6 +51,9 @@ def _facts(name: str, change: CursorChange) -> list[tuple[str, str]]:
     ]
     if change.breaks_load and cursor is not None:
         rows.append(("rest of the load", f"skipped: only {cursor.load_part} was delivered"))
+    if pipeline.delivers and distance is not None and distance.skipped.snapshots and cursor is not None:
+        came = "" if cursor.snapshot_id is None else f"set-cursor --snapshot-id {cursor.snapshot_id}, or "
+        rows.append(("to get them later", f"{came}reset; this sink takes no backfill"))
     return rows
 
 

@@ -89,6 +89,33 @@ def test_a_load_that_a_sink_waits_for_is_not_skipped(tmp_path: Path) -> None:
         assert set_cursor(new, new.snapshot_ids()[0])["outcome"] == "cursor_set"
 
 
+def test_a_range_that_a_sink_missed_comes_by_a_cursor_that_is_set_back_and_by_no_backfill(tmp_path: Path) -> None:
+    new = Operated.create(tmp_path / "new").set(sink={"type": "index", "server": "skipped"})
+    before = new.append(range(3))
+    with registered_sinks():
+        new.run()
+        skipped = new.append([30])
+        looked = new.command("set-cursor", "--snapshot-id", skipped, "--dry-run")
+        assert f"set-cursor --snapshot-id {before}, or reset; this sink takes no backfill" in looked.out
+        set_cursor(new, skipped)
+        new.update([1], value=7.0)
+        new.run()
+        assert new.command("run", "--after-snapshot-id", before, "--up-to-snapshot-id", skipped).code == 0
+        [backfill] = new.storage.glob("checkpoints/events/backfills/*")
+        refused = new.command("deliver", "--backfill", backfill.name)
+        assert refused.code == 65
+        assert refused.sentence == (
+            "memory://index belongs to events itself and has later batches, so it takes no backfill: icefloe "
+            f"set-cursor events --snapshot-id {before} delivers that range and all commits since again, icefloe reset "
+            "events loads the table again; --sink FILE names another sink for the backfill"
+        )
+        set_cursor(new, before)
+        while new.run()["batch"] is not None:
+            pass
+        verified = new.command("verify", "--json")
+        assert (verified.code, verified.document["rows"], verified.document["notes"]) == (0, 4, []), verified.err
+
+
 @pytest.mark.parametrize("words", ["is not in the history of branch 'main'"])
 def test_a_snapshot_that_is_not_of_the_branch_is_refused(operated: Operated, words: str) -> None:
     operated.append([50])

@@ -46,6 +46,12 @@ class UndeliverableBackfillError(TerminalError):
     backfill_id: str
 
 
+class OwnSinkError(TerminalError):
+    """A backfill is to be delivered to the sink of its pipeline, which has later batches already."""
+
+    backfill_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redelivery:
     """Committed batches of a pipeline, and the sink that they are to be delivered to. No catalog is asked.
@@ -119,6 +125,7 @@ class Redelivery:
             engine: delivers its parts, in threads of this process.
 
         Raises:
+            OwnSinkError: it is the batch of a backfill, and the sink is the pipeline's.
             IcefloeError: of the first part that failed.
         """
         manifest = self._manifest(number)
@@ -128,6 +135,7 @@ class Redelivery:
         batch = self._batch(number, manifest, output)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
+            self._refuse_own_sink(sink, batch)
             sink.claim(batch.origin)
             begun = sink.begin(batch)
             if isinstance(sink, DriverSink):
@@ -174,6 +182,39 @@ class Redelivery:
             if is_checked:
                 sink.check()
             return sink.url
+
+    def _refuse_own_sink(self, sink: DeliverySink, batch: ProvenBatch) -> None:
+        """Stops a backfill before the sink of its pipeline says that another pipeline owns it.
+
+        The changes of its range are older than what the sink holds, and nothing says which of them still count.
+        """
+        if self.backfill_id is None:
+            return
+        try:
+            sink.refuse_other_owner(batch.origin)
+        except TerminalError as error:
+            if not self._owns(sink):
+                raise
+            after, name = batch.after_snapshot_id, self.pipeline.name
+            reset = f"icefloe reset {name} loads the table again"
+            again = f"icefloe set-cursor {name} --snapshot-id {after} delivers that range and all commits since again"
+            raise OwnSinkError(
+                f"{sink.url} belongs to {name} itself and has later batches, so it takes no backfill: "
+                f"{reset if after is None else f'{again}, {reset}'}; --sink FILE names another sink for the backfill",
+                backfill_id=self.backfill_id,
+            ) from error
+
+    def _owns(self, sink: DeliverySink) -> bool:
+        """True if the sink belongs to the pipeline of the backfill."""
+        store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
+        owner = Checkpoint(store).look().checkpoint_id
+        if owner is None:
+            return False
+        try:
+            sink.refuse_other_owner(Origin(owner=owner, pipeline=self.pipeline.name, table=self.pipeline.table))
+        except TerminalError:
+            return False
+        return True
 
     def _deliver_part(
         self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart], number: int
@@ -242,7 +283,8 @@ class Redelivery:
     def _gone(self, number: int) -> UndeliverableBatchError:
         return UndeliverableBatchError(
             f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
-            f"{self._folder.url}: set changelog.keep to keep them longer, or deliver its range by a backfill",
+            f"{self._folder.url}: set changelog.keep to keep them longer; deliver a backfill of its range to another "
+            "sink, or set the cursor back to before it",
             url=self._folder.url,
             batch_number=number,
         )
@@ -264,8 +306,8 @@ class Redelivery:
         offset = self.checkpoint.offset(number)
         if offset is None or offset.checkpoint_id is None:
             raise UndeliverableBatchError(
-                f"the record of batch {number} in {self.checkpoint.url} is gone, or is of format 1: deliver its range "
-                "by a backfill",
+                f"the record of batch {number} in {self.checkpoint.url} is gone, or is of format 1: a backfill of its "
+                "range can be delivered to another sink",
                 url=self.checkpoint.url,
                 batch_number=number,
             )
