@@ -1,6 +1,7 @@
 """The package of docs/write_a_sink.md: its sink is opened by its entry point, and passes its own tests."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.pipeline import settings
 from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
 from icefloe.sinks.open_delivery_sink import open_delivery_sink
 from support.pages.blocks import ROOT
@@ -16,7 +18,7 @@ from support.sinks.installed import install_sinks
 from support.tiers import extended
 
 SINK, REGISTRATION, TESTS = claimed(Kind.SINK)
-CASES = "arrive or twice or is_over or taken_over or claim"
+CASES = "arrive or twice or is_over or replay or taken_over or claim"
 """What is cheap, and shows that the code of the page works; a release runs all of them."""
 
 
@@ -33,11 +35,16 @@ def package(tmp_path: Path) -> Path:
 
 def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(package)
-    settings = {"type": "sqlite", "options": {"path": str(package / "flights.db")}}
-    sink = open_delivery_sink(settings, connection={}, open_store=lambda _: pytest.fail("it needs no store"))
+    written = {"type": "sqlite", "options": {"path": str(package / "flights.db")}}
+    sink = open_delivery_sink(written, connection={}, open_store=lambda _: pytest.fail("it needs no store"))
     sink.check()
     assert sink.url == f"sqlite://{package}/flights.db"
     sink.close()
+
+
+def test_the_page_names_the_keys_of_a_sink_that_may_be_edited() -> None:
+    [line] = [line for line in (ROOT / "docs/write_a_sink.md").read_text().splitlines() if line.startswith("`url`, ")]
+    assert set(re.findall(r"`(\w+)`", line)) == settings._EDITABLE
 
 
 @pytest.mark.slow

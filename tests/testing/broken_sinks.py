@@ -104,6 +104,12 @@ BROKEN: Final = (
         'self._index.bulk, self._state()[1].get("live")',
         _REPLACES,
     ),
+    _index(
+        "a replay from before a later load is written",
+        'if begun.get("is_replaced"):',
+        "if False:",
+        "test_a_replay_from_before_a_later_load_brings_nothing_back",
+    ),
     _index("a load stays invisible", "if batch.ends_load else {}", "if False else {}", _ARRIVES),
     _index(
         "a load goes to the index before",

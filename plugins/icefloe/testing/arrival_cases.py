@@ -103,6 +103,20 @@ class ArrivalCases(SinkUnderTest):
             self.deliver(destination, old.replayed(), repeats=True)
             self.require(destination, history)
 
+    def test_a_replay_from_before_a_later_load_brings_nothing_back(self) -> None:
+        history = StagedHistory()
+        destination = self.new_destination()
+        older = [*history.load(some_rows(9)), history.change(MIXED), history.change({20: None, 8: {"word": "c"}})]
+        self.deliver(destination, *older, claims=True)
+        self.deliver(destination, *history.load(some_rows(7, word="z"), batches=2))
+        for staged in older:
+            with case(f"batch {staged.batch.batch_number}, from before a later load, is replayed"):
+                self.deliver(destination, staged.replayed(), repeats=True)
+                self.require(destination, history)
+        self.deliver(destination, history.change({2: {"word": "later"}}))
+        with case("the batch after replays from before its load"):
+            self.require(destination, history)
+
     def test_two_workers_deliver_the_same_parts_at_once(self) -> None:
         history = StagedHistory()
         destination = self.begun(history, 60)

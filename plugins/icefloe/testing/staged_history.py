@@ -67,8 +67,8 @@ class StagedBatch:
         self.recorded.append(through_json(begun, "the answer of begin"))
 
     def replayed(self) -> Self:
-        """The same batch, delivered once more on purpose."""
-        return replace(self, batch=replace(self.batch, is_replay=True))
+        """The same batch, delivered once more on purpose: nothing is recorded of it."""
+        return replace(self, batch=replace(self.batch, is_replay=True), recorded=[])
 
     def in_order(self, *places: int) -> Self:
         """The same batch, with its parts in another order."""

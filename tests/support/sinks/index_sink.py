@@ -55,7 +55,8 @@ class IndexSink(PartSink):
             refuse_other(state, batch.origin)
             mine = state["generation"] << 32 | batch.batch_number
             if state.get("done", 0) > mine and batch.is_replay:
-                return {"index": state["live"], "version": mine}
+                is_replaced = f"rows-{mine:020}" < state["live"]
+                return {"index": state["live"], "version": mine, "is_replaced": is_replaced}
             if state.get("done", 0) > mine:
                 raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
             index, wanted = f"rows-{mine:020}", dict(state)
@@ -74,6 +75,10 @@ class IndexSink(PartSink):
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         rows = final_rows(batch, [part])
         operations = [(key, begun["version"], row) for key, row in rows.items()]
+        if begun.get("is_replaced"):
+            # A later load has the rows of this batch that are still there. A deleted one has left no version there.
+            count = len(operations)
+            return PartDelivery(number=part.number, rows=part.rows, documents=count, superseded=count)
         try:
             outcomes = self._ask(self._index.bulk, begun["index"], operations)
         except MissingIndexError as error:
