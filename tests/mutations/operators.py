@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Edit, Mutation
 
 __all__ = ["OPERATORS"]
 
@@ -11,6 +11,7 @@ _KILLED: Final = (
     "tests/batch/operations/test_cursor_change.py::test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command",
 )
 _HALF: Final = ("tests/batch/operations/test_half_delivered.py",)
+_MOVED: Final = ("tests/batch/operations/test_moved_changes.py",)
 
 _STATUS: Final = ("tests/batch/status",)
 _EVENTS: Final = ("tests/dags/test_icefloe_pipelines.py",)
@@ -134,6 +135,56 @@ OPERATORS: Final = (
         before="    if cursor.is_beginning and _holds_rows(session, cursor):\n",
         after="    if False:\n",
         suite=_HALF,
+    ),
+    Mutation(
+        name="a batch is abandoned although its changes are in another folder",
+        path="batch/operations/half_delivered.py",
+        before="    if there is not None:\n",
+        after="    if False:\n",
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="a batch whose delivery has begun is abandoned if it is staged elsewhere",
+        path="batch/operations/half_delivered.py",
+        before="    if _has_begun(reference):\n",
+        after="    if False:\n",
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="a reset leaves a batch open that is staged elsewhere",
+        path="batch/operations/half_delivered.py",
+        before="if not is_moved and not _has_begun(reference):",
+        after="if not _has_begun(reference):",
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="a reset leaves a batch open whose delivery has begun",
+        path="batch/operations/half_delivered.py",
+        before="if not is_moved and not _has_begun(reference):",
+        after="if not is_moved:",
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="a folder counts as the same if only the values of its variables differ",
+        path="pipeline/recorded_configuration.py",
+        before="and (None in (self.hash, other.hash) or self.hash == other.hash)",
+        after="",
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="abandon looks into the folder of another pipeline",
+        path="batch/operations/abandoned_batch.py",
+        before="        if opened.checkpoint_id is not None:\n            sink.refuse_other_owner",
+        after="        if False:\n            sink.refuse_other_owner",
+        further=(Edit(path="batch/ends/end_batch.py", before="if owner is not None:", after="if False:"),),
+        suite=_MOVED,
+    ),
+    Mutation(
+        name="an end is written into a folder that nobody has claimed",
+        path="batch/ends/end_batch.py",
+        before="if owner is not None:",
+        after="if False:",
+        suite=_MOVED,
     ),
     Mutation(
         name="a batch of which a sink holds a part is abandoned",

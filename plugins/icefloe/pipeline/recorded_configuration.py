@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["JSON", "result_configuration", "tuning_configuration"]
+__all__ = ["JSON", "ChangesPlace", "result_configuration", "tuning_configuration"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -28,8 +30,7 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     if variable:
         if not pipeline.is_expanded:
             raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
-        text = json.dumps(variable, sort_keys=True, ensure_ascii=False)
-        written["environment_hash"] = hashlib.sha256(text.encode()).hexdigest()
+        written["environment_hash"] = _hash_of(variable)
     return written
 
 
@@ -45,6 +46,60 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
         "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
         "sink.target_file_bytes": pipeline.changes_folder.target_file_bytes,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesPlace:
+    """The folder to which tasks write changes: everything that shows whether a batch was delivered begins there.
+
+    Attributes:
+        path: as it is written, also ``${NAME}``.
+        hash: of the path with the values of the environment; None: it uses none.
+        keys: those of the pipeline file that decide it.
+    """
+
+    path: str
+    hash: str | None
+    keys: str
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> "ChangesPlace":
+        """The folder as the pipeline file and the environment say now."""
+        path = pipeline.as_written.changes_folder.path
+        return cls(
+            path=path,
+            hash=_hash_of(pipeline.changes_folder.path) if has_reference(path) else None,
+            keys="changelog.path or storage" if pipeline.delivers else "sink.path",
+        )
+
+    @classmethod
+    def recorded(cls, configuration: Mapping[str, object]) -> "ChangesPlace | None":
+        """The folder of a batch by its offset record; None if an earlier release recorded none."""
+        path, is_staged = configuration.get("changes_folder"), configuration.get("sink.type") != "files"
+        is_staged = is_staged or configuration.get("changes") in ("upsert", "append_only")
+        found = path if path is not None or is_staged else configuration.get("sink.path")
+        if not isinstance(found, str):
+            return None
+        known = configuration.get("changes_folder_hash")
+        return cls(
+            path=found,
+            hash=known if isinstance(known, str) else None,
+            keys="changelog.path or storage" if is_staged else "sink.path",
+        )
+
+    @property
+    def configuration(self) -> dict[str, JSON]:
+        """The keys by which an offset record names the folder, next to those that change the result."""
+        return {"changes_folder": self.path, **({} if self.hash is None else {"changes_folder_hash": self.hash})}
+
+    def may_be(self, other: "ChangesPlace") -> bool:
+        """True unless the two are known to differ."""
+        return self.path == other.path and (None in (self.hash, other.hash) or self.hash == other.hash)
+
+
+def _hash_of(value: JSON) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _result_values(pipeline: Pipeline) -> dict[str, JSON]:

@@ -175,7 +175,7 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
     # Both forms: the shorter one never equals the one that a plan of this release has.
     if plan.settings_digest not in (None, settings.digest, settings.digest_without_output):
         raise TerminalError(
-            f"filter, sink, changes or columns of pipeline {plan.pipeline} have changed since batch "
+            f"filter, sink, changes, columns or changelog.path of pipeline {plan.pipeline} have changed since batch "
             f"{plan.batch_number} was planned: the file was edited, or an environment variable in it has another value "
             "here; restore what it was until the batch is done, with the same value on every worker",
             batch_number=plan.batch_number,

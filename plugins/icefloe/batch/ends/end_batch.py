@@ -88,6 +88,7 @@ def end_without_changes(
         DeliveredError: the batch was to be abandoned, and is delivered at the sink.
         PathInUseError: the sink holds another batch of this number.
         OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the folder belongs to another checkpoint.
     """
     number = end.offset.batch_number
     checkpoint.refuse_other(writer)
@@ -105,7 +106,9 @@ def end_without_changes(
 
 
 def _make_whole(end: EmptyEnd, sink: Sink) -> None:
-    number, summary = end.offset.batch_number, end.summary
+    number, summary, owner = end.offset.batch_number, end.summary, end.offset.checkpoint_id
+    if owner is not None:
+        sink.claim(owner=owner, pipeline=end.pipeline, table=end.table)
     try:
         sink.commit(summary, ())
     except IcefloeError:

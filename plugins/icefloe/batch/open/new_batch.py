@@ -9,6 +9,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.pipeline.recorded_configuration import ChangesPlace
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -56,7 +57,7 @@ def new_batch(
             cores=cores or available_cores(pipeline),
         ),
         warnings=(*snapshots.warnings, *warnings),
-        result_configuration=session.result_configuration,
+        result_configuration={**session.result_configuration, **ChangesPlace.of(pipeline).configuration},
         opened_at=now_text(),
         icefloe_version=VERSION,
     )

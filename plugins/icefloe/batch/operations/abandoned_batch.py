@@ -17,7 +17,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import end_without_changes
-from icefloe.batch.operations.half_delivered import refuse_half_delivered
+from icefloe.batch.operations.half_delivered import refuse_half_delivered, refuse_unseen
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import RunSettings
@@ -95,6 +95,8 @@ class AbandonablePipeline:
         Raises:
             CursorMoveOpenError: the open batch only moves the cursor.
             HalfDeliveredError: the sink that the batch is delivered to may hold a part of it.
+            MovedChangesError: the changes of the batch are in another folder than the pipeline file names.
+            PathClaimedError: that folder is another pipeline's.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
         opened = view.opened
@@ -110,10 +112,14 @@ class AbandonablePipeline:
                 batch_number=number,
             )
         end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
-        whole = self._sink.whole(number)
+        sink, reference = self._sink, self._reference(opened)
+        if opened.checkpoint_id is not None:
+            sink.refuse_other_owner(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+        whole = sink.whole(number)
         if whole is None or whole == end.summary:
+            refuse_unseen(reference, opened, pipeline)
             return end
-        refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
+        refuse_half_delivered(reference, pipeline=pipeline.name)
         return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
 
     def _refuse_unknown(self, backfill_id: str) -> None:

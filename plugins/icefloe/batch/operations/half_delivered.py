@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from icefloe.batch.batch_keys import begun_key
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
@@ -11,9 +12,11 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.recorded_configuration import ChangesPlace
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,40 @@ class DeliveredMeanwhileError(TransientError):
     batch_number: int
 
 
+class MovedChangesError(TerminalError):
+    """The pipeline file leads to another folder of changes than the open batch has, where nothing shows its state."""
+
+    batch_number: int
+    recorded: str
+    current: str
+
+
+def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
+    """Stops whoever would give up a batch of which the folder of changes has nothing, unless that says something.
+
+    The folder is that of the present pipeline file, and the batch may be whole in another one.
+
+    Raises:
+        MovedChangesError: it is known to be in another one.
+        HalfDeliveredError: a delivery of the batch has begun.
+    """
+    number, name, there = opened.batch_number, pipeline.name, _other_place(opened, pipeline)
+    if there is not None:
+        here = ChangesPlace.of(pipeline).path
+        raise MovedChangesError(
+            f"the changes of batch {number} of {name} are in {there.path}, but {there.keys} "
+            + ("has another value of its variables here" if here == there.path else f"leads to {here} now")
+            + f", where nothing shows whether they were delivered: restore {there.keys}, then run icefloe abandon "
+            f"{name} again"
+            + (f", or run icefloe reset {name}, which loads the table again" if reference.settings.delivery else ""),
+            batch_number=number,
+            recorded=there.path,
+            current=here,
+        )
+    if _has_begun(reference):
+        raise _half_delivered(number, name, str(opened.result_configuration.get("sink.type")))
+
+
 def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
     """Stops whoever would give up a proven batch, unless its delivery is complete.
 
@@ -40,13 +77,16 @@ def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
         HalfDeliveredError: the sink may hold a part of the batch.
     """
     if _is_half_delivered(reference):
-        number, sink = reference.batch_number, reference.settings.delivery["type"]
-        raise HalfDeliveredError(
-            f"batch {number} of {pipeline} is proven and {sink} may hold a part of it, so it cannot be abandoned: "
-            f"icefloe run {pipeline} delivers the rest; if {sink} refuses that for good, icefloe reset {pipeline} "
-            "gives the batch up and loads the table again",
-            batch_number=number,
-        )
+        raise _half_delivered(reference.batch_number, pipeline, reference.settings.delivery["type"])
+
+
+def _half_delivered(number: int, pipeline: str, sink: str) -> HalfDeliveredError:
+    return HalfDeliveredError(
+        f"batch {number} of {pipeline} is proven and {sink} may hold a part of it, so it cannot be abandoned: "
+        f"icefloe run {pipeline} delivers the rest; if {sink} refuses that for good, icefloe reset {pipeline} "
+        "gives the batch up and loads the table again",
+        batch_number=number,
+    )
 
 
 def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyEnd | None:
@@ -55,8 +95,13 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     if opened is None or opened.move is not None:
         return None
     end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
-    whole = session.sink.whole(opened.batch_number)
-    if whole in (None, end.summary) or not _is_half_delivered(session.reference(opened)):
+    reference, whole = session.reference(opened), session.sink.whole(opened.batch_number)
+    if whole in (None, end.summary):
+        # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
+        is_moved = pipeline.delivers and _other_place(opened, pipeline) is not None
+        if not is_moved and not _has_begun(reference):
+            return None
+    elif not _is_half_delivered(reference):
         return None
     # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
     since = None if view.cursor is None else view.cursor.pipeline_since
@@ -99,6 +144,17 @@ def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
         return False
     whole = session.sink.whole(commit.batch_number)
     return whole is None or whole.rows > 0
+
+
+def _other_place(opened: OffsetRecord, pipeline: Pipeline) -> ChangesPlace | None:
+    """The folder that has the changes of an open batch; None if it is not known to be another one than today's."""
+    recorded, today = ChangesPlace.recorded(opened.result_configuration), ChangesPlace.of(pipeline)
+    return None if recorded is None or recorded.may_be(today) else recorded
+
+
+def _has_begun(reference: BatchReference) -> bool:
+    """True if a delivery of the batch has begun, wherever its changes are staged."""
+    return reference.folder.size(begun_key()) is not None
 
 
 def _is_half_delivered(reference: BatchReference) -> bool:

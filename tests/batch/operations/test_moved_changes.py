@@ -1,0 +1,156 @@
+"""An open batch is given up only where its changes are: elsewhere nothing shows whether they were delivered."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.pipelines.interrupted import Killed, killed_at
+from support.pipelines.operated import Operated
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.index_sink import IndexSink
+from support.sinks.registered import INDICES, registered_sinks
+
+EDITED = pytest.mark.parametrize("edited", ["changelog.path", "storage"])
+
+
+class Stuck(Workspace):
+    """A pipeline whose second batch was killed right before the end of its delivery."""
+
+    def command(self, name: str, *arguments: object, **keys: Any) -> Outcome:
+        return icefloe(name, self.pipeline(sink={"type": "index"}, engine="local", **keys), *arguments)
+
+    @property
+    def elsewhere(self) -> dict[str, dict[str, Any]]:
+        """Keys that lead to another folder of staged batches, by the one that was edited."""
+        checkpoint = f"file://{self.storage()}/checkpoints/events"
+        return {
+            "changelog.path": {"changelog": {"path": f"file://{self.folder}/other"}},
+            "storage": {"storage": f"file://{self.folder}/other", "checkpoint": checkpoint},
+        }
+
+    def ids(self) -> set[int]:
+        live = (INDICES[""].get("meta", "state").document or {})["live"]
+        return {row["id"] for row in INDICES[""].scan(live)}
+
+    def forget_place(self) -> None:
+        """Lets the record of the batch be one of an earlier release."""
+        file = self.storage() / "checkpoints/events/offsets/1.json"
+        record = json.loads(file.read_text())
+        del record["result_configuration"]["changes_folder"]
+        file.write_text(json.dumps(record))
+
+
+@pytest.fixture
+def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with registered_sinks():
+        made = Stuck.create(tmp_path)
+        made.append(1, 2)
+        assert made.command("run").code == 0
+        made.append(3)
+        with monkeypatch.context() as patched:
+            patched.setattr(IndexSink, "finish", killed)
+            assert made.command("run").code not in (0, 65)
+        made.delete(3)
+        yield made
+
+
+@EDITED
+def test_a_batch_that_is_staged_elsewhere_is_not_abandoned(stuck: Stuck, edited: str) -> None:
+    refused = stuck.command("abandon", "--yes", **stuck.elsewhere[edited])
+    assert refused.code == 65
+    assert refused.sentence.startswith(
+        f"the changes of batch 1 of events are in file://{stuck.storage()}/staged/events, but changelog.path or "
+        f"storage leads to file://{stuck.folder}/other"
+    )
+    for way_out in ("restore changelog.path or storage, then run icefloe abandon", "or run icefloe reset events"):
+        assert way_out in refused.sentence
+    assert not (stuck.folder / "other").exists()
+
+
+@EDITED
+def test_a_reset_gives_up_a_batch_that_is_staged_elsewhere_and_loads_again(stuck: Stuck, edited: str) -> None:
+    keys = stuck.elsewhere[edited]
+    assert stuck.command("reset", "--yes", **keys).code == 0
+    assert stuck.command("run", **keys).code == 0
+    assert stuck.ids() == {1, 2}
+
+
+def test_a_delivery_that_has_begun_is_known_also_if_the_record_does_not_say_where_it_is_staged(stuck: Stuck) -> None:
+    stuck.forget_place()
+    keys = stuck.elsewhere["changelog.path"]
+    refused = stuck.command("abandon", "--yes", **keys)
+    assert (refused.code, "index may hold a part of it, so it cannot be abandoned" in refused.sentence) == (65, True)
+    assert stuck.command("reset", "--yes", **keys).code == 0
+    assert stuck.command("run", **keys).code == 0
+    assert stuck.ids() == {1, 2}
+
+
+def test_a_run_says_that_the_place_of_staged_batches_was_edited(stuck: Stuck) -> None:
+    refused = stuck.command("run", **stuck.elsewhere["changelog.path"])
+    assert (refused.code, "columns or changelog.path of pipeline events have changed" in refused.sentence) == (65, True)
+    assert stuck.command("run").code == 0
+
+
+def test_no_end_is_written_into_the_folder_of_another_pipeline(stuck: Stuck) -> None:
+    """The record of the batch is one of an earlier release, and its delivery has not begun."""
+    stuck.forget_place()
+    [begun] = stuck.storage().glob("shuffle/events/*/1/deliveries/begun.json")
+    begun.unlink()
+    log = {"changelog": {"path": f"file://{stuck.folder}/log"}}
+    theirs = stuck.pipeline("theirs", sink={"type": "index", "server": "theirs"}, engine="local", **log)
+    assert icefloe("run", theirs).code == 0
+    refused = stuck.command("abandon", "--yes", **log)
+    assert (refused.code, "log/_icefloe.json says, not to checkpoint" in refused.sentence) == (65, True)
+    assert not (stuck.folder / "log/batch=1").exists()
+
+
+def test_an_end_is_written_into_a_folder_that_is_the_pipelines_own(operated: Operated) -> None:
+    operated.append([30])
+    operated.open()
+    claim = operated.sink / "_icefloe.json"
+    written = claim.read_text()
+    claim.unlink()
+    assert operated.abandon().code == 0
+    assert claim.read_text() == written
+
+
+@pytest.fixture
+def visible(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> Operated:
+    """Batch 3 has its manifest at ``sink.path``, and no record."""
+    monkeypatch.setenv("ROOM", str(operated.folder))
+    operated.set(sink={"type": "files", "path": "file://${ROOM}/changes"})
+    assert operated.command("reset", "--yes").code == 0
+    operated.run()
+    operated.update([1], value=2.0)
+    batch = operated.open().run_route()
+    with killed_at(2), pytest.raises(Killed):
+        batch.commit()
+    return operated
+
+
+@pytest.mark.parametrize("edited", ["path", "environment"])
+def test_a_batch_that_readers_see_is_not_abandoned_from_another_path(
+    visible: Operated, edited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = visible.folder / "other"
+    with monkeypatch.context() as patched:
+        if edited == "path":
+            visible.set(sink={"type": "files", "path": f"file://{other}/changes"})
+            words = f"leads to file://{other}/changes now"
+        else:
+            patched.setenv("ROOM", str(other))
+            words = "but sink.path has another value of its variables here"
+        refused = visible.abandon()
+        assert (refused.code, words in refused.sentence) == (65, True), refused.err
+        assert "icefloe reset" not in refused.sentence
+        assert visible.command("reset", "--yes").code == 65
+    assert not other.exists()
+    visible.set(sink={"type": "files", "path": "file://${ROOM}/changes"})
+    assert "recorded as done" in visible.abandon().out
+    visible.require_consistent()
