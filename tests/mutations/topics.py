@@ -152,6 +152,20 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="a part goes on after as many rows as another one of its number had",
+        path=_BATCHES,
+        before='if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):',
+        after="if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a batch is held to the parts of an earlier one",
+        path=_BATCHES,
+        before='if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):',
+        after='if cut is not None and batch.cut not in ("", cut.digest):',
+        suite=_SINK,
+    ),
+    Mutation(
         name="a topic that was made again is the same destination",
         path=_BATCHES,
         before='place = f"topic {topic.name} ({topic.id})"',

@@ -12,7 +12,7 @@ from icefloe.documents import dump_document
 from icefloe.sinks.kafka import topic_batches
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
-from icefloe.sinks.kafka.topic_batches import TopicChangedError
+from icefloe.sinks.kafka.topic_batches import OtherPartsError, TopicChangedError
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding
 from icefloe.sinks.kafka.topic_state import BATCH_KEY
 from icefloe.sinks.kafka.transaction import TooLargeError
@@ -304,6 +304,29 @@ def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
     place.make_again()
     with pytest.raises(TopicChangedError, match="was deleted and made again since batch 0"):
         place.sink().begin(CHANGES.batch)
+
+
+def test_a_batch_that_was_begun_in_other_parts_is_not_gone_on_with(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    begun = sink.begin(replace(LOAD.batch, cut="one"))
+    sink.deliver(LOAD.batch, begun, LOAD.staged[0])
+    other = replace(LOAD, parts=LOAD.parts[::-1])
+    for batch in (replace(LOAD.batch, cut="other"), replace(LOAD.batch, cut="other", is_replay=True)):
+        with pytest.raises(OtherPartsError, match="staged files were lost and made again in other parts, so rows"):
+            place.sink().begin(batch)
+    place.sink().begin(replace(LOAD.batch, cut="one"))
+    place.sink().begin(LOAD.batch)
+    # A load after a reset is another batch.
+    place.sink().begin(replace(replace(other, number=2).batch, cut="other"))
+    place.sink().begin(replace(LOAD.batch, cut="one", is_replay=True))
+
+
+def test_a_batch_that_an_earlier_release_began_goes_on_in_its_parts(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    sink.begin(LOAD.batch)
+    place.sink().begin(replace(LOAD.batch, cut="one"))
 
 
 def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_restored(place: KafkaPlace) -> None:

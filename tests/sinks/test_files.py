@@ -247,3 +247,14 @@ def test_batches_are_next_to_each_other(sink, folder):
 def test_checking_leaves_nothing(sink, folder):
     sink.check()
     assert contents(folder) == {}
+
+
+def test_the_cut_of_a_batch_is_that_of_its_rows_and_not_of_its_files():
+    def cut(*parts):
+        made = [Part(names=(name,), rows=rows, size_bytes=size, hash_sum=sum_) for name, rows, size, sum_ in parts]
+        return Manifest(batch=summary(3, 5), parts=tuple(made)).cut
+
+    first = cut(("part-00000.parquet", 3, 100, 7), ("part-00001.parquet", 2, 90, 5))
+    assert first == cut(("part-00000.parquet", 3, 101, 7), ("part-00002.parquet", 2, 90, 5))
+    assert first != cut(("part-00000.parquet", 2, 90, 5), ("part-00001.parquet", 3, 100, 7))
+    assert first != cut(("part-00000.parquet", 5, 190, 12))

@@ -63,6 +63,8 @@ class ProvenBatch:
         defaulted: dotted names of columns that have a value in rows of before they were added: an initial default.
         changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
             have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
+        cut: a digest of how the batch is divided into parts. It is another one only if staged files were lost and made
+            again in other parts: then the number of a part says nothing of its rows. Empty: not known.
     """
 
     origin: Origin
@@ -83,6 +85,7 @@ class ProvenBatch:
     field_ids: Mapping[str, int] = field(default_factory=dict)
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
+    cut: str = ""
 
     @property
     def continues(self) -> bool:

@@ -1,12 +1,13 @@
 """The manifest of a batch in the files sink."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, Hash128
+from icefloe.documents import STRICT, Hash128, digest_of
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
 __all__ = ["MANIFEST", "Manifest", "Part"]
@@ -47,6 +48,11 @@ class Manifest:
     def names(self) -> frozenset[str]:
         """The files of all parts, by their names next to the manifest."""
         return frozenset(name for part in self.parts for name in part.names)
+
+    @property
+    def cut(self) -> str:
+        """A digest of how the changes are divided into parts: of their rows, and not of their files."""
+        return digest_of(json.dumps([[part.rows, f"{part.hash_sum:032x}"] for part in self.parts]).encode())
 
 
 def parts_of(messages: Sequence[CommitMessage]) -> tuple[Part, ...]:

@@ -13,6 +13,8 @@ from support.sinks.registered import registered_sinks
 
 BEFORE: list[int | None] = []
 """Of each batch that began, the batch that the destination must have had."""
+CUTS: list[str] = []
+"""Of each batch that began, how it was divided into parts."""
 
 
 class Listener(DocumentFolder):
@@ -25,6 +27,7 @@ class Listener(DocumentFolder):
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         self._heard.append((batch.batch_number, batch.begins_anew, batch.is_load, batch.ends_load))
         self._before.append(batch.delivered_before)
+        CUTS.append(batch.cut)
         return super().begin(batch)
 
 
@@ -32,6 +35,7 @@ class Listener(DocumentFolder):
 def heard(tmp_path: Path) -> Iterator[list[tuple[int, bool, bool, bool]]]:
     found: list[tuple[int, bool, bool, bool]] = []
     BEFORE.clear()
+    CUTS.clear()
     with registered_sinks(listener=lambda _: Listener(tmp_path / "documents", found)):
         yield found
 
@@ -61,6 +65,26 @@ def test_a_beginning_is_complete_with_its_last_batch(
     table.append(5)
     assert icefloe("run", pipeline).code == 0
     assert heard == expected
+
+
+def test_a_batch_is_known_by_its_parts_in_each_try(
+    tmp_path: Path, heard: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    table = Workspace.create(tmp_path)
+    pipeline = table.pipeline(sink={"type": "listener"}, engine="local")
+    table.append(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Listener, "finish", killed)
+        assert icefloe("run", pipeline).code not in (0, 65)
+    assert icefloe("run", pipeline).code == 0
+    table.append(2)
+    assert icefloe("run", pipeline).code == 0
+    assert [number for number, *_ in heard] == [0, 0, 1]
+    first, again, next_one = CUTS
+    assert first == again != next_one
 
 
 def test_a_batch_goes_on_where_others_ended_also_after_one_that_delivered_nothing(

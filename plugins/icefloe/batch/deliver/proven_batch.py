@@ -117,6 +117,7 @@ def _proven(
         field_ids={} if columns is None else columns.field_ids,
         defaulted=frozenset() if columns is None else columns.defaulted,
         changes=output.changes,
+        cut=manifest.cut,
     )
 
 

@@ -14,7 +14,7 @@ from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.row_keys import fixed_types
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
-from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
+from icefloe.sinks.kafka.topic_state import BATCH_KEY, CUT_KEY, BatchCut, StartedBatch, TopicClaim, TopicState
 from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages
 from icefloe.sinks.kafka.transaction import TransactionProducer
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
@@ -27,6 +27,13 @@ class TopicChangedError(TerminalError):
     partitions: int
 
 
+class OtherPartsError(TerminalError):
+    """The batch is divided into other parts than those that the topic has some of."""
+
+    topic: str
+    batch_number: int
+
+
 def begin_batch(
     clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
 ) -> BegunOnTopic:
@@ -36,6 +43,7 @@ def begin_batch(
         FencedError: another decision was made meanwhile; look again.
         SupersededError: a later batch was begun.
         TopicChangedError: the topic has other partitions or another key, or was made again.
+        OtherPartsError: the batch was begun in other parts.
     """
     with deciding(clients, options) as producer:
         state, topic = log.look() or TopicState(), _topic(clients, options)
@@ -45,6 +53,7 @@ def begin_batch(
             generation=new.generation, partitions=new.partitions, topic=place, key_schema_id=new.key_schema_id
         )
         if last is not None and _is_begun(last, new, options, batch):
+            _refuse_other_parts(state, new, options, batch)
             return begun
         truncation = None
         if last is not None:
@@ -111,6 +120,20 @@ def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batc
     if is_this or not batch.begins_anew:
         _refuse_changed(last, new, options)
     return is_this and last.state != "fencing"
+
+
+def _refuse_other_parts(state: TopicState, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> None:
+    """Raise if the parts of a batch that was begun have other rows now, so that their numbers say nothing of them."""
+    cut = state.cut
+    is_of_batch = cut is not None and (cut.generation, cut.batch_number) == _place(new)
+    if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
+        name = batch.origin.pipeline
+        raise OtherPartsError(
+            f"topic {options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files were lost "
+            "and made again in other parts, so rows would come twice or be missing: put the files back (storage, "
+            f"changelog.path), or load the table again with icefloe reset {name}",
+            topic=options.topic, batch_number=batch.batch_number,
+        )  # fmt: skip
 
 
 def _fence(
@@ -294,5 +317,8 @@ def _open(
     if options.transaction_topic is not None:
         key, value = begin_mark(batch)
         producer.send(options.transaction_topic, key=key, value=value, headers=[])
+    if batch.cut:
+        cut = BatchCut(generation=record.generation, batch_number=record.batch_number, digest=batch.cut)
+        producer.send(options.tokens, key=CUT_KEY.encode(), value=dump_document(cut), headers=[])
     producer.send(options.tokens, key=BATCH_KEY.encode(), value=dump_document(record), headers=[])
     producer.commit()

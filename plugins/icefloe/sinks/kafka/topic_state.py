@@ -11,6 +11,7 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, load_
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
+CUT_KEY: Final = "cut"
 _PART: Final = "part/"
 
 
@@ -65,6 +66,22 @@ class StartedBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCut:
+    """The division of the last batch into parts. A record of its own, which earlier releases leave alone.
+
+    Attributes:
+        digest: see ``ProvenBatch.cut``.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    generation: int
+    batch_number: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartProgress:
     """The progress of the parts of a number.
 
@@ -89,6 +106,7 @@ class TopicState:
 
     claim: TopicClaim | None = None
     batch: StartedBatch | None = None
+    cut: BatchCut | None = None
     parts: Mapping[int, PartProgress] = field(default_factory=lambda: MappingProxyType({}))
 
     def after(self, records: Mapping[str, bytes], *, topic: str) -> "TopicState":
@@ -105,6 +123,8 @@ class TopicState:
                 found["claim"] = load_document(TopicClaim, value, what=what)
             elif key == BATCH_KEY:
                 found["batch"] = load_document(StartedBatch, value, what=what)
+            elif key == CUT_KEY:
+                found["cut"] = load_document(BatchCut, value, what=what)
             elif key.startswith(_PART):
                 parts[int(key.removeprefix(_PART))] = load_document(PartProgress, value, what=what)
         return replace(self, parts=MappingProxyType(parts), **found)
