@@ -343,4 +343,18 @@ GUARDS: Final = (
         after="return bool(value)",
         suite=("tests/sinks/opensearch/test_opensearch_options.py",),
     ),
+    Mutation(
+        name="a Parquet page whose checksum does not fit is read",
+        path="iceberg/files/parquet_file.py",
+        before="page_checksum_verification=True",
+        after="page_checksum_verification=False",
+        suite=("tests/iceberg/files/test_reader.py",),
+    ),
+    Mutation(
+        name="a wrong checksum in a file that is far away is tried again and again",
+        path="iceberg/catalog/file_io.py",
+        before=" or _WRONG_CHECKSUM in str(cause)",
+        after="",
+        suite=("tests/iceberg/files/test_reader.py",),
+    ),
 )

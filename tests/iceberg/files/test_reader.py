@@ -26,6 +26,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from iceberg.far_io import FAR, FarIO
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, RowGroups
@@ -141,6 +142,31 @@ def test_formats_that_nobody_reads_are_refused(file_format: str) -> None:
     file = DataFile(path="/d/f", file_format=file_format, spec_id=0, record_count=1, file_size_bytes=1)
     with pytest.raises(NotBuiltError, match=f"data file /d/f of table db.t is {file_format}"):
         read_one(file, ID)
+
+
+def flipped(file: DataFile) -> DataFile:
+    """The file with one bit of a text changed, in a page that has a checksum."""
+    chunk = pq.read_metadata(file.path).row_group(0).column(1)
+    data = bytearray(Path(file.path).read_bytes())
+    at = data.rindex(b"name 5", 0, chunk.dictionary_page_offset + chunk.total_compressed_size)
+    data[at] ^= 1
+    Path(file.path).write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("dictionary_columns", [False, True])
+@pytest.mark.parametrize("place", ["", FAR])
+def test_a_bit_that_the_checksum_of_a_page_denies_is_damage(
+    tmp_path: Path, place: str, dictionary_columns: bool
+) -> None:
+    file = flipped(flights(tmp_path, write_page_checksum=True, compression="none"))
+    file = replace(file, path=place + file.path)
+    options = ReadOptions(schema=schema(), io=FarIO(), table="db.t", dictionary_columns=dictionary_columns)
+    said = r"flights.parquet of table db.t cannot be decoded: .*CRC checksum.*it is damaged"
+    with pytest.raises(TerminalError, match=said):
+        list(read_data_file(file, **options))
+    with pytest.raises(TerminalError, match=said):
+        list(read_rows(file, np.array([5]), **options))
 
 
 def test_a_truncated_file_is_damaged(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+_WRONG_CHECKSUM: Final = "CRC checksum verification failed"
+"""Arrow's words for a Parquet page whose bytes are not those that its writer had."""
 
 
 class FileGoneError(TerminalError):
@@ -128,7 +132,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
 
         refuse_untrusted(cause, f"{noun} {path} of table {table}", path=path, table=table)
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
-        if is_local(path) and cause.errno is None:
+        if (is_local(path) and cause.errno is None) or _WRONG_CHECKSUM in str(cause):
             raise _damaged(path, table, noun, cause) from cause
         raise FileUnansweredError(
             f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "

@@ -174,7 +174,10 @@ def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:
 
 
 def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.ParquetFile:
-    return pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", **options)
+    # A page without a checksum passes: writers may leave it out.
+    return pq.ParquetFile(
+        source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", page_checksum_verification=True, **options
+    )
 
 
 def _checked_footer(source: InputStream) -> CheckedFooter:
