@@ -18,7 +18,8 @@ class Identity:
         policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields), ``row_id`` (the row ids of V3
             tables) or ``none``.
         columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
-        field_ids: field ids of the columns, only for the policy ``table``, which follows renamed columns.
+        field_ids: field ids of the columns. The policy ``table`` follows them when columns are renamed. For
+            ``pipeline`` they show that a name is another column now; records of older releases have none for it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -21,7 +21,7 @@ def schema(*identifier_field_ids: int) -> TableSchema:
 
 def test_the_pipelines_columns_come_before_the_tables() -> None:
     assert choose_identity(["word"], schema(1), table="db.t", has_row_ids=False) == Identity(
-        policy="pipeline", columns=("word",)
+        policy="pipeline", columns=("word",), field_ids=(4,)
     )
     assert choose_identity(None, schema(3, 1), table="db.t", has_row_ids=False) == Identity(
         policy="table", columns=("id", "place.zone"), field_ids=(1, 3)
@@ -79,7 +79,31 @@ def test_identifier_fields_of_the_table_are_followed_when_they_are_renamed() -> 
     renamed = TableSchema.of(Schema(NestedField(1, "number", LongType(), required=True), identifier_field_ids=[1]))
     kept, warnings = kept_identity(recorded, renamed, pipeline="p", table="db.t")
     assert (kept.columns, warnings) == (("number",), ())
-    other = TableSchema.of(Schema(NestedField(9, "id", LongType(), required=True), identifier_field_ids=[9]))
-    assert kept_identity(recorded, other, pipeline="p", table="db.t") == (recorded, ())
     assert recorded.named_as(kept) == kept
     assert recorded.named_as(choose_identity(None, schema(3), table="db.t", has_row_ids=False)) == recorded
+
+
+ADDED_AGAIN = TableSchema.of(Schema(NestedField(9, "id", LongType(), required=True), identifier_field_ids=[9]))
+SWAPPED = TableSchema.of(Schema(NestedField(4, "id", LongType()), NestedField(1, "word", LongType())))
+
+
+@pytest.mark.parametrize("names", [None, ["id"]])
+def test_the_identity_never_moves_to_a_column_that_was_added_under_the_name(names: list[str] | None) -> None:
+    recorded = choose_identity(names, schema(1), table="db.t", has_row_ids=False)
+    said = "by id since its first batch, but column 'id' of then was dropped, and 'id' is another column; .*reset p"
+    with pytest.raises(TerminalError, match=said):
+        kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t")
+
+
+def test_columns_of_the_pipeline_that_swap_their_names_stop_it() -> None:
+    recorded = choose_identity(["id"], schema(), table="db.t", has_row_ids=False)
+    with pytest.raises(TerminalError, match="column 'id' of then is named 'word' now, and 'id' is another column"):
+        kept_identity(recorded, SWAPPED, pipeline="p", table="db.t")
+
+
+def test_a_record_without_field_ids_is_of_the_columns_that_were_delivered_last() -> None:
+    recorded = Identity(policy="pipeline", columns=("id",))
+    assert kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t", before=ADDED_AGAIN) == (recorded, ())
+    assert kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t") == (recorded, ())
+    with pytest.raises(TerminalError, match="'id' is another column"):
+        kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t", before=schema())

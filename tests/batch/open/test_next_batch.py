@@ -271,6 +271,28 @@ def test_a_missing_identifier_column_is_one_sentence_with_the_nearest_names(work
     assert workshop.stored_objects() == {}
 
 
+@pytest.mark.parametrize("is_recorded_by_an_older_release", [False, True])
+def test_an_identifier_column_that_is_added_again_stops_the_pipeline(
+    workshop: Workshop, *, is_recorded_by_an_older_release: bool
+) -> None:
+    workshop.append([1])
+    workshop.deliver()
+    if is_recorded_by_an_older_release:
+        path = workshop.folder / "storage/checkpoints/events/pipeline.json"
+        recorded = json.loads(path.read_text())
+        assert recorded["identity"].pop("field_ids") == [1]
+        path.write_text(json.dumps(recorded))
+    workshop.append([2])
+    workshop.deliver()
+    with workshop.table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("id")
+    with workshop.table.update_schema() as update:
+        update.add_column("id", LongType())
+    workshop.table.append(rows([3]).select(["value", "word", "id"]))
+    with pytest.raises(TerminalError, match="column 'id' of then was dropped, and 'id' is another column"):
+        workshop.prepare()
+
+
 def test_the_offset_holds_ids_as_text(workshop: Workshop) -> None:
     head = workshop.append([1])
     workshop.open()

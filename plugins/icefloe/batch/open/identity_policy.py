@@ -47,16 +47,20 @@ def choose_identity(
                 table=table,
                 key="identifier_columns",
             ) from cause
-        return Identity(policy="pipeline", columns=columns)
+        return Identity(policy="pipeline", columns=columns, field_ids=_field_ids(columns, schema))
     if schema.identifier_columns:
         columns = schema.identifier_columns
-        field_ids = tuple(schema.columns.find_field(name).field_id for name in columns)
-        return Identity(policy="table", columns=columns, field_ids=field_ids)
+        return Identity(policy="table", columns=columns, field_ids=_field_ids(columns, schema))
     return Identity(policy="row_id" if has_row_ids else "none")
 
 
 def identity_of_batch(
-    recorded: Identity | None, schema: TableSchema, table: Table, pipeline: Pipeline
+    recorded: Identity | None,
+    schema: TableSchema,
+    table: Table,
+    pipeline: Pipeline,
+    *,
+    after_snapshot_id: int | None = None,
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, or a new one if none is recorded, and warnings.
 
@@ -65,12 +69,14 @@ def identity_of_batch(
         schema: schema in which the batch delivers rows.
         table: the pipeline's table.
         pipeline: the pipeline.
+        after_snapshot_id: the snapshot up to which the pipeline has delivered; None: none.
 
     Raises:
         TerminalError: as `choose_identity` and `kept_identity`.
     """
     if recorded is not None:
-        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
+        before = _schema_of(after_snapshot_id, table) if not recorded.field_ids else None
+        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table, before=before)
     row_ids = has_row_ids(table, pipeline.computed_changes)
     return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
 
@@ -90,25 +96,28 @@ def identity_text(identity: Identity) -> str:
 
 
 def kept_identity(
-    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
+    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str, before: TableSchema | None = None
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, for its next batch, and a warning if the table has another one now.
 
     If the table's identifier fields are renamed, the identity follows. It does not follow columns that a pipeline
-    names.
+    names. It never moves to another column that has got the name.
 
     Args:
         recorded: identity recorded with the pipeline's first batch.
         schema: schema in which the batch delivers rows.
         pipeline: its name.
         table: name of its table.
+        before: schema up to which the pipeline has delivered, for a record of an older release without field ids; None
+            if it is not known.
 
     Raises:
-        TerminalError: one of its columns is no longer in the table.
+        TerminalError: one of its columns is no longer in the table, or another column has its name.
     """
     recorded = _renamed(recorded, schema)
     try:
         resolve_identifier_columns(schema.columns, recorded.columns)
+        _refuse_other_columns(recorded, schema, before)
     except TerminalError as cause:
         raise cause.restated(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
@@ -125,9 +134,34 @@ def kept_identity(
 
 
 def _renamed(recorded: Identity, schema: TableSchema) -> Identity:
+    if recorded.policy != "table":
+        return recorded
     names = tuple(schema.columns.find_column_name(field_id) for field_id in recorded.field_ids)
     present = tuple(name for name in names if name is not None)
     return replace(recorded, columns=present) if present and len(present) == len(names) else recorded
+
+
+def _refuse_other_columns(recorded: Identity, schema: TableSchema, before: TableSchema | None) -> None:
+    """Stops if a name is that of another column now: its values say nothing of the rows that were delivered."""
+    ids = recorded.field_ids or (() if before is None else _field_ids(recorded.columns, before))
+    for name, was, now in zip(recorded.columns, ids, _field_ids(recorded.columns, schema), strict=False):
+        if was == now:
+            continue
+        renamed = schema.columns.find_column_name(was)
+        became = "was dropped" if renamed is None else f"is named {renamed!r} now"
+        raise TerminalError(f"column {name!r} of then {became}, and {name!r} is another column", column=name)
+
+
+def _field_ids(columns: Sequence[str], schema: TableSchema) -> tuple[int, ...]:
+    """The field ids of columns; none if one of them is missing."""
+    ids = {name: schema.columns.find_field(name).field_id for name in columns if name in schema.columns.column_names}
+    return tuple(ids[name] for name in columns) if len(ids) == len(columns) else ()
+
+
+def _schema_of(snapshot_id: int | None, table: Table) -> TableSchema | None:
+    if snapshot_id is None or table.metadata.snapshot_by_id(snapshot_id) is None:
+        return None
+    return TableSchema.at(table.metadata, snapshot_id)
 
 
 def _named(columns: Sequence[str]) -> str:

@@ -32,7 +32,9 @@ def new_batch(
     pipeline = session.pipeline
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     recorded = None if view.pipeline is None else view.pipeline.identity
-    identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
+    identity, warnings = identity_of_batch(
+        recorded, schema, session.table, pipeline, after_snapshot_id=snapshots.after_snapshot_id
+    )
     columns = delivered_columns(pipeline, identity)
     return OffsetRecord(
         version=format_of(view.cursor),
