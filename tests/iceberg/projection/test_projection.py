@@ -232,15 +232,28 @@ def test_a_null_in_a_required_field_of_a_struct_is_an_error_unless_the_struct_is
         project(one_row({"s": {"x": None}}, before), Schema(after))
 
 
-def test_a_null_is_no_error_where_a_required_parent_hides_that_its_own_parent_is_null() -> None:
-    def outer(*, leaf_required: bool) -> NestedField:
-        leaf = NestedField(3, "leaf", LongType(), required=leaf_required)
-        return struct(1, "outer", struct(2, "inner", leaf, required=True))
+def outer(*, leaf_required: bool) -> NestedField:
+    leaf = NestedField(3, "leaf", LongType(), required=leaf_required)
+    return struct(1, "outer", struct(2, "inner", leaf, required=True))
 
+
+def test_a_null_is_no_error_where_a_required_parent_hides_that_its_own_parent_is_null() -> None:
     rows = [{"outer": {"inner": {"leaf": 1}}}, {"outer": None}]
     batch = through_parquet(pa.RecordBatch.from_pylist(rows, file_schema(outer(leaf_required=False))))
     assert batch["outer"].field(0).null_count == 0
     assert through_parquet(project(batch, Schema(outer(leaf_required=True)))).to_pylist() == rows
+
+
+def test_a_null_that_a_required_parent_shows_is_an_error_however_batches_are_cut() -> None:
+    values = [{"inner": {"leaf": 7}}, {"inner": {"leaf": None}}, {"inner": {"leaf": 9}}, None]
+    rows = [{"outer": value} for value in values]
+    batch = through_parquet(pa.RecordBatch.from_pylist(rows, file_schema(outer(leaf_required=False))))
+    wanted = Schema(outer(leaf_required=True))
+    for part in (batch, batch.slice(1), batch.slice(1, 1), batch.slice(0, 2)):
+        with pytest.raises(ColumnError, match=r"required column 'outer\.inner\.leaf' holds a null"):
+            project(part, wanted)
+    for part in (batch.slice(0, 1), batch.slice(2), batch.slice(3)):
+        assert project(part, wanted).to_pylist() == part.to_pylist()
 
 
 def test_only_the_columns_that_are_wanted_have_to_be_read() -> None:

@@ -23,7 +23,8 @@ class Parent:
     Attributes:
         field: gives the file's field at a position.
         num_rows: number of rows of each field.
-        validity: mask of the parent's rows that are not null; None: all rows.
+        validity: mask of the rows in which the parent and the structs around it are there; None: all rows. A required
+            struct in a Parquet file does not show that a struct around it is null.
     """
 
     field: Callable[[int], pa.Array]
@@ -38,15 +39,12 @@ class TakenField:
     Attributes:
         position: index among the file's fields.
         step: turns it into the table's field.
-        is_required: True if the table requires a value and the file does not promise one.
-        checked_name: the column's dotted name if nulls must be looked for; None if they look the same as the nulls of a
-            parent.
+        required_name: the column's dotted name if the table requires a value and the file does not promise one.
     """
 
     position: int
     step: Conversion
-    is_required: bool = False
-    checked_name: str | None = None
+    required_name: str | None = None
 
     def read(self, parent: Parent) -> pa.Array:
         """The field's array.
@@ -55,15 +53,19 @@ class TakenField:
             ColumnError: a required column holds a null, and the parent is not null itself.
         """
         array = parent.field(self.position)
-        if not self.is_required or not array.null_count:
-            return self.step.apply(array)
-        if self.checked_name is not None and _lacks_a_value(array, parent.validity):
+        if self.required_name is None or not array.null_count:
+            return self._converted(array, parent)
+        if _lacks_a_value(array, parent.validity):
             raise ColumnError(
-                f"required column {self.checked_name!r} holds a null, but the table's schema requires a value; make "
+                f"required column {self.required_name!r} holds a null, but the table's schema requires a value; make "
                 "the column optional",
-                column=self.checked_name,
+                column=self.required_name,
             )
-        return without_nulls(self.step.apply(array))
+        # The nulls that are left are inside of a struct that is null, so nobody sees what takes their place.
+        return without_nulls(self._converted(array, parent))
+
+    def _converted(self, array: pa.Array, parent: Parent) -> pa.Array:
+        return self.step.inside(array, parent) if isinstance(self.step, StructStep) else self.step.apply(array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +92,16 @@ class StructStep:
 
     def apply(self, array: pa.Array) -> pa.Array:
         """A struct array of the target type."""
-        validity = array.is_valid() if array.null_count else None
-        parent = Parent(field=array.field, num_rows=len(array), validity=validity)
-        children = [field.read(parent) for field in self.fields]
+        return self.inside(array, None)
+
+    def inside(self, array: pa.Array, parent: Parent | None) -> pa.Array:
+        """The same for a struct inside of another one."""
+        # optional a { required b { optional c } }:  where a is null, b is not null in the file, because it is required,
+        # and c is null. Seen from b alone this looks like a missing value.
+        around = None if parent is None else parent.validity
+        validity = _both(array.is_valid() if array.null_count else None, around)
+        inner = Parent(field=array.field, num_rows=len(array), validity=validity)
+        children = [field.read(inner) for field in self.fields]
         mask = array.is_null() if array.null_count or not children else None
         return pa.StructArray.from_arrays(children, fields=list(self.target), mask=mask)
 
@@ -150,6 +159,10 @@ def _gathered(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _mask(array: pa.Array) -> pa.BooleanArray | None:
     return array.is_null() if array.null_count else None
+
+
+def _both(one: pa.BooleanArray | None, other: pa.BooleanArray | None) -> pa.BooleanArray | None:
+    return other if one is None else one if other is None else pc.and_(one, other)
 
 
 def _lacks_a_value(array: pa.Array, validity: pa.BooleanArray | None) -> bool:

@@ -1,7 +1,7 @@
 """Projection by field id: from the columns of one file to the columns of the table, planned once per file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -75,7 +75,7 @@ def plan_projection(
         )
     planner = _Planner(constants, keep_dictionaries=keep_dictionaries)
     target = arrow_schema(schema)
-    fields = planner.fields(columns, schema.fields, _Place())
+    fields = planner.fields(columns, schema.fields, ())
     delivered = [_delivered(field, column) for field, column in zip(fields, target, strict=True)]
     return Projection(schema=pa.schema(delivered), fields=fields)
 
@@ -87,35 +87,8 @@ def _delivered(field: Field, column: pa.Field) -> pa.Field:
     return column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """The planner's place in the schema.
-
-    Attributes:
-        path: names from the top.
-        parent_may_be_null: True if the file allows the parent to be null.
-        hides_nulls: True if an ancestor may be null but the parent may not, so the parent does not show it.
-    """
-
-    path: tuple[str, ...] = ()
-    parent_may_be_null: bool = False
-    hides_nulls: bool = False
-
-    @property
-    def name(self) -> str:
-        return ".".join(self.path)
-
-    def at(self, name: str) -> "_Place":
-        return replace(self, path=(*self.path, name))
-
-    def inside(self, column: FileColumn) -> "_Place":
-        # optional a { required b { required c } }:  where a is null, b is not null in the file, because it is required,
-        # and c is null. Seen from b this looks like a missing value, so nulls of c are not checked.
-        hides = not column.is_nullable and (self.parent_may_be_null or self.hides_nulls)
-        return _Place(path=self.path, parent_may_be_null=column.is_nullable, hides_nulls=hides)
-
-    def inside_list(self) -> "_Place":
-        return _Place(path=self.path)
+_Path = tuple[str, ...]
+"""Names from the top of the schema."""
 
 
 class _Planner:
@@ -123,59 +96,59 @@ class _Planner:
         self._constants = constants
         self._keep_dictionaries = keep_dictionaries
 
-    def fields(self, columns: Sequence[FileColumn], wanted: Sequence[NestedField], place: _Place) -> tuple[Field, ...]:
+    def fields(self, columns: Sequence[FileColumn], wanted: Sequence[NestedField], path: _Path) -> tuple[Field, ...]:
         by_id = {column.field_id: column for column in columns}
-        return tuple(self._field(by_id.get(field.field_id), field, place.at(field.name)) for field in wanted)
+        return tuple(self._field(by_id.get(field.field_id), field, (*path, field.name)) for field in wanted)
 
-    def _field(self, column: FileColumn | None, field: NestedField, place: _Place) -> Field:
+    def _field(self, column: FileColumn | None, field: NestedField, path: _Path) -> Field:
         if column is None:
-            return FilledField(value=self._fill(field, place))
-        is_required = field.required and column.is_nullable
+            return FilledField(value=self._fill(field, path))
         return TakenField(
             position=column.position,
-            step=self._step(column, field.field_type, place),
-            is_required=is_required,
-            checked_name=place.name if is_required and not place.hides_nulls else None,
+            step=self._step(column, field.field_type, path),
+            required_name=_name(path) if field.required and column.is_nullable else None,
         )
 
-    def _fill(self, field: NestedField, place: _Place) -> pa.Scalar:
+    def _fill(self, field: NestedField, path: _Path) -> pa.Scalar:
         if str(field.field_id) in self._constants and field.field_type.is_primitive:
             value: object = constant_from_json(field.field_type, self._constants[str(field.field_id)])  # type: ignore[arg-type]
             return pa.scalar(value, arrow_type(field.field_type))
         if field.initial_default is None and field.required:
             raise ColumnError(
-                f"required column {place.name!r} is missing and has no initial default: make the column optional, "
+                f"required column {_name(path)!r} is missing and has no initial default: make the column optional, "
                 "or rewrite the file with it",
-                column=place.name,
+                column=_name(path),
             )
         return initial_value(field)
 
-    def _step(self, column: FileColumn, kind: IcebergType, place: _Place) -> Conversion:
+    def _step(self, column: FileColumn, kind: IcebergType, path: _Path) -> Conversion:
         children = column.children
         match kind:
             case StructType() if pa.types.is_struct(column.type):
-                return StructStep(
-                    target=arrow_type(kind), fields=self.fields(children, kind.fields, place.inside(column))
-                )
+                return StructStep(target=arrow_type(kind), fields=self.fields(children, kind.fields, path))
             case ListType() if is_list(column.type):
-                element = self._field(children[0], kind.element_field, place.inside_list().at("element"))
+                element = self._field(children[0], kind.element_field, (*path, "element"))
                 return ListStep(target=arrow_type(kind), element=element)
             case MapType() if pa.types.is_map(column.type):
-                key = self._step(children[0], kind.key_type, place.inside_list().at("key"))
-                value = self._field(children[1], kind.value_field, place.inside_list().at("value"))
+                key = self._step(children[0], kind.key_type, (*path, "key"))
+                value = self._field(children[1], kind.value_field, (*path, "value"))
                 return MapStep(target=arrow_type(kind), key=key, value=value)
-        step = self._primitive(column, arrow_type(kind), place) if kind.is_primitive else None
+        step = self._primitive(column, arrow_type(kind), path) if kind.is_primitive else None
         if step is None:
             raise ColumnError(
-                f"column {place.name!r} has type {column.type} there, which cannot become the table's {kind}: "
+                f"column {_name(path)!r} has type {column.type} there, which cannot become the table's {kind}: "
                 "rewrite the file",
-                column=place.name,
+                column=_name(path),
             )
         return step
 
-    def _primitive(self, column: FileColumn, target: pa.DataType, place: _Place) -> Conversion | None:
-        if self._keep_dictionaries and len(place.path) == 1:
+    def _primitive(self, column: FileColumn, target: pa.DataType, path: _Path) -> Conversion | None:
+        if self._keep_dictionaries and len(path) == 1:
             kept = plan_kept_dictionary(column.type, target)
             if kept is not None:
                 return kept
-        return plan_promotion(column.type, target) or plan_narrowing(column.type, target, column=place.name)
+        return plan_promotion(column.type, target) or plan_narrowing(column.type, target, column=_name(path))
+
+
+def _name(path: _Path) -> str:
+    return ".".join(path)
