@@ -44,6 +44,9 @@ class CountingReader:
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.inner.plain(batch)
 
+    def checked(self, data_file: DataFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.inner.checked(data_file, batch)
+
 
 def files_of(batch: OpenBatch) -> list[FileRows]:
     inputs = batch.inputs

@@ -19,6 +19,7 @@ from icefloe.iceberg.files.kept_projections import KeptProjections
 from icefloe.iceberg.files.reader import (
     BATCH_ROWS,
     ReadOptions,
+    check_values,
     plain_batch,
     read_data_file,
     read_matching_rows,
@@ -171,6 +172,15 @@ class TableRowReader:
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         self._check(data_file, batch)
         return self.plain(self.shape.compared(batch))
+
+    def checked(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Compared rows of a file that leave the map task.
+
+        Raises:
+            ColumnError: a value is not what its type allows.
+        """
+        check_values(rows, data_file, table=self.table)
+        return rows
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
         """The same compared rows with text decoded."""

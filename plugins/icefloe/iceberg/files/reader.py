@@ -8,15 +8,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from icefloe.errors import one_line
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.projected_file import BATCH_ROWS, ReadOptions, open_projected
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.unreadable import ColumnError
 
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
 
-__all__ = ["BATCH_ROWS", "ReadOptions", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
+__all__ = [
+    "BATCH_ROWS",
+    "ReadOptions",
+    "check_values",
+    "plain_batch",
+    "read_data_file",
+    "read_matching_rows",
+    "read_rows",
+]
 
 
 def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -95,6 +105,35 @@ def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def check_values(rows: pa.RecordBatch, file: DataFile, *, table: str) -> None:
+    """Stops if a value of a file's rows is not what its type allows.
+
+    A writer may leave bytes that are no UTF-8 in a text column, or a decimal of too many digits. No sink can hold them,
+    and a reader of the shuffle cannot tell them from damage.
+
+    Raises:
+        ColumnError: the error names the first such column.
+    """
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            _check_column(column, name, file, table)
+        raise
+
+
+def _check_column(column: pa.Array, name: str, file: DataFile, table: str) -> None:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        raise ColumnError(
+            f"column {name!r} holds a value that its type does not allow ({one_line(cause)}): rewrite the row; where "
+            "the open batch needs it as it was, start over by icefloe reset, or with `columns` that leave the column "
+            "out",
+            column=name,
+        ).in_file(file.path, table=table) from cause
 
 
 def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
