@@ -42,6 +42,8 @@ NANOS = 1510871468000001001
         (FloatType(), 1.5, 1.5, 1.5),
         (DoubleType(), math.inf, "Infinity", math.inf),
         (DoubleType(), -math.inf, "-Infinity", -math.inf),
+        (DoubleType(), -0.0, "-0.0", -0.0),
+        (FloatType(), 0.0, 0.0, 0.0),
         (DecimalType(9, 2), Decimal("14.20"), "14.20", Decimal("14.20")),
         (DateType(), 17486, "2017-11-16", 17486),
         (DateType(), 2932897, "10000-01-01", 2932897),

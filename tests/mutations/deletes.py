@@ -254,4 +254,11 @@ DELETES: Final = (
         after="_add_positions(found, asked, rows, numbers)",
         suite=("tests/iceberg/deletes/test_equality_deletes.py",),
     ),
+    Mutation(
+        name="a delete of partition -0.0 reaches partition 0.0",
+        path="iceberg/data_file.py",
+        before='return value if value or math.copysign(1.0, value) > 0 else "-0.0"',
+        after="return value",
+        suite=("tests/iceberg/scan/test_delete_file_index.py",),
+    ),
 )

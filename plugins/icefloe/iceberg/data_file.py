@@ -24,7 +24,11 @@ from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
 __all__ = ["DataFile", "RowGroups"]
 
 Constant = bool | int | float | str | None
-"""A partition value in JSON: the single-value serialization of the Iceberg spec; "NaN", "Infinity", "-Infinity"."""
+"""A partition value in JSON: the single-value serialization of the Iceberg spec, and text for some floats.
+
+These are "NaN", "Infinity", "-Infinity" and "-0.0". So two values are one partition exactly if they are equal in this
+form: NaN equals NaN, and -0.0 is not 0.0.
+"""
 
 _UNITS: Final[Mapping[type[PrimitiveType], str]] = {
     DateType: "D", TimestampType: "us", TimestamptzType: "us", TimestampNanoType: "ns", TimestamptzNanoType: "ns",
@@ -155,4 +159,4 @@ def _float_to_json(value: float) -> Constant:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return value
+    return value if value or math.copysign(1.0, value) > 0 else "-0.0"

@@ -3,9 +3,11 @@
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, StructType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, StructType
 
+from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.files.kept_projections import KeptProjections
+from icefloe.iceberg.projection.nested import FilledField
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import with_id
 
@@ -36,6 +38,18 @@ def test_a_constant_of_another_partition_is_not_kept(place: str) -> None:
     _, projection = kept.of(file_schema(), schema, {"5": place}, keep_dictionaries=False)
     batch = pa.record_batch([pa.array([7]), pa.array([{"x": 1, "y": 2}], file_schema().field("at").type)], ["id", "at"])
     assert projection.apply(batch, {0: 0, 1: 1}).column("place").to_pylist() == [place]
+
+
+def test_the_constant_of_minus_zero_is_another_one_than_zero() -> None:
+    kept = KeptProjections()
+    schema = TableSchema.of(Schema(*COLUMNS.fields, NestedField(6, "share", DoubleType())))
+    for share in (0.0, -0.0, 0.0):
+        constants = {"6": constant_to_json(DoubleType(), share)}
+        _, projection = kept.of(file_schema(), schema, constants, keep_dictionaries=False)
+        [filled] = [
+            field.value for field in projection.fields if isinstance(field, FilledField) and field.value.is_valid
+        ]
+        assert repr(filled.as_py()) == repr(share)
 
 
 def test_field_ids_inside_a_column_count() -> None:

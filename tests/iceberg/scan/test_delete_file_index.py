@@ -1,11 +1,12 @@
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyiceberg.types import LongType
+from pyiceberg.types import DoubleType, LongType
 
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import DataFile, constant_to_json
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
@@ -182,3 +183,15 @@ def test_deletes_of_a_partition_leave_the_same_file_in_another_partition_alone()
     index = DeleteFileIndex([delete_entry()], {})
     assert in_force(index, data_entry(), [0]) == [0]
     assert in_force(index, replace(data_entry(), partition=ELSEWHERE), [0]) == []
+
+
+ZEROS = (0.0, -0.0, math.nan, 1.5)
+
+
+@pytest.mark.parametrize("content", [FileContent.EQUALITY_DELETES, FileContent.POSITION_DELETES])
+def test_deletes_of_a_partition_of_minus_zero_leave_that_of_zero_alone(content: FileContent) -> None:
+    partitions: list[Partition] = [(1, (constant_to_json(DoubleType(), value),)) for value in ZEROS]
+    entries = [delete_entry(content=content, sequence_number=6, partition=partition) for partition in partitions]
+    index = DeleteFileIndex(entries, {})
+    for number, partition in enumerate(partitions):
+        assert in_force(index, replace(data_entry(), partition=partition), range(len(ZEROS))) == [number]
