@@ -19,6 +19,7 @@ Read in this order:
 - `dotted_names`: columns by dotted names
 - `key_changes`: changes that come to one operation for each key
 - `moment_texts`: dates and timestamps as text
+- `map_entries`: keys and values of maps
 - `dead_letters`: what a destination refuses for good
 - `sink_identity`: the sink that a folder of dead letters belongs to
 - `opensearch`: documents in a search index

@@ -8,10 +8,13 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.map_entries import map_entries
 from icefloe.sinks.moment_texts import moment_texts
 
 TEXT: Final = pa.large_string()
@@ -102,7 +105,8 @@ def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
     if pa.types.is_map(kind):
         return _map_texts(column, form, name)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _list_texts(column, json_texts(column.flatten(), form, name=name), "[", "]")
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        return _list_texts(column, lengths, json_texts(column.flatten(), form, name=name), "[", "]")
     raise TerminalError(
         f"column {name} has type {kind}, which JSON of sink kafka cannot say: leave it out", column=name
     )
@@ -136,21 +140,18 @@ def _time_texts(column: pa.Array, form: JsonForm) -> pa.Array:
 
 
 def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
-    entries = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
-    keys, items = entries.flatten().flatten()
+    keys, items, lengths = map_entries(column)
     values = json_texts(items, form, name=name)
     named = json_texts(keys, form, name=name)
     if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
-        return _list_texts(entries, joined(named, _text(":"), values), "{", "}")
+        return _list_texts(column, lengths, joined(named, _text(":"), values), "{", "}")
     # Connect has no other way for keys that are no text.
-    return _list_texts(entries, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
+    return _list_texts(column, lengths, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
 
 
-def _list_texts(column: pa.Array, values: pa.Array, opening: str, closing: str) -> pa.Array:
+def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, opening: str, closing: str) -> pa.Array:
     """Texts of the elements of all lists, joined by list."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
-    ends = pc.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, values)
     texts = joined(_text(opening), pc.binary_join(lists, _text(",")), _text(closing))
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, TEXT))

@@ -7,9 +7,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.sinks.dotted_names import column_path
 from icefloe.sinks.key_changes import key_columns
+from icefloe.sinks.map_entries import map_entries
 from icefloe.sinks.opensearch.value_text import value_text
 
 DELETED: Final = "_deleted"
@@ -80,10 +82,11 @@ def _json(values: pa.Array) -> pa.Array:
         found = _objects([(name, _json(column)) for name, column in members], len(values))
         found = pc.if_else(values.is_valid(), found, pa.scalar(None, _TEXT))
     elif pa.types.is_map(kind):
-        found = _lists(values, _objects([("key", _json(_entries(values, 0))), ("value", _json(_entries(values, 1)))],
-                                        len(_entries(values, 0))))  # fmt: skip
+        keys, items, lengths = map_entries(values)
+        found = _lists(values, lengths, _objects([("key", _json(keys)), ("value", _json(items))], len(keys)))
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        found = _lists(values, _json(values.flatten()))
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        found = _lists(values, lengths, _json(values.flatten()))
     elif pa.types.is_null(kind):
         found = pa.nulls(len(values), _TEXT)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -98,27 +101,13 @@ def _json(values: pa.Array) -> pa.Array:
     return pc.fill_null(found, "null")
 
 
-def _entries(values: pa.Array, side: int) -> pa.Array:
-    """The keys (0) or values (1) of all maps that are not null, one after the other."""
-    # A map is a list of structs underneath; as such, a slice and the entries of null maps are left out by flatten.
-    layout = pa.list_(pa.struct([values.type.key_field, values.type.item_field]))
-    return values.cast(layout).flatten().flatten()[side]
-
-
-def _lists(values: pa.Array, elements: pa.Array) -> pa.Array:
+def _lists(values: pa.Array, lengths: NDArray[np.int64], elements: pa.Array) -> pa.Array:
     """The elements' texts, joined for each list."""
-    lengths = pc.fill_null(_lengths(values), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     joined = pc.binary_join(pa.LargeListArray.from_arrays(offsets, elements), pa.scalar(",", _TEXT))
     found = pc.binary_join_element_wise(pa.scalar("[", _TEXT), joined.cast(_TEXT), pa.scalar("]", _TEXT),
                                         pa.scalar("", _TEXT))  # fmt: skip
     return pc.if_else(values.is_valid(), found, pa.scalar(None, _TEXT))
-
-
-def _lengths(values: pa.Array) -> pa.Array:
-    if pa.types.is_map(values.type):
-        values = values.cast(pa.list_(pa.struct([values.type.key_field, values.type.item_field])))
-    return pc.list_value_length(values)
 
 
 def json_escaped(text: pa.Array) -> pa.Array:
