@@ -305,4 +305,11 @@ ROWS: Final = (
         after="if False:",
         suite=("tests/sinks/test_map_entries.py",),
     ),
+    Mutation(
+        name="a default of infinity becomes null in the plan",
+        path="iceberg/schemas/table_schema.py",
+        before='model_dump(mode="python", by_alias=True)',
+        after='model_dump(mode="json", by_alias=True)',
+        suite=("tests/iceberg/schemas/test_table_schema.py",),
+    ),
 )

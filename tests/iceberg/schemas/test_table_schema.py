@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyiceberg.types import (
     LongType,
     MapType,
     NestedField,
+    PrimitiveType,
     StringType,
     StructType,
 )
@@ -96,6 +98,17 @@ def test_a_schema_survives_the_plan(mapping: Any) -> None:
     assert again == schema
     assert again.columns.find_field("day").initial_default == COLUMNS.find_field("day").initial_default
     assert again.identifier_columns == schema.identifier_columns
+
+
+@pytest.mark.parametrize("default", [math.inf, -math.inf, math.nan, -0.0, 1.5])
+@pytest.mark.parametrize("kind", [FloatType(), DoubleType()], ids=str)
+def test_a_default_that_json_has_no_number_for_survives_the_plan(kind: PrimitiveType, default: float) -> None:
+    inner = StructType(NestedField(2, "x", kind, initial_default=default))
+    schema = TableSchema.of(Schema(NestedField(1, "a", kind, initial_default=default), NestedField(3, "s", inner)))
+    document = json.loads(json.dumps(schema.schema_json, allow_nan=False))
+    again = TableSchema.from_json(document, name_mapping=None)
+    for name in ("a", "s.x"):
+        assert repr(again.columns.find_field(name).initial_default) == repr(default)
 
 
 def test_the_arrow_schema_carries_no_metadata() -> None:

@@ -1,21 +1,26 @@
 """The schema in which a batch delivers a table's rows: one snapshot's schema, with names for files without ids."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
 from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.selected_schema import selected_schema
 
 __all__ = ["TableSchema", "require_comparable_states"]
+
+_FLOATS: Final = ("float", "double")
+_DEFAULTS: Final = ("initial-default", "write-default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +74,14 @@ class TableSchema:
     def from_json(cls, schema: Mapping[str, object], *, name_mapping: Sequence[Mapping[str, object]] | None) -> Self:
         """The schema with this ``schema_json`` and ``name_mapping_json``."""
         mapping = None if name_mapping is None else NameMapping.model_validate(name_mapping)
-        return cls.of(Schema.model_validate(dict(schema)), mapping)
+        return cls.of(Schema.model_validate(_with_float_defaults(schema, float)), mapping)
 
     @property
     def schema_json(self) -> dict[str, object]:
-        """Iceberg's JSON of the schema, for the plan."""
-        return self.columns.model_dump(mode="json", by_alias=True)
+        """Iceberg's JSON of the schema, for the plan; a default that is no JSON number is a text, such as NaN."""
+        # PyIceberg's own JSON has null in place of NaN and infinity.
+        written = self.columns.model_dump(mode="python", by_alias=True)
+        return _with_float_defaults(written, partial(constant_to_json, DoubleType()))
 
     @property
     def name_mapping_json(self) -> list[dict[str, object]] | None:
@@ -125,6 +132,21 @@ def _fields(kind: IcebergType, path: tuple[str, ...] = ()) -> Iterator[tuple[str
         inner = (*path, field.name)
         yield ".".join(inner), field
         yield from _fields(field.field_type, inner)
+
+
+def _with_float_defaults(document: Any, converted: Callable[[Any], Any]) -> Any:
+    """The JSON of a schema with other defaults of floats and doubles, also inside of other columns."""
+    if isinstance(document, Sequence) and not isinstance(document, str):
+        return [_with_float_defaults(each, converted) for each in document]
+    if not isinstance(document, Mapping):
+        return document
+    is_float = document.get("type") in _FLOATS
+    return {
+        key: converted(value)
+        if is_float and key in _DEFAULTS and value is not None
+        else _with_float_defaults(value, converted)
+        for key, value in document.items()
+    }
 
 
 def require_comparable_states(
