@@ -261,4 +261,11 @@ DELETES: Final = (
         after="return value",
         suite=("tests/iceberg/scan/test_delete_file_index.py",),
     ),
+    Mutation(
+        name="a deletion vector of another partition is overlooked in a commit",
+        path="iceberg/scan/data_manifests.py",
+        before="if not self._met.issuperset(self._pruning.of_vectors):",
+        after="if False:",
+        suite=("tests/iceberg/scan/test_changed_delete_files.py",),
+    ),
 )

@@ -19,7 +19,7 @@ from iceberg.scan.fake_manifests import (
     terms,
 )
 from icefloe.iceberg.delete_file import FileContent
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, ManifestFile, Partition
 from icefloe.iceberg.step import Step, StepKind
 
 
@@ -192,3 +192,38 @@ def test_delete_files_of_a_commit_count_although_its_manifest_list_denies_them()
     denied = replace(reader.write("deletes", 2, delete("d", ADDED, 2, 2)), added_files_count=0, existing_files_count=1)
     reader.lists = {2: [old, denied]}
     assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
+
+
+def vector_of(data_file: str, partition: Partition) -> DeleteEntry:
+    """A deletion vector, added by snapshot 2."""
+    entry = delete("v", ADDED, 2, 2, referenced_data_file=data_file, content_offset=4)
+    vector = replace(entry.delete_file, file_format="PUFFIN")
+    return replace(entry, delete_file=vector, partition=partition, is_unpartitioned=False)
+
+
+@pytest.mark.parametrize("of", [step(StepKind.COMMIT, 2), step(StepKind.STATES, 2, start=1)], ids=str)
+def test_a_deletion_vector_counts_by_its_path_alone_whatever_partition_it_is_in(of: Step) -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    rows = days(
+        reader.write("rows", 1, in_partition(data("a", ADDED, 1), 3), in_partition(data("b", ADDED, 1), 3)), 3, 3
+    )
+    others = days(reader.write("others", 1, in_partition(data("c", ADDED, 1), 9)), 9, 9)
+    elsewhere: list[Partition] = [(1, (7,)), (0, ())]
+    for partition in elsewhere:
+        vectors = replace(reader.write("vectors", 2, vector_of("a", partition)), spec_id=partition[0])
+        reader.lists = {1: [rows, others], 2: [rows, others, vectors]}
+        assert terms(reader, of) == [{"a": [(-1, []), (1, ["v"])]}]
+
+
+def test_manifests_of_other_partitions_are_left_unread_where_the_files_of_vectors_are_found() -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    rows = days(reader.write("rows", 1, in_partition(data("a", ADDED, 1), 3)), 3, 3)
+    others = days(reader.write("others", 1, in_partition(data("c", ADDED, 1), 9)), 9, 9)
+    added = vector_of("a", (1, (3,)))
+    vectors = replace(reader.write("vectors", 2, added), spec_id=1)
+    removed = reader.write("gone", 3, in_partition(data("a", DELETED, 3), 3))
+    dropped = reader.write("dropped", 3, replace(added, status=DELETED))
+    reader.lists = {1: [rows, others], 2: [rows, others, vectors], 3: [others, removed, dropped]}
+    of = (step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3))
+    assert terms(reader, *of) == [{"a": [(-1, []), (1, ["v"])]}, {"a": [(-1, ["v"])]}]
+    assert "others" not in reader.read

@@ -155,7 +155,7 @@ def test_global_equality_deletes_reach_every_manifest_and_no_others_do() -> None
 
 
 def paths(*entries: DeleteEntry) -> Iterable[str] | None:
-    return ManifestPruning(entries, INTEGERS).paths(3)
+    return ManifestPruning(entries, INTEGERS).paths(manifest(3))
 
 
 def test_only_the_named_files_are_reached_where_every_delete_file_names_one() -> None:

@@ -1,6 +1,6 @@
 """The data files that the steps of a batch change, read from data manifests as each step asks for them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
@@ -30,7 +30,8 @@ class DataManifests:
         self._manifests = manifests
         self._reader = reader
         self._deletes = deletes
-        self._pruning = ManifestPruning(deletes.index.entries(deletes.changed), reader.partition_types)
+        self._pruning = ManifestPruning([*deletes.index.entries(deletes.changed)], reader.partition_types)
+        self._met: set[str] = set()
         self._reached: dict[tuple[str, int | None], DeleteTargets] = {}
         self.warnings: list[str] = []
 
@@ -51,6 +52,7 @@ class DataManifests:
 
     def _committed(self, snapshot_id: int) -> StateFiles:
         own = list(self._own_entries(snapshot_id))
+        self._meet(entry for entry in own if entry.status is not EntryStatus.EXISTING)
         is_reaching = any(self._deletes.own[snapshot_id])
         return StateFiles(own, self._reached_in(self._manifests[snapshot_id]) if is_reaching else ())
 
@@ -84,19 +86,34 @@ class DataManifests:
 
     def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
         for entries in map_parallel(self._reader.data_entries, _live_data(manifests)):
+            self._meet(entries)
             yield from _live_entries(entries)
 
     def _reached_in(self, manifests: Iterable[ManifestFile]) -> list[DeleteTargets]:
         """Live files that a delete file can reach which the batch adds or removes, by manifest."""
-        wanted = [manifest for manifest in _live_data(manifests) if self._pruning.includes(manifest)]
-        unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
+        live = _live_data(manifests)
+        found = self._targets([manifest for manifest in live if self._pruning.includes(manifest)])
+        for reached in found:
+            self._meet(reached.entries)
+        if not self._met.issuperset(self._pruning.of_vectors):
+            # The data file of a vector is gone, or its writer put the vector under another partition: the path counts.
+            found += self._targets([manifest for manifest in live if not self._pruning.includes(manifest)])
+        return found
+
+    def _targets(self, manifests: Sequence[ManifestFile]) -> list[DeleteTargets]:
+        unread = [manifest for manifest in manifests if _content(manifest) not in self._reached]
         for manifest, reached in zip(unread, map_parallel(self._read_reached, unread), strict=True):
             self._reached[_content(manifest)] = reached
-        return [self._reached[_content(manifest)] for manifest in wanted]
+        return [self._reached[_content(manifest)] for manifest in manifests]
+
+    def _meet(self, entries: Iterable[DataEntry]) -> None:
+        """Remembers data files of vectors that are where their vectors say: if all are, nobody looks elsewhere."""
+        if self._pruning.of_vectors:
+            self._met.update(self._pruning.of_vectors.intersection(entry.data_file.path for entry in entries))
 
     def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:
         index, in_force = self._deletes.index, self._deletes.index.in_force_at(self._deletes.changed)
-        entries = _live_entries(self._reader.data_entries(manifest, self._pruning.paths(manifest.spec_id)))
+        entries = _live_entries(self._reader.data_entries(manifest, self._pruning.paths(manifest)))
         # Here, not after the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         reached = [(entry, reach) for entry in entries if any(in_force(reach := index.reach(entry)))]
         return DeleteTargets([entry for entry, _ in reached], [reach for _, reach in reached])

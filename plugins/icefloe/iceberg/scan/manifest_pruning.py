@@ -1,7 +1,7 @@
 """Data manifests, and entries in them, that some delete files can reach; by partition and by path."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyiceberg.types import PrimitiveType
 
@@ -21,10 +21,13 @@ class ManifestPruning:
     Args:
         delete_files: equality deletes of an unpartitioned spec reach every file, others the files of their partition.
         types: of partition values by spec id; None if a type is not known.
+
+    Attributes:
+        of_vectors: paths of the data files of deletion vectors, which count by the path, whatever their partition is.
     """
 
     def __init__(
-        self, delete_files: Iterable[DeleteEntry], types: Mapping[int, Sequence[PrimitiveType | None]]
+        self, delete_files: Collection[DeleteEntry], types: Mapping[int, Sequence[PrimitiveType | None]]
     ) -> None:
         self._types = types
         self._is_global = False
@@ -33,6 +36,8 @@ class ManifestPruning:
         self._reaches_partitions: set[int] = set()
         self._ranges: dict[int, Sequence[Sequence[ColumnRange]]] = {}
         self._included: dict[str, bool] = {}
+        vectors = (entry.only_data_file for entry in delete_files if entry.delete_file.is_deletion_vector)
+        self.of_vectors = frozenset(path for path in vectors if path is not None)
         for entry in delete_files:
             spec_id, values = entry.partition
             self._partitions[spec_id].add(values)
@@ -44,18 +49,23 @@ class ManifestPruning:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
-        """True if a data manifest may list a file that is reached; False only if it lists none."""
+        """True if a data manifest may list a file that is reached; False only if it lists none.
+
+        A file of a deletion vector that was written under another partition than its own is left aside.
+        """
         if self._is_global:
             return True
         if manifest.path not in self._included:
             self._included[manifest.path] = self._may_list(manifest)
         return self._included[manifest.path]
 
-    def paths(self, spec_id: int) -> Collection[str] | None:
-        """The only files of a spec that are reached; None if any file may be reached."""
-        if self._is_global or spec_id in self._reaches_partitions:
+    def paths(self, manifest: ManifestFile) -> Collection[str] | None:
+        """The only files of a manifest that can be reached; None if any file may be reached."""
+        if not self.includes(manifest):
+            return self.of_vectors
+        if self._is_global or manifest.spec_id in self._reaches_partitions:
             return None
-        return self._paths.get(spec_id, ())
+        return self.of_vectors.union(self._paths.get(manifest.spec_id, ()))
 
     def _may_list(self, manifest: ManifestFile) -> bool:
         types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
