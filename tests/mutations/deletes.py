@@ -268,4 +268,11 @@ DELETES: Final = (
         after="if False:",
         suite=("tests/iceberg/scan/test_changed_delete_files.py",),
     ),
+    Mutation(
+        name="a delete file that is taken away without a number was never in force",
+        path="iceberg/manifests/manifest_entries.py",
+        before="if raw.sequence_number is None and not _may_inherit(manifest, raw):",
+        after="if False:",
+        suite=("tests/iceberg/manifests/test_manifest_entries.py",),
+    ),
 )

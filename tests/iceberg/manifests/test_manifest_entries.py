@@ -7,8 +7,9 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
-from icefloe.iceberg.manifests.manifest_entries import ManifestFile, data_entries, delete_entries
+from icefloe.iceberg.manifests.manifest_entries import EntryStatus, ManifestFile, data_entries, delete_entries
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries
+from icefloe.iceberg.unreadable import UndecodableError
 from support.tables.avro_writing import record, write_avro
 from support.tables.written_tables import local_io
 
@@ -41,3 +42,28 @@ def test_a_day_is_one_partition_whichever_type_a_manifest_gives_it(
     [deletes] = delete_entries(manifest, written(tmp_path / "deletes.avro", type_of_deletes, content=2), SPEC)
     assert data.partition == deletes.partition == (0, ("2022-01-08", 5))
     assert data.data_file.constants == {"2": 5}
+
+
+def numbered(*, status: int, number: int | None) -> RawEntry:
+    """An entry of a vector with a sequence number, or without one."""
+    facts = {134: 1, 100: "v", 101: "PUFFIN", 103: 1, 104: 1, 143: "f", 144: 4, 145: 40}
+    file = dict.fromkeys((110, 125, 128, 135)) | facts
+    return RawEntry(
+        status=status, snapshot_id=7, sequence_number=number, file_sequence_number=None, file=file, partition=[]
+    )
+
+
+@pytest.mark.parametrize("status", [EntryStatus.EXISTING, EntryStatus.DELETED], ids=str)
+def test_a_delete_file_that_is_kept_or_deleted_without_a_sequence_number_is_damage(status: EntryStatus) -> None:
+    manifest = ManifestFile(path="m", spec_id=0, holds_deletes=True, added_snapshot_id=7, sequence_number=3)
+    with pytest.raises(UndecodableError, match=f"delete file v is {status.name} there without a sequence number"):
+        list(delete_entries(manifest, [numbered(status=status, number=None)], PartitionSpec()))
+    [entry] = delete_entries(manifest, [numbered(status=status, number=2)], PartitionSpec())
+    assert entry.delete_file.sequence_number == 2
+
+
+def test_an_added_delete_file_and_any_of_a_table_without_numbers_inherits_that_of_its_manifest() -> None:
+    for status, number in ((EntryStatus.ADDED, 3), (EntryStatus.DELETED, 0)):
+        manifest = ManifestFile(path="m", spec_id=0, holds_deletes=True, added_snapshot_id=7, sequence_number=number)
+        [entry] = delete_entries(manifest, [numbered(status=status, number=None)], PartitionSpec())
+        assert entry.delete_file.sequence_number == number

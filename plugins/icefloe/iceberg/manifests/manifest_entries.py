@@ -15,6 +15,7 @@ from pyiceberg.types import DateType
 from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry
+from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["DELETED_FILE_PATH", "DataEntry", "DeleteEntry", "DeleteId", "EntryStatus", "ManifestFile", "Partition"]
 
@@ -220,10 +221,20 @@ def data_entries(
 def delete_entries(
     manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec
 ) -> Iterator[DeleteEntry]:
-    """The entries of a delete manifest, in its order, with inherited ids and numbers."""
+    """The entries of a delete manifest, in its order, with inherited ids and numbers.
+
+    Raises:
+        UndecodableError: a delete file has no sequence number and inherits none.
+    """
     sources, dates = _identity_sources(spec), _dates(spec)
     for raw in raw_entries:
         file = raw.file
+        if raw.sequence_number is None and not _may_inherit(manifest, raw):
+            # Under the number 0 it would reach no row of the state before its snapshot, so rows that it had deleted
+            # would be delivered again.
+            raise UndecodableError(
+                f"delete file {file[_FILE_PATH]} is {EntryStatus(raw.status).name} there without a sequence number"
+            )
         values = _partition_values(raw, dates)
         yield DeleteEntry(
             status=EntryStatus(raw.status),
@@ -279,7 +290,10 @@ def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
 
 
 def _sequence_number(manifest: ManifestFile, raw: RawEntry) -> int:
-    # Only added files may inherit; for other files 0 is the cautious answer: every delete file applies.
-    may_inherit = raw.status == EntryStatus.ADDED or manifest.sequence_number == 0
-    inherited = manifest.sequence_number if may_inherit else 0
+    # For a data file that may not inherit 0 is the cautious answer: every delete file applies.
+    inherited = manifest.sequence_number if _may_inherit(manifest, raw) else 0
     return inherited if raw.sequence_number is None else raw.sequence_number
+
+
+def _may_inherit(manifest: ManifestFile, raw: RawEntry) -> bool:
+    return raw.status == EntryStatus.ADDED or manifest.sequence_number == 0
