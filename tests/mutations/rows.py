@@ -312,4 +312,11 @@ ROWS: Final = (
         after='model_dump(mode="json", by_alias=True)',
         suite=("tests/iceberg/schemas/test_table_schema.py",),
     ),
+    Mutation(
+        name="times before 1970 that an old writer rounded are left out",
+        path="iceberg/scan/filter_pruning.py",
+        before="found.lower <= 0",
+        after="found.lower < -1",
+        suite=("tests/iceberg/scan/test_filter_pruning.py",),
+    ),
 )

@@ -30,6 +30,7 @@ from pyiceberg.types import (
     IntegerType,
     LongType,
     NestedField,
+    PrimitiveType,
     StringType,
     TimestampType,
     UUIDType,
@@ -37,6 +38,7 @@ from pyiceberg.types import (
 
 from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
+from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
@@ -259,3 +261,28 @@ def test_hours_that_may_have_begun_again_leave_no_partition_out(hours: int, may:
     spec = PartitionSpec(PartitionField(1, 1000, HourTransform(), "part"), spec_id=3)
     pruning = FilterPruning(RowFilter.parse("c < '1999-01-01T00:00:00'", schema, table="db.t"), {3: spec})
     assert pruning.may_match(replace(described(), partition=(3, (hours,)))) is may
+
+
+TIMES: tuple[Transform[Any, Any], ...] = (HourTransform(), DayTransform(), MonthTransform(), YearTransform())
+
+
+def partition_may_match(text: str, kind: PrimitiveType, transform: Transform[Any, Any], value: int) -> bool:
+    schema = Schema(NestedField(1, "c", kind, required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"), spec_id=3)
+    constant = constant_to_json(transform.result_type(kind), value)
+    pruning = FilterPruning(RowFilter.parse(text, schema, table="db.t"), {3: spec})
+    return pruning.may_match(replace(described(), partition=(3, (constant,))))
+
+
+@pytest.mark.parametrize("transform", TIMES, ids=str)
+@pytest.mark.parametrize(
+    "text", ["c < '1970-01-01T00:00:00'", "c = '1969-12-31T23:30:00'", "c <= '1969-12-31T23:30:00'"]
+)
+def test_times_before_1970_that_old_writers_rounded_up_are_found(text: str, transform: Transform[Any, Any]) -> None:
+    found = [value for value in (-1, 0, 1) if partition_may_match(text, TimestampType(), transform, value)]
+    assert found == [-1, 0]
+
+
+def test_days_of_dates_were_never_rounded() -> None:
+    for transform, expected in ((DayTransform(), False), (MonthTransform(), True), (YearTransform(), True)):
+        assert partition_may_match("c < '1970-01-01'", DateType(), transform, 0) is expected

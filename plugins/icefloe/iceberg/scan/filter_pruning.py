@@ -1,14 +1,23 @@
 """Data files that a row filter can leave unread, by their manifest entries."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, BoundPredicate, LiteralPredicate
 from pyiceberg.expressions.literals import AboveMax, BelowMin
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import HourTransform, IdentityTransform, Transform, TruncateTransform
+from pyiceberg.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    TimeTransform,
+    Transform,
+    TruncateTransform,
+)
 from pyiceberg.types import (
+    DateType,
     IcebergType,
     IntegerType,
     LongType,
@@ -65,7 +74,7 @@ class FilterPruning:
             condition = self._of_partition[spec_id] = range_condition(_projected(self._filter.expression, spec))
         fields = {field.field_id: field for field in self._filter.fields}
         ranges = {
-            part.field_id: _part_range(part, _result_type(part, fields[part.source_id]), value)
+            part.field_id: _part_range(part, fields[part.source_id].field_type, value)
             for part, value in zip(spec.fields, values, strict=True)
             if part.source_id in fields
         }
@@ -119,14 +128,24 @@ def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType)
     return AlwaysTrue() if is_beyond else bound
 
 
-def _part_range(part: PartitionField, kind: object, value: Constant) -> ColumnRange:
+def _part_range(part: PartitionField, source: IcebergType, value: Constant) -> ColumnRange:
+    kind = part.transform.result_type(source)
     if (
         isinstance(kind, IntegerType | LongType)
         and isinstance(value, int)
         and _may_have_overflown(value, part.transform)
     ):
         return ColumnRange(may_hold_nulls=False)
-    return partition_range(kind, value)
+    found = partition_range(kind, value)
+    if isinstance(found.lower, int) and found.lower <= 0 and _may_be_rounded_up(part.transform, source):
+        return replace(found, lower=found.lower - 1, is_one_value=False)
+    return found
+
+
+def _may_be_rounded_up(transform: Transform[Any, Any], source: IcebergType) -> bool:
+    """True if a writer may have rounded times before 1970 towards 1970, as Iceberg up to 0.10 did."""
+    is_exact = isinstance(transform, DayTransform) and isinstance(source, DateType)
+    return isinstance(transform, TimeTransform) and not is_exact
 
 
 def _may_have_overflown(value: int, transform: Transform[Any, Any]) -> bool:
