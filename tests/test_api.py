@@ -1,6 +1,7 @@
 import tempfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,16 @@ import pytest
 
 from icefloe import read_changes
 from icefloe.audit.sums import AuditError
+from icefloe.batch import changelog_scan
+from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import group_changes
 from icefloe.changes.consolidate import consolidate
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.shuffle.map_output_record import MapOutputRecord
 from support.pipelines.workshop import Workshop, typed_changes
 from support.spark.row_counts import difference, weights_of
 from support.tables.events import SCHEMA, rows
@@ -195,6 +202,19 @@ def test_a_reader_that_is_closed_early_leaves_nothing(workshop: Workshop) -> Non
     reader.close()
     del reader
     read_changes(workshop.table.refresh())
+
+
+def test_map_tasks_in_several_threads_share_no_footers(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[KeptFooters] = []
+
+    def recorded(inputs: MapInputs, map_id: int) -> MapOutputRecord:
+        seen.append(inputs.footers)
+        return write_map_output(inputs, map_id)
+
+    monkeypatch.setattr(changelog_scan, "BatchSpec", partial(BatchSpec, map_task_bytes=1))
+    monkeypatch.setattr(changelog_scan, "write_map_output", recorded)
+    changes_of(workshop)
+    assert len({id(footers) for footers in seen}) == len(seen) > 1
 
 
 def test_untouched_duplicates_of_a_changed_key_do_not_surface(tmp_path: Path) -> None:

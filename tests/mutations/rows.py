@@ -319,4 +319,11 @@ ROWS: Final = (
         after="found.lower < -1",
         suite=("tests/iceberg/scan/test_filter_pruning.py",),
     ),
+    Mutation(
+        name="threads of a read share footers",
+        path="batch/changelog_scan.py",
+        before="engine.map(partial(self._write_map_output, folder),",
+        after="engine.map(partial(write_map_output, self._inputs(folder)),",
+        suite=("tests/test_api.py",),
+    ),
 )

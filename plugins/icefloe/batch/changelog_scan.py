@@ -125,17 +125,23 @@ class ChangelogScan:
                 filter_text=plan.filter,
                 fast_ways=self.ways,
             )
-            inputs = MapInputs(folder=folder, io=self.table.io)
             put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))
             if plan.route is Route.INSERT_ONLY:
                 for map_id in range(plan.num_map_tasks):
-                    yield from inserted_rows(inputs, map_id, StagedChanges(folder, with_batch=False))
+                    yield from inserted_rows(self._inputs(folder), map_id, StagedChanges(folder, with_batch=False))
             elif plan.route is Route.SHUFFLE:
-                engine.map(partial(write_map_output, inputs), range(plan.num_map_tasks))
-                coalesced = coalesce_map_outputs(inputs, PhaseTally())
+                engine.map(partial(self._write_map_output, folder), range(plan.num_map_tasks))
+                coalesced = coalesce_map_outputs(self._inputs(folder), PhaseTally())
                 extents = BatchExtents(folder, coalesced.epoch)
                 hash_ranges = [each.range_id for each in coalesced.plan.hash_ranges]
                 engine.map(partial(write_moves, folder, epoch=coalesced.epoch), hash_ranges)
                 for each in coalesced.plan.ranges:
                     staged = StagedChanges(folder, with_batch=False)
                     yield from range_changes(folder, extents, each.range_id, staged)
+
+    def _write_map_output(self, folder: BatchFolder, map_id: int) -> None:
+        write_map_output(self._inputs(folder), map_id)
+
+    def _inputs(self, folder: BatchFolder) -> MapInputs:
+        """The inputs of one task. Tasks of several threads have no footers in common."""
+        return MapInputs(folder=folder, io=self.table.io)

@@ -1,4 +1,4 @@
-"""The inputs of map tasks: the folder of their batch, and the table's files."""
+"""The inputs of a map task: the folder of its batch, and the table's files."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ __all__ = ["MapInputs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapInputs:
-    """All that a map task reads, and the folder that it writes to.
+    """All that one map task reads, and the folder that it writes to. Tasks in other threads have inputs of their own.
 
     Attributes:
         folder: folder of the batch.
