@@ -8,6 +8,7 @@ __all__ = ["TOPICS"]
 
 _SINK: Final = ("tests/servers/test_kafka_sink.py",)
 _BATCHES: Final = "sinks/kafka/topic_batches.py"
+_LOGINS: Final = ("tests/sinks/kafka/test_refused_logins.py",)
 _PART: Final = "sinks/kafka/part_delivery.py"
 
 TOPICS: Final = (
@@ -171,6 +172,34 @@ TOPICS: Final = (
         before='place = f"topic {topic.name} ({topic.id})"',
         after='place = f"topic {topic.name}"',
         suite=_SINK,
+    ),
+    Mutation(
+        name="a login that one broker refuses counts as refused by all",
+        path="sinks/kafka/kafka_clients.py",
+        before="is_login(error) and are_all_down and",
+        after="is_login(error) and",
+        suite=_LOGINS,
+    ),
+    Mutation(
+        name="a login that is refused for a moment counts",
+        path="sinks/kafka/kafka_clients.py",
+        before=" and monotonic() - self._first_error_at >= _BELIEVED_SECONDS",
+        after="",
+        suite=_LOGINS,
+    ),
+    Mutation(
+        name="a login that was refused counts after an answer",
+        path="sinks/kafka/kafka_clients.py",
+        before="        self._errors.clear()\n",
+        after="",
+        suite=_LOGINS,
+    ),
+    Mutation(
+        name="a login counts although other connections failed in another way",
+        path="sinks/kafka/kafka_clients.py",
+        before="[*reversed(others), *reversed(told),",
+        after="[*reversed(told),",
+        suite=_LOGINS,
     ),
     Mutation(
         name="a field that a struct did not have yet cannot be read back",

@@ -32,7 +32,7 @@ def clients(*answers: int | None, seconds: float = 5) -> Any:
             answer.set_exception(KafkaException(KafkaError(code)))
         return dict.fromkeys(asked, answer)
 
-    return SimpleNamespace(admin=SimpleNamespace(list_offsets=list_offsets), seconds=seconds, last_error=None)
+    return SimpleNamespace(admin=SimpleNamespace(list_offsets=list_offsets), seconds=seconds, answered=lambda _: None)
 
 
 def test_a_partition_without_a_leader_is_asked_again() -> None:

@@ -34,7 +34,7 @@ def clients(consumer: Consumer, *ends: int) -> Any:
         return answers
 
     admin = SimpleNamespace(list_offsets=list_offsets)
-    return SimpleNamespace(admin=admin, seconds=5, last_error=None, consumer=lambda: consumer)
+    return SimpleNamespace(admin=admin, seconds=5, answered=lambda _: None, consumer=lambda: consumer)
 
 
 def test_a_partition_that_was_added_after_a_load_is_read_from_its_beginning() -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -13,6 +14,7 @@ from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_refusals import is_login
 
 _logger = logging.getLogger(__name__)
 
@@ -23,6 +25,8 @@ _OURS: Final = frozenset(
      "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
 )  # fmt: skip
 _REGISTRY: Final = "schema.registry."
+_BELIEVED_SECONDS: Final = 2.0
+"""A login that is refused for so long will be refused."""
 
 
 class _ClientLog:
@@ -35,7 +39,7 @@ class _ClientLog:
 
 @dataclass(kw_only=True)
 class KafkaClients:
-    """Makes clients. Their last error is kept, because requests that wait for a connection only time out.
+    """Makes clients. Their errors since the last answer are kept: requests that wait for a connection only time out.
 
     Attributes:
         configuration: settings of librdkafka that all clients share.
@@ -46,8 +50,9 @@ class KafkaClients:
     configuration: Mapping[str, object] = field(repr=False)
     registry: Mapping[str, object] = field(repr=False)
     seconds: float
-    last_error: KafkaError | None = None
     _admin: AdminClient | None = None
+    _errors: dict[int, KafkaError] = field(default_factory=dict)
+    _first_error_at: float = 0.0
 
     @classmethod
     def of(cls, options: KafkaOptions, connection: Mapping[str, Any]) -> Self:
@@ -118,11 +123,30 @@ class KafkaClients:
         return {**self.configuration, **own, "error_cb": self._note}
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
-        """The last error of the connections, which a client only tells when it is asked; None: there was none."""
+        """The error of the connections since the last answer, which a client only tells when it is asked.
+
+        None: there was none. A login counts only if no connection failed in another way.
+        """
         client.poll(0)
-        return self.last_error
+        # That all brokers are down is no more than the end of what the errors before it say.
+        told = [error for code, error in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
+        others = [error for error in told if not is_login(error)]
+        return next(iter([*reversed(others), *reversed(told), *self._errors.values()]), None)
+
+    def is_login_refused(self, client: AdminClient | Producer) -> bool:
+        """True if all brokers refuse the login, and have for a while: one that restarts may do so for a moment."""
+        error = self.connection_error(client)
+        are_all_down = KafkaError._ALL_BROKERS_DOWN in self._errors
+        return is_login(error) and are_all_down and monotonic() - self._first_error_at >= _BELIEVED_SECONDS
+
+    def answered(self, client: AdminClient | Producer) -> None:
+        """Forget the errors of connections: the cluster has answered in spite of them."""
+        client.poll(0)
+        self._errors.clear()
 
     def _note(self, error: KafkaError) -> None:
-        # That all brokers are down is no more than the end of what the errors before it say.
-        if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self.last_error = error
+        if not self._errors:
+            self._first_error_at = monotonic()
+        # The last one of its kind, at the end.
+        self._errors.pop(error.code(), None)
+        self._errors[error.code()] = error

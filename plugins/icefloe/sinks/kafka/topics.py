@@ -16,7 +16,6 @@ from icefloe.sinks.kafka.kafka_refusals import (
     KafkaRequest,
     KafkaSilentError,
     error_of,
-    is_login,
     refusals_of,
 )
 
@@ -231,17 +230,20 @@ def _answer(clients: KafkaClients, ask: "Callable[[], Future[Answer]]", request:
     answer, give_up = ask(), monotonic() + clients.seconds + _SPARE_SECONDS
     while True:
         try:
-            return answer.result(timeout=_LOOK_SECONDS)
+            found = answer.result(timeout=_LOOK_SECONDS)
         except TimeoutError as cause:
-            error = clients.connection_error(clients.admin)
             # The client goes on to try a login that was refused.
-            if is_login(error) or monotonic() > give_up:
+            if clients.is_login_refused(clients.admin) or monotonic() > give_up:
+                error = clients.connection_error(clients.admin)
                 raise error_of(error or KafkaError(KafkaError._TIMED_OUT), request) from cause
         except KafkaException as cause:
             error = clients.connection_error(clients.admin) if cause.args[0].code() == KafkaError._TIMED_OUT else None
             if error is not None:
                 raise error_of(error, request) from cause
             raise
+        else:
+            clients.answered(clients.admin)
+            return found
 
 
 def _same(answer: "Future[Answer]") -> "Future[Answer]":

@@ -62,6 +62,7 @@ class TransactionProducer:
                 # Without a connection the client looks for the coordinator once, and again only half a second later.
                 self._producer.list_topics(self._topic, self._clients.seconds)
                 self._producer.init_transactions(self._clients.seconds)
+                self._clients.answered(self._producer)
             except KafkaException as cause:
                 # A login that fails is only a time limit here.
                 error = self._clients.connection_error(self._producer) if cause.args[0].code() in _WAITED else None
