@@ -155,6 +155,20 @@ GUARDS: Final = (
         suite=("tests/engines/spark/test_java.py",),
     ),
     Mutation(
+        name="a JVM that is gone when it is stopped hides the error of the job",
+        path="engines/spark/job.py",
+        before="        _stop(spark)\n",
+        after="        spark.stop()\n",
+        suite=("tests/engines/spark/test_job.py",),
+    ),
+    Mutation(
+        name="a dead Spark job leaves nothing but its exit code in Airflow",
+        path="orchestration/tasks/spark_phase_operator.py",
+        before="            raise application.silent_error(*self._end_of_job()) from failure\n",
+        after="            raise failure\n",
+        suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
+    Mutation(
         name="a container counts as many cores as its machine",
         path="batch/open/cores.py",
         before="    return min(cores, cpu_limit() or cores)",

@@ -2,6 +2,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.context.job_error import JobError
@@ -10,6 +11,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.job import run_job
+from icefloe.errors import TransientError
 from icefloe.flow import Phase
 
 
@@ -65,3 +67,78 @@ def test_workers_with_the_drivers_own_interpreter_are_not_asked_for_their_librar
         monkeypatch.setenv(name, value)
     assert run_job(Phase.SHUFFLE_READ, [url]) == 0
     assert bool(found) is asked
+
+
+@pytest.fixture
+def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
+    """A batch whose application runs, and which this process was given."""
+    settings = RunSettings(checkpoint_url="memory://dead-jvm/checkpoint")
+    url = "memory://dead-jvm/0/plan.json"
+    reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
+    for name, value in {**reference.to_environment(), ATTEMPT_VARIABLE: "try-1"}.items():
+        monkeypatch.setenv(name, value)
+    plan = SimpleNamespace(pipeline="events")
+    monkeypatch.setattr(BatchReference, "open", lambda _: SimpleNamespace(plan=plan))
+    return reference
+
+
+def left_by(reference: BatchReference) -> tuple[str, str]:
+    """The family and the sentence of the error document that a job leaves."""
+    assert run_job(Phase.SHUFFLE_READ, [reference.plan_url]) == 75
+    left = JobError.load(reference, "shuffle_read", "try-1")
+    assert left is not None
+    return left.family, left.sentence
+
+
+def test_a_spark_that_does_not_start_leaves_its_words(
+    monkeypatch: pytest.MonkeyPatch, reference: BatchReference
+) -> None:
+    def fail(_: object) -> None:
+        raise Py4JError(
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": java.lang.IllegalArgumentException: All masters are unresponsive\n\tat org.apache.spark.X(Y.scala:1)\n"
+        )
+
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", fail)
+    family, sentence = left_by(reference)
+    assert family == "transient"
+    assert sentence.startswith(
+        "Spark did not start for shuffle_read: java.lang.IllegalArgumentException: All masters are unresponsive; see"
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "Connection refused")]
+)
+def test_a_jvm_that_dies_in_the_middle_is_said_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch, reference: BatchReference, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    context = SimpleNamespace(
+        master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=fail
+    )
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
+    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
+    family, sentence = left_by(reference)
+    assert family == "transient"
+    assert sentence.startswith("the JVM of shuffle_read answers no more (")
+    assert "spark.driver.memory" in sentence
+
+
+def test_an_error_is_not_lost_because_the_jvm_is_gone_when_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, reference: BatchReference
+) -> None:
+    def stop() -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    def fail(*_: object, **__: object) -> None:
+        raise TransientError("a store was away")
+
+    context = SimpleNamespace(
+        master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=stop
+    )
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
+    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
+    assert left_by(reference) == ("transient", "a store was away")

@@ -95,7 +95,7 @@ def test_the_job_gets_the_plan_as_its_only_argument(spark: FakeSpark) -> None:
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077"])
 def test_workers_elsewhere_get_the_library_as_a_zip(spark: FakeSpark, master: str) -> None:
     spark.write(exit_code=0)
-    remote = {"storage_is_shared": True, "spark": {"conf": {"spark.master": master}}}
+    remote: dict[str, Any] = {"storage_is_shared": True, "spark": {"conf": {"spark.master": master}}}
     submit(spark.folder, **remote)
     assert spark.arguments[spark.arguments.index("--py-files") + 1].endswith(".zip")
     assert "PYTHONPATH" not in spark.environment

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 import icefloe
 from icefloe.batch.context.job_error import JobError
-from icefloe.engines.spark.application import SPARK_JOBS
+from icefloe.engines.spark.application import SPARK_JOBS, SilentApplicationError
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.orchestration.tasks import calls as use_cases
@@ -151,9 +151,31 @@ def test_an_error_of_the_job_that_passes_is_left_to_retries(tmp_path: Path, monk
         operator(tmp_path).execute(CONTEXT)
 
 
-def test_a_job_that_died_without_a_word_is_left_to_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_died_without_a_word_says_its_last_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["py4j.protocol.Py4JNetworkError: Answer from Java side is empty", f"the key is {SECRET}"]
+    lines += [
+        "All masters are unresponsive! Giving up.",
+        "26/11/26 06:12:00 INFO ShutdownHookManager: bye",
+        "\tat a.B(C)",
+    ]
+    fake = tmp_path / "bin" / "spark-submit"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\nexit 137\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("sys.executable", str(fake.parent / "python"))
+    monkeypatch.setattr(use_cases, "read_job_error", lambda *_: None)
+    with pytest.raises(
+        SilentApplicationError,
+        match=r"^spark-submit of insert_only ended with exit code 137 and left no .* it last said: All masters are",
+    ) as raised:
+        operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
+    assert raised.value.last_lines[0] == lines[0]
+    assert SECRET not in "".join(raised.value.last_lines)
+
+
+def test_a_hook_that_keeps_no_lines_is_no_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, None)
-    with pytest.raises(AirflowException, match="exit code 1"):
+    with pytest.raises(SilentApplicationError, match="it last said: nothing"):
         operator(tmp_path).execute(CONTEXT)
 
 

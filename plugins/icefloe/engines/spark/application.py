@@ -1,7 +1,8 @@
 """The arguments of spark-submit for one phase, the same from the Airflow operator and from the command line."""
 
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -10,14 +11,38 @@ from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs
 from icefloe.engines.spark.shipped_package import build_package_zip, link_package
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.engines.spark.submitter import submitter_variables
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted_foreign
 
 __all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage"]
 
 SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
 ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
 """The environment variable that names the attempt, and so its error document."""
+
+
+_ASIDE: Final = re.compile(r"\s*at \S+\(|\s+at |\s*\.\.\. \d+ more|\d\d/\d\d/\d\d \S+ INFO ")
+"""A line of a Java stack trace below its message, or what Spark says while it ends."""
+
+
+class SilentApplicationError(TransientError):
+    """An application failed without an error document."""
+
+    exit_code_of_job: int
+    last_lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, phase: str, exit_code: int, last_lines: Sequence[str]) -> Self:
+        """The error of an application by the last lines of its output, without secrets."""
+        lines = [redacted_foreign(line).rstrip() for line in last_lines]
+        told = (line.strip() for line in reversed(lines) if line.strip() and not _ASIDE.match(line))
+        return cls(
+            f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: "
+            f"{next(told, 'nothing')}",
+            exit_code_of_job=exit_code,
+            last_lines=tuple(lines),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +111,10 @@ class SparkApplication:
             environment=environment,
             attempt=attempt,
         )
+
+    def silent_error(self, exit_code: int, last_lines: Sequence[str]) -> TransientError:
+        """The error that it failed and left no error document."""
+        return SilentApplicationError.of(self.path.stem, exit_code, last_lines)
 
 
 def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.job_error import JobError
@@ -16,9 +17,13 @@ from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.engines.spark.submitter import end_with_submitter
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
+from icefloe.redaction.hidden import redacted_foreign
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 __all__ = ["run_job"]
 
@@ -67,16 +72,42 @@ def _fault_of(arguments: Sequence[str]) -> str | None:
 @contextmanager
 def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[SparkEngine, TrackedApplication]]:
     """A Spark application that ends with the block."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
 
     pipeline = batch.open().plan.pipeline
-    # Not a session: its SQL classes take a second to load and run nothing here.
-    spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
+    try:
+        # Not a session: its SQL classes take a second to load and run nothing here.
+        spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
+    except Exception as cause:
+        raise TransientError(
+            f"Spark did not start for {phase}: {_first_line(cause)}; see that its master runs and is reachable, that "
+            "this machine has memory and room on its disk, and that spark.conf is right"
+        ) from cause
     try:
         engine = SparkEngine(spark)
         # The driver's own interpreter on its own machine has its libraries; a job to ask takes half a second.
         if not (runs_in_driver(spark.master) and spark.pythonExec == sys.executable):
             refuse_other_libraries(engine)
         yield engine, TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
+    except (Py4JError, ConnectionError) as cause:
+        raise TransientError(
+            f"the JVM of {phase} answers no more ({_first_line(cause)}): it was killed, or had no memory left; raise "
+            "spark.driver.memory, or free memory on this machine; the next run goes on from here"
+        ) from cause
     finally:
+        _stop(spark)
+
+
+def _stop(spark: "SparkContext") -> None:
+    try:
         spark.stop()
+    except Exception as error:  # noqa: BLE001 - a JVM that is gone has stopped, and the first error must not be lost
+        logger.warning("the Spark application could not be stopped: %s", _first_line(error))
+
+
+def _first_line(cause: BaseException) -> str:
+    """The message of an error of Spark, without the stack trace of Java that it brings."""
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
+    return redacted_foreign((said or lines or [type(cause).__name__])[0].removeprefix(": "))

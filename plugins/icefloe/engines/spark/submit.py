@@ -1,7 +1,6 @@
 """Phases as Spark applications that this process starts and waits for."""
 
 import logging
-import re
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ from icefloe.engines.spark.handed_over import refuse_session
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
@@ -34,15 +33,6 @@ __all__ = ["SparkSubmit"]
 logger = logging.getLogger(__name__)
 
 _LAST_LINES: Final = 100
-_FRAME: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more")
-"""A line of a Java stack trace below its message."""
-
-
-class SilentApplicationError(TransientError):
-    """An application failed without an error document."""
-
-    exit_code_of_job: int
-    last_lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +116,7 @@ class SparkSubmit:
             )
             exit_code, last_lines = _run(self._command(application, reference.plan_url), application.environment)
         if exit_code:
-            raise _error_of_job(phase, application.attempt, reference, exit_code, last_lines)
+            raise _error_of_job(phase, application, reference, exit_code, last_lines)
 
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
         spark_submit = _spark_submit(application.environment)
@@ -165,14 +155,9 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
 
 
 def _error_of_job(
-    phase: Phase, attempt: str, reference: BatchReference, exit_code: int, last_lines: Sequence[str]
+    phase: Phase, application: SparkApplication, reference: BatchReference, exit_code: int, last_lines: Sequence[str]
 ) -> IcefloeError:
-    found = JobError.load(reference, phase, attempt)
+    found = JobError.load(reference, phase, application.attempt)
     if found is not None:
         return found.as_error()
-    said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")
-    return SilentApplicationError(
-        f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: {said}",
-        exit_code_of_job=exit_code,
-        last_lines=tuple(last_lines),
-    )
+    return application.silent_error(exit_code, last_lines)

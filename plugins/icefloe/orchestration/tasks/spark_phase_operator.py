@@ -123,15 +123,20 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
             except AirflowException as failure:
-                self._raise_error_of_job(pipeline, plan_result, application.attempt, failure)
+                self._raise_error_of_job(pipeline, plan_result, application, failure)
 
     def _raise_error_of_job(
-        self, pipeline: Pipeline, plan_result: PlanResult, attempt: str, failure: AirflowException
+        self, pipeline: Pipeline, plan_result: PlanResult, application: SparkApplication, failure: AirflowException
     ) -> NoReturn:
         from icefloe.orchestration.tasks.calls import read_job_error
 
-        error = read_job_error(pipeline, plan_result, self.phase, attempt)
+        error = read_job_error(pipeline, plan_result, self.phase, application.attempt)
         if error is None:
-            self.log.error("%s: the Spark job ended without saying why; its last lines are above", self.phase)
-            raise failure
+            raise application.silent_error(*self._end_of_job()) from failure
         raise error.as_error() from failure
+
+    def _end_of_job(self) -> tuple[int, list[str]]:
+        """The exit code and the last lines of spark-submit, which the hook keeps to itself; 1 if unknown."""
+        process = getattr(self._hook, "_submit_sp", None)
+        code = getattr(process, "returncode", None)
+        return code or 1, list(getattr(self._hook, "_last_submit_log_lines", ()))
