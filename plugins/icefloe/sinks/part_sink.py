@@ -35,7 +35,6 @@ __all__ = [
     "KeepsWrittenColumns",
     "PartDelivery",
     "PartSink",
-    "SeesForeignWrites",
     "SupersededError",
 ]
 
@@ -188,6 +187,13 @@ class DeliverySink(ABC):
             TransientError: a load replaced the rows while they were read.
         """
 
+    def foreign_writes(self) -> int:
+        """Number of entries of other programs that can keep the next batches from writing, as far as it sees any.
+
+        They are those among the entries of the last `read_back`, once it is read to its end.
+        """
+        return 0
+
     def may_lack_oldest(self) -> bool:
         """False if a log has all keys that it was given since its last load: no rule of its own removes the oldest.
 
@@ -233,14 +239,6 @@ class KeepsDeadLetters(DeliverySink):
         Raises:
             TransientError: the destination did not answer.
         """
-
-
-class SeesForeignWrites(DeliverySink):
-    """A sink that recognizes entries of other programs, if they can keep its next batches from writing."""
-
-    @abstractmethod
-    def foreign_writes(self) -> int:
-        """Number of such entries among those of the last `read_back`, once it is read to its end."""
 
 
 class KeepsWrittenColumns(DeliverySink):

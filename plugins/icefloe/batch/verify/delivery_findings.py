@@ -12,7 +12,7 @@ from icefloe.audit.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters, SeesForeignWrites
+from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters
 
 _SHOWN: Final = 10
 _KINDS: Final[Mapping[str, str]] = {
@@ -137,7 +137,7 @@ def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
 
 def foreign_writes_note(sink: DeliverySink) -> tuple[str, ...]:
     """A note that another program wrote to the sink; call it right after all rows were read back."""
-    count = sink.foreign_writes() if isinstance(sink, SeesForeignWrites) else 0
+    count = sink.foreign_writes()
     if not count:
         return ()
     note = (

@@ -22,7 +22,7 @@ from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.present_index import PresentIndex
 from icefloe.sinks.opensearch.read_back import read_documents
-from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink, SeesForeignWrites
+from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink
 from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
@@ -39,7 +39,7 @@ def open_opensearch_sink(
     return OpenSearchSink(settings, letters=folder)
 
 
-class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrites):
+class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
     """Documents in an index behind an alias.
 
     Every write names a version: the batch number, below the number of times that the index changed its owner. The
