@@ -15,7 +15,7 @@ from icefloe.batch.map import ordered_rows, remaining_rows, updated_columns
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.iceberg.files import projected_file
-from icefloe.iceberg.files.reader import BATCH_ROWS
+from icefloe.iceberg.files.projected_file import BATCH_ROWS
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]

@@ -17,7 +17,6 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.kept_projections import KeptProjections
 from icefloe.iceberg.files.reader import (
-    BATCH_ROWS,
     ReadOptions,
     check_values,
     plain_batch,
@@ -102,20 +101,15 @@ class TableRowReader:
                 batch = batch.take(pa.array(passing)) if len(passing) < len(positions) else batch
             yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
-    def read_columns(
-        self, data_file: DataFile, names: Sequence[str] | None, *, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def read_columns(self, data_file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Some of the columns to read, of all rows in order; row ids that a file leaves to be inherited are null.
 
         Args:
             data_file: one of the files.
             names: names of columns, without dots; None: all.
-            batch_rows: the most rows in a batch.
         """
         schema = self.shape.read if names is None else self.shape.read.select(names)
-        options = self._options(data_file, schema)
-        options["batch_rows"] = batch_rows
-        for _, batch in read_data_file(data_file, **options):
+        for _, batch in read_data_file(data_file, **self._options(data_file, schema)):
             yield batch
 
     def identical_columns(self, one: DataFile, other: DataFile) -> frozenset[str]:

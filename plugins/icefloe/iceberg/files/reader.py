@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from icefloe.errors import one_line
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.files.projected_file import BATCH_ROWS, ReadOptions, open_projected
+from icefloe.iceberg.files.projected_file import ReadOptions, open_projected
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = [
-    "BATCH_ROWS",
     "ReadOptions",
     "check_values",
     "plain_batch",
