@@ -155,6 +155,13 @@ GUARDS: Final = (
         suite=("tests/engines/spark/test_java.py",),
     ),
     Mutation(
+        name="a disk that is full before a Spark job begins is a fault of icefloe",
+        path="engines/spark/application.py",
+        before='        with on_local_disk(f"the library cannot be laid ready for Spark in {folder}"):\n',
+        after="        if True:\n",
+        suite=("tests/engines/spark/test_submit.py",),
+    ),
+    Mutation(
         name="a JVM that is gone when it is stopped hides the error of the job",
         path="engines/spark/job.py",
         before="        _stop(spark)\n",

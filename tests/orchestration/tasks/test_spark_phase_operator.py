@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -230,6 +231,17 @@ def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AirflowFailException, match="spark-submit is found neither next to"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_a_machine_that_does_not_start_spark_submit_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    with pytest.raises(TransientError, match=r"^spark-submit of insert_only could not be started .*Cannot allocate"):
         operator(tmp_path).execute(CONTEXT)
 
 

@@ -11,9 +11,10 @@ from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs
 from icefloe.engines.spark.shipped_package import build_package_zip, link_package
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.engines.spark.submitter import submitter_variables
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.local_folders import on_local_disk
 
 __all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage"]
 
@@ -86,6 +87,7 @@ class SparkApplication:
 
         Raises:
             TerminalError: a setting cannot be used.
+            TransientError: the local disk is full or fails.
         """
         # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
         from icefloe.engines.spark.handed_over import refuse_large_environment
@@ -100,16 +102,25 @@ class SparkApplication:
             warehouse=folder / "warehouse",
             environ=environ,
         )
-        packages = link_package(folder) if runs_in_driver(master.url) else None
+        with on_local_disk(f"the library cannot be laid ready for Spark in {folder}"):
+            packages = link_package(folder) if runs_in_driver(master.url) else None
+            py_files = build_package_zip(folder) if packages is None else None
         environment = driver_environment(environ, added, master=master, packages=packages)
         refuse_large_environment(environment, credentials)
         return cls(
             path=SPARK_JOBS / f"{phase}.py",
             name=f"icefloe {pipeline.name} {phase}",
-            py_files=build_package_zip(folder) if packages is None else None,
+            py_files=py_files,
             conf=conf,
             environment=environment,
             attempt=attempt,
+        )
+
+    def unstarted_error(self, cause: OSError) -> TransientError:
+        """The error that the system did not start spark-submit, although it is there."""
+        return TransientError(
+            f"spark-submit of {self.path.stem} could not be started ({one_line(cause)}): this machine may have no "
+            "memory or processes left; run again"
         )
 
     def silent_error(self, exit_code: int, last_lines: Sequence[str]) -> TransientError:

@@ -103,7 +103,7 @@ class SparkSubmit:
 
         Raises:
             TerminalError: the job's own error, if retrying cannot help; or there is no spark-submit.
-            TransientError: the job's own error; or it died without leaving one.
+            TransientError: the job's own error; or it died without leaving one, or could not be started.
         """
         with task_folder("submit") as folder:
             application = SparkApplication.of(
@@ -114,7 +114,11 @@ class SparkSubmit:
                 environ=self.environ,
                 credentials=reference.to_environment(),
             )
-            exit_code, last_lines = _run(self._command(application, reference.plan_url), application.environment)
+            command = self._command(application, reference.plan_url)
+            try:
+                exit_code, last_lines = _run(command, application.environment)
+            except OSError as cause:
+                raise application.unstarted_error(cause) from cause
         if exit_code:
             raise _error_of_job(phase, application, reference, exit_code, last_lines)
 

@@ -122,6 +122,8 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     f"{self._hook.spark_binary} is found neither next to {sys.executable} nor on the path: install "
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
+            except OSError as failure:
+                raise application.unstarted_error(failure) from failure
             except AirflowException as failure:
                 self._raise_error_of_job(pipeline, plan_result, application, failure)
 
