@@ -131,9 +131,14 @@ class TerminalError(IcefloeError):
 
 
 class TransientError(IcefloeError):
-    """The same call may succeed later: a store, a catalog or a worker was not available."""
+    """The same call may succeed later: a store, a catalog or a worker was not available.
+
+    Attributes:
+        is_met_everywhere: True if another machine meets the fault too: it is in files that all of them read.
+    """
 
     exit_code = 75
+    is_met_everywhere: ClassVar[bool] = False
 
 
 class UsageError(TerminalError):

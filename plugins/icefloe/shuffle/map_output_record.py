@@ -19,6 +19,7 @@ __all__ = ["CorruptMapOutputError", "MapOutputRecord"]
 class CorruptMapOutputError(TransientError):
     """A map output is damaged or gone: its generation must be voided and its map task run again."""
 
+    is_met_everywhere = True
     map_id: int
     generation: int
     reason: str

@@ -21,6 +21,7 @@ __all__ = ["BatchExtents"]
 class ExtentsGoneError(TransientError):
     """The extents of an epoch are gone or damaged; they follow from the commit records and are written again."""
 
+    is_met_everywhere = True
     url: str
     key: str
 

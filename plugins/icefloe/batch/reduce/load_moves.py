@@ -16,6 +16,7 @@ from icefloe.storage.store import KeyMissingError
 class MovesGoneError(TransientError):
     """A moves file is gone or damaged; it follows from the map outputs and is written again."""
 
+    is_met_everywhere = True
     url: str
     key: str
 

@@ -7,6 +7,7 @@ Read in this order:
 - `submitter`: a driver ends if the process that submitted it is gone
 - `job`: the body of ``spark_jobs/*.py``
 - `engine`: one Spark task per map task or reduce range
+- `executors`: tasks that failed on one executor go to others
 - `master`: which Spark a connection names
 - `handed_over`: whether jobs can read the table, and be given what opens it
 - `spark_conf`: memory and environment that Spark cannot know

@@ -1,9 +1,11 @@
 """The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from icefloe.errors import TransientError
+from icefloe.engines.spark.executors import Exclusion, Executor
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.redacted_output import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
@@ -11,7 +13,11 @@ if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
+logger = logging.getLogger(__name__)
+
 _Result = TypeVar("_Result")
+_MOST_ROUNDS: Final = 4
+"""Number of times that a phase's tasks are handed out, as often as Spark by itself tries a task that raises."""
 _KILLED: Final = (
     "Python worker exited unexpectedly",
     "code 137",
@@ -31,9 +37,12 @@ class SparkEngine:
 
     def __init__(self, spark: "SparkContext") -> None:
         self._spark = spark
+        self._exclusion = Exclusion(spark)
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; Spark starts its tasks in that order.
+
+        Tasks that failed on one executor by an error of its machine are handed to others, if the job has others.
 
         Args:
             function: returns an error that has to come back as it is; see `TaskOutcome`. Raised in a worker, it would
@@ -43,23 +52,87 @@ class SparkEngine:
         Raises:
             TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
         """
-        from py4j.protocol import Py4JJavaError
-
         if not numbers:
             return []
+        found = self._results(function, numbers)
+        avoided: set[Executor] = set()
+        for _ in range(1, _MOST_ROUNDS):
+            failed = {number: each for number, each in found.items() if each.may_do_better_elsewhere}
+            avoided |= {each.executor for each in failed.values()}
+            if not failed or not self._exclusion.leaves_others(avoided):
+                break
+            _warn_of(failed)
+            try:
+                again = self._results(function, list(failed), avoided)
+            except TransientError as error:
+                # The first errors say more, by class and facts.
+                logger.warning("the tasks could not run on other hosts: %s", error.sentence)
+                break
+            found |= {number: each.after(found[number]) for number, each in again.items()}
+        return [found[number].result for number in numbers]
 
-        def apply(partition: Iterable[int]) -> Iterator[_Result]:
+    def _results(
+        self, function: Callable[[int], _Result], numbers: Sequence[int], avoided: Collection[Executor] = ()
+    ) -> "dict[int, _Placed[_Result]]":
+        from py4j.protocol import Py4JJavaError
+
+        is_cluster, most_tries, kept_away = self._exclusion.is_cluster, self._exclusion.most_tries, frozenset(avoided)
+        self._exclusion.set(is_on=bool(avoided))
+
+        def apply(partition: Iterable[int]) -> Iterator[tuple[int, _Placed[_Result]]]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_errors():
+                here = Executor.here()
+                here.refuse_if_in(kept_away, most_tries=most_tries)
                 for number in partition:
-                    yield function(number)
+                    placed = _Placed(here, function(number))
+                    yield number, placed.named() if is_cluster else placed
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
-            return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+            return dict(self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect())
         except Py4JJavaError as cause:
             said = _last_words(cause)
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {said}{_about_memory(said)}") from cause
+
+
+class _Placed(NamedTuple, Generic[_Result]):
+    """The result of a task, and the executor that ran it."""
+
+    executor: Executor
+    result: _Result
+
+    @property
+    def error(self) -> IcefloeError | None:
+        """The error that the function returned, if it returned one as a part of a named tuple."""
+        error = getattr(self.result, "error", None)
+        return error if isinstance(error, IcefloeError) else None
+
+    @property
+    def may_do_better_elsewhere(self) -> bool:
+        """True if the task failed by an error that another machine may not meet."""
+        return isinstance(self.error, TransientError) and not self.error.is_met_everywhere
+
+    def named(self) -> "_Placed[_Result]":
+        """The same, with the host in the sentence of its error."""
+        if self.error is None:
+            return self
+        return self._with(error=self.error.restated(f"{self.error.sentence}; it ran on host {self.executor.host}"))
+
+    def after(self, earlier: "_Placed[_Result]") -> "_Placed[_Result]":
+        """The same, with the requests of the try before."""
+        before, now = getattr(earlier.result, "requests", None), getattr(self.result, "requests", None)
+        return self if before is None or now is None else self._with(requests=before + now)
+
+    def _with(self, **changes: object) -> "_Placed[_Result]":
+        outcome: Any = self.result
+        return self._replace(result=outcome._replace(**changes))
+
+
+def _warn_of(failed: Mapping[int, _Placed[_Result]]) -> None:
+    hosts = ", ".join(sorted({each.executor.host for each in failed.values()}))
+    first = next(each.error for each in failed.values())
+    logger.warning("%d tasks failed on %s and are handed to other executors: %s", len(failed), hosts, first)
 
 
 def _about_memory(said: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.batch.open.cores import cores_of_an_executor
+from icefloe.engines.spark.executors import exclusion_settings
 from icefloe.engines.spark.master import SparkMaster, greedy_advice
 from icefloe.engines.spark.rpc import open_rpc_advice, rpc_settings
 from icefloe.errors import TerminalError
@@ -60,6 +61,7 @@ def spark_conf(
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
         **rpc_settings(configured, master=master, environ=environ),
+        **exclusion_settings(configured, master=master, environ=environ),
     }
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}

@@ -1,0 +1,123 @@
+"""The executors of a job: which one runs a task, and which ones a task avoids because tasks failed there.
+
+A task of icefloe returns its error, so for Spark it succeeded. The executor of a bad machine, whose tasks fail in
+milliseconds, would be free all the time and take nearly all tasks of a phase. The ones that failed there are therefore
+handed out again. A task that Spark gives to that executor once more is refused there, and Spark keeps it away.
+"""
+
+import os
+import socket
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from icefloe.engines.spark.master import SparkMaster, runs_in_driver
+from icefloe.engines.spark.rpc import machine_defaults
+from icefloe.errors import TransientError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_PREFIX: Final = "spark.excludeOnFailure."
+_ENABLED: Final = f"{_PREFIX}taskAndStage.enabled"
+_TRIES: Final = "spark.task.maxFailures"
+_MOST_TRIES: Final = "4"
+_OURS: Final = "spark.icefloe.excludesExecutors"
+_LIMITS: Final = ("task.maxTaskAttemptsPerExecutor", "stage.maxFailedTasksPerExecutor")
+_NODE_LIMITS: Final = ("task.maxTaskAttemptsPerNode", "stage.maxFailedExecutorsPerNode")
+_NEVER: Final = str(10**6)
+
+
+class Executor(NamedTuple):
+    """An executor of a Spark application.
+
+    Attributes:
+        host: the machine's name of itself.
+        folders: where Spark keeps its blocks, of which no two executors have the same.
+    """
+
+    host: str
+    folders: str
+
+    @classmethod
+    def here(cls) -> "Executor":
+        """The executor of this Python worker."""
+        return cls(socket.gethostname(), os.environ.get("SPARK_LOCAL_DIRS", ""))
+
+    def refuse_if_in(self, avoided: Collection["Executor"], *, most_tries: int) -> None:
+        """Gives the task of this worker back to Spark, which then keeps its stage away from this executor.
+
+        The last try is never refused: Spark would end the job, and with it the tasks that run elsewhere.
+
+        Args:
+            avoided: executors on which tasks of the phase have failed.
+            most_tries: number of failures of a task with which Spark ends the job.
+
+        Raises:
+            TransientError: this executor is avoided.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if self in avoided and context is not None and context.attemptNumber() + 1 < most_tries:
+            raise TransientError(f"tasks of this phase failed on host {self.host}: Spark gives this one to another")
+
+
+class Exclusion:
+    """Spark's exclusion of executors from a stage, which is off until tasks avoid some.
+
+    Spark's own limits are made for tasks that raise their errors. Without others to go to, a task would wait two
+    minutes for another executor after its Python worker was killed once, and then end the job.
+
+    Args:
+        spark: the job's context. Spark reads the limits from its live configuration at the beginning of each stage.
+    """
+
+    def __init__(self, spark: "SparkContext") -> None:
+        self._spark = spark
+        self.is_cluster = not runs_in_driver(spark.master)
+
+    @property
+    def most_tries(self) -> int:
+        """Number of failures of a task with which Spark ends the job."""
+        return int(self._live.get(_TRIES, _MOST_TRIES)) if self.is_cluster else 1
+
+    def leaves_others(self, avoided: Collection[Executor]) -> bool:
+        """True if the job has an executor in addition to the avoided ones."""
+        if not self.is_cluster:
+            return False
+        # The driver is one of them.
+        return len(self._of_jvm.statusTracker().getExecutorInfos()) - 1 > len(avoided)
+
+    def set(self, *, is_on: bool) -> None:
+        """Lets Spark keep the next stage from an executor that has refused one of its tasks, or not."""
+        if self.is_cluster and self._live.get(_OURS, "false") == "true":
+            most = "1" if is_on else _NEVER
+            limits = {**dict.fromkeys(_LIMITS, most), **dict.fromkeys(_NODE_LIMITS, _NEVER)}
+            for key, value in limits.items():
+                self._live.set(_PREFIX + key, value)
+
+    @property
+    def _of_jvm(self) -> Any:
+        return self._spark._jsc.sc()  # noqa: SLF001 - PySpark shows neither executors nor the live configuration
+
+    @property
+    def _live(self) -> Any:
+        # A copy, as PySpark's `getConf` returns it, would change nothing.
+        return self._of_jvm.conf()
+
+
+def exclusion_settings(
+    configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The settings by which Spark can keep a stage from an executor; none if somebody chose such settings.
+
+    Args:
+        configured: the pipeline's ``spark.conf``.
+        master: runs the job.
+        environ: of spark-submit; names the folder of the machine's own ``spark-defaults.conf``.
+    """
+    chosen = {**machine_defaults(environ), **configured}
+    # With fewer tries Spark refuses to begin: it could not try another machine.
+    has_tries = chosen.get(_TRIES, _MOST_TRIES).strip() not in ("1", "2")
+    is_chosen = any(key.startswith((_PREFIX, "spark.blacklist.")) for key in chosen)
+    return {} if runs_in_driver(master.url) or is_chosen or not has_tries else {_ENABLED: "true", _OURS: "true"}

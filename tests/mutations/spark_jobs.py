@@ -1,0 +1,40 @@
+"""Mutations of Spark jobs: executors that tasks avoid."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["SPARK_JOBS"]
+
+_EXECUTORS: Final = ("tests/engines/spark/test_executors.py",)
+
+SPARK_JOBS: Final = (
+    Mutation(
+        name="tasks that failed on one executor are not handed to others",
+        path="engines/spark/engine.py",
+        before="if not failed or not self._exclusion.leaves_others(avoided):",
+        after="if True:",
+        suite=_EXECUTORS,
+    ),
+    Mutation(
+        name="an executor that tasks avoid runs them again",
+        path="engines/spark/executors.py",
+        before="        if self in avoided and context is not None",
+        after="        if False and context is not None",
+        suite=_EXECUTORS,
+    ),
+    Mutation(
+        name="Spark gives a refused task to the same executor again",
+        path="engines/spark/executors.py",
+        before='most = "1" if is_on else _NEVER',
+        after="most = _NEVER",
+        suite=_EXECUTORS,
+    ),
+    Mutation(
+        name="no sentence names the host of an executor",
+        path="engines/spark/engine.py",
+        before="placed.named() if is_cluster else placed",
+        after="placed",
+        suite=_EXECUTORS,
+    ),
+)
