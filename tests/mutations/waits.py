@@ -10,6 +10,7 @@ _CLIENTS: Final = ("tests/storage/test_clients.py",)
 _REST: Final = ("tests/iceberg/catalog/test_bounded_rest.py",)
 _SENSOR: Final = ("tests/orchestration/tasks/test_snapshot_sensor.py",)
 _TRIGGER: Final = ("tests/orchestration/tasks/test_snapshot_trigger.py",)
+_ABSENT: Final = ("tests/orchestration/tasks/test_absent_table.py",)
 _PATIENCE: Final = ("tests/test_patience.py",)
 
 WAITS: Final = (
@@ -138,5 +139,26 @@ WAITS: Final = (
         before="            end_trouble(self._pipeline, _WAITING)\n",
         after="",
         suite=_TRIGGER,
+    ),
+    Mutation(
+        name="a catalog that answers 404 for a moment ends the run",
+        path="orchestration/tasks/absent_table.py",
+        before="        if not _has_batch(pipeline, open_checkpoint):\n            raise\n",
+        after="        if True:\n            raise\n",
+        suite=_ABSENT,
+    ),
+    Mutation(
+        name="a table that is missing for good is waited for",
+        path="orchestration/tasks/absent_table.py",
+        before="if now - self._since >= _LONGEST:",
+        after="if False:",
+        suite=_ABSENT,
+    ),
+    Mutation(
+        name="a table that is missing now and then is missing for long",
+        path="orchestration/tasks/absent_table.py",
+        before="            self._since = None\n            return\n",
+        after="            return\n",
+        suite=_ABSENT,
     ),
 )

@@ -4,6 +4,7 @@ Read in this order:
 
 - `snapshot_sensor`: waits for a snapshot
 - `snapshot_trigger`: looks for a snapshot from the triggerer
+- `absent_table`: a table that is missing is looked for again
 - `spark_phase_operator`: runs a phase
 - `calls`: every call into the library
 - `task_results`: the results that tasks pass on

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Final
@@ -36,6 +36,7 @@ from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.connections.spark_connection import usable_master
+from icefloe.orchestration.tasks.absent_table import absent_table_is_transient
 from icefloe.orchestration.tasks.owner import current_writer
 from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry.lineage import PhasePlaces
@@ -54,12 +55,13 @@ _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapsh
 
 def work_of(pipeline: Pipeline) -> Work:
     """The work that is there. A missing table or branch counts as no work if the pipeline has ``wait_for_table``."""
-    try:
-        return find_work(_session(pipeline))
-    except (UnknownTableError, UnknownBranchError):
-        if pipeline.wait_for_table:
-            return _NOTHING
-        raise
+    with _absent_table_is_transient(pipeline):
+        try:
+            return find_work(_session(pipeline))
+        except (UnknownTableError, UnknownBranchError):
+            if pipeline.wait_for_table:
+                return _NOTHING
+            raise
 
 
 @contextmanager
@@ -83,14 +85,15 @@ def plan_batch(
     pipeline: Pipeline, request: RequestedRange | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
-    try:
-        session = _session(pipeline, current_writer())
-        cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
-        opened = open_and_plan(session, request, cores=cores)
-    except (UnknownTableError, UnknownBranchError):
-        if not pipeline.wait_for_table:
-            raise
-        return _nothing_to_do(pipeline, "its table or branch is not there yet")
+    with _absent_table_is_transient(pipeline):
+        try:
+            session = _session(pipeline, current_writer())
+            cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
+            opened = open_and_plan(session, request, cores=cores)
+        except (UnknownTableError, UnknownBranchError):
+            if not pipeline.wait_for_table:
+                raise
+            return _nothing_to_do(pipeline, "its table or branch is not there yet")
     plan = opened.plan
     if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
@@ -230,6 +233,10 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
 def end_trouble(pipeline: Pipeline, phase: str) -> None:
     """Takes trouble of a task from the status of a pipeline: the task goes on, and found that it is over."""
     _publish_briefly(pipeline, partial(publish_recovery, phase=phase))
+
+
+def _absent_table_is_transient(pipeline: Pipeline) -> AbstractContextManager[None]:
+    return absent_table_is_transient(pipeline, lambda: _checkpoint(pipeline, None))
 
 
 def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:

@@ -23,6 +23,7 @@ from icefloe.redacted_output import filter_root_logs, outgoing_errors
 
 if TYPE_CHECKING:
     from icefloe.batch.open.find_work import Work
+    from icefloe.orchestration.tasks.absent_table import AbsencePatience
 
 _FAILED_LOOKS_A_REPORT: Final = 10
 """A fault that stays the same is reported once in so many looks."""
@@ -40,7 +41,8 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline that begins with
     ``from_now`` begins there. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
     pipeline: the checkpoint decides what is read. After an error that may go away on retry it looks again until the
-    deadline, however long an outage lasts. Meanwhile the pipeline's status says what is wrong.
+    deadline, however long an outage lasts. Meanwhile the pipeline's status says what is wrong. Only a table that is
+    missing is looked for no longer than some minutes.
 
     Args:
         pipeline: as `pipeline_to_mapping` gives it.
@@ -63,6 +65,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         self.first_look = first_look
         self._failed_looks = 0
         self._last_failure: str | None = None
+        self._absence: AbsencePatience | None = None
         # The sensor's own look, or an earlier try, may have left its fault in the status.
         self._may_be_in_trouble = True
 
@@ -126,21 +129,25 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         """The work of the pipeline; None if there is none, or if this look failed and the next one may not."""
         # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
+        from icefloe.orchestration.tasks.absent_table import AbsencePatience
         from icefloe.orchestration.tasks.calls import end_trouble, work_of
         from icefloe.orchestration.tasks.failures import report_trouble
         from icefloe.orchestration.telemetry.metrics import send_poll
 
         filter_root_logs()
         name, table = self._pipeline.name, self._pipeline.table
+        absence = self._absence = self._absence or AbsencePatience()
         try:
             work = work_of(self._pipeline)
         except TransientError as error:
             send_poll(name, table, outcome="failed")
+            absence.note(error)
             if self._count_failure(error):
                 self._may_be_in_trouble = True
                 report_trouble(self._pipeline, _WAITING, error.sentence)
             return None
         send_poll(name, table, outcome="due" if work.is_due else "empty")
+        absence.note(None)
         self._failed_looks, self._last_failure = 0, None
         if work.is_due:
             return work  # the plan that follows ends the trouble
