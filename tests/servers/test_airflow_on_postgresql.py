@@ -116,7 +116,7 @@ def test_a_pipeline_on_s3_is_followed_and_no_secret_is_written_anywhere(
     deployment.run(DAG, 1)
     assert flights.delivered(1) == counted(read_changes(flights.load(), after_snapshot_id=after).read_all())
     deployment.run(REFUSED, 0, state="failed")
-    assert "access is denied; check the credentials" in deployment.daemons.task_logs(REFUSED)
+    assert "; check the credentials and the permissions of this place" in deployment.daemons.task_logs(REFUSED)
 
     folders = [deployment.home, versitygw.folder / "data"]
     dump = postgresql.dump("airflow")

@@ -72,7 +72,7 @@ def test_the_page_reads_checkpoints_with_the_connection_of_the_pipeline(pipeline
 def test_wrong_credentials_are_a_sentence(pipeline: Pipeline, connect: Callable[..., None]) -> None:
     connect(secret_access_key="wrong" * 8)
     found = status(pipeline)
-    assert "access is denied; check the credentials" in str(found.sentence)
+    assert "; check the credentials and the permissions of this place" in str(found.sentence)
     assert "wrongwrong" not in str(found.sentence)
 
 

@@ -35,8 +35,9 @@ def bucket(endpoint):
     return open_store("s3://lake/icefloe", options=options | {"allow_http": "true"})
 
 
-def refusal(status):
-    body = f"<Error><Code>No</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Sent>{SECRET}</Sent></Error>".encode()
+def refusal(status, code="No"):
+    told = f"<StringToSign>string-to-sign</StringToSign><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Sent>{SECRET}</Sent>"
+    body = f"<Error><Code>{code}</Code>{told}</Error>".encode()
     return lambda _: (status, {"Content-Type": "application/xml"}, body)
 
 
@@ -70,10 +71,29 @@ def test_a_server_that_fails_is_tried_again_and_then_a_transient_error_without_s
 def test_a_server_that_denies_is_a_terminal_error_at_once(operation):
     with (
         answering_server(refusal(403)) as (endpoint, asked),
-        pytest.raises(TerminalError, match=r"cannot \w+ s3://lake/icefloe/a.* access is denied; check the cred"),
+        pytest.raises(TerminalError, match=r"cannot \w+ s3://lake/icefloe/a.* access is denied( \(No\))?; check the"),
     ):
         ATTEMPTS[operation](bucket(endpoint))
     assert len(asked) <= 2
+
+
+def test_a_server_that_denies_is_quoted_by_its_code_alone() -> None:
+    with (
+        answering_server(refusal(403, "InvalidAccessKeyId")) as (endpoint, _),
+        pytest.raises(TerminalError, match=r"access is denied \(InvalidAccessKeyId\); check the cred") as caught,
+    ):
+        bucket(endpoint).get("a/key")
+    assert not [secret for secret in (KEY_ID, SECRET, "string-to-sign") if secret in str(caught.value)]
+
+
+@pytest.mark.parametrize("operation", sorted(set(ATTEMPTS) - {"size"}))
+def test_a_clock_that_is_off_is_said_so(operation: str) -> None:
+    with (
+        answering_server(refusal(403, "RequestTimeTooSkewed")) as (endpoint, _),
+        pytest.raises(TransientError, match=r"from the clock of the store .*; set this machine's clock") as caught,
+    ):
+        ATTEMPTS[operation](bucket(endpoint))
+    assert KEY_ID not in str(caught.value)
 
 
 def test_a_service_without_conditional_puts_is_asked_once() -> None:

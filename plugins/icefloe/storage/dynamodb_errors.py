@@ -6,6 +6,7 @@ from typing import Any, Final
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.refusals import is_of_another_time
 
 _LONGEST_REASON: Final = 300
 _THROTTLED: Final = frozenset({
@@ -60,6 +61,12 @@ def table_error(action: str, access: DynamodbAccess, cause: Exception) -> Iceflo
         return TerminalError(
             f"{what}: there is no such table here; correct its name or its region, or create it with: "
             f"{creation_command(access)}",
+            url=access.url,
+        )
+    if is_of_another_time(said):
+        return TransientError(
+            f"{what}: the clock of this machine differs from the clock of the store ({code}); set this machine's "
+            "clock, and let a time service keep it",
             url=access.url,
         )
     if code in _DENIED or isinstance(cause, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):

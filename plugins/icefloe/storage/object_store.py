@@ -3,7 +3,7 @@
 import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -85,9 +85,14 @@ class ObjectStore(Store):
         except KeyMissingError:
             raise
         # Did the store fail, or was the value cut short? Only its size can tell: stores answer both in the same words.
-        except IcefloeError:
-            with suppress(TimeoutError):
+        except IcefloeError as error:
+            try:
                 self._last_look(partial(self._refuse_end_before, key, fetched[-1][1]))
+            except RangeMissingError:
+                raise
+            except (IcefloeError, TimeoutError):
+                # A refusal of this look has no body, and so no reason.
+                raise error from None
             raise
         if any(len(part) != stop - start for part, (start, stop) in zip(parts, fetched, strict=True)):
             self._refuse_end_before(key, fetched[-1][1])

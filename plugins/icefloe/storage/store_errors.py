@@ -15,7 +15,12 @@ from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.keys import join_url
-from icefloe.storage.refusals import is_denied_deletion, is_not_implemented
+from icefloe.storage.refusals import (
+    code_of_answer,
+    is_denied_deletion,
+    is_not_implemented,
+    is_of_another_time,
+)
 from icefloe.storage.store import KeyMissingError
 
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
@@ -86,8 +91,17 @@ class StorePlace:
             return KeyMissingError.of(self.url, key)
         if isinstance(cause, FileNotFoundError):
             sentence = f"{what}: there is no such bucket or folder; make it, or correct the URL"
+        elif not self.is_local and is_of_another_time(str(cause)):
+            # Most clocks are set again by a time service: of a machine that slept, for example.
+            kind = TransientError
+            sentence = (
+                f"{what}: the clock of this machine differs from the clock of the store ({code_of_answer(cause)}); set "
+                "this machine's clock, and let a time service keep it"
+            )
         elif isinstance(cause, _DENIED) or (not self.is_local and is_denied_deletion(cause)):
-            sentence = f"{what}: access is denied; check the credentials and the permissions of this place"
+            code = None if self.is_local else code_of_answer(cause)
+            answer = "" if code is None else f" ({code})"
+            sentence = f"{what}: access is denied{answer}; check the credentials and the permissions of this place"
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif not self.is_local and (fault := certificate_fault(cause)) is not None:
