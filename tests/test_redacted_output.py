@@ -168,3 +168,12 @@ def test_records_of_any_logger_are_filtered(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages[:2] == ["GET /v1?token=***", "failed: password=***"]
     assert SECRET not in caplog.text
     assert root_filters() == before, "what a trigger left in this process stays, and no more"
+
+
+def test_the_log_of_a_process_without_handlers_is_filtered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with outgoing_logs():
+        logging.getLogger("boto3").warning("sent %s", SECRET)
+    assert capsys.readouterr().err == "sent ***\n"

@@ -97,9 +97,13 @@ class OutgoingFilter(logging.Filter):
 
 @contextmanager
 def outgoing_logs(*handlers: logging.Handler) -> Iterator[None]:
-    """Filters what handlers write while it is entered; those of the root logger, unless others are given."""
+    """Filters what handlers write while it is entered; those of the root logger, unless others are given.
+
+    Without any, Python writes warnings to the standard error: Spark's workers do.
+    """
     added = OutgoingFilter()
-    filtered = handlers or tuple(logging.getLogger().handlers)
+    last = () if logging.lastResort is None else (logging.lastResort,)
+    filtered = handlers or tuple(logging.getLogger().handlers) or last
     for handler in filtered:
         handler.addFilter(added)
     try:

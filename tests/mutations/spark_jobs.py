@@ -1,4 +1,4 @@
-"""Mutations of Spark jobs: executors that tasks avoid."""
+"""Mutations of Spark jobs: executors that tasks avoid, and secrets that jobs print."""
 
 from typing import Final
 
@@ -36,5 +36,19 @@ SPARK_JOBS: Final = (
         before="placed.named() if is_cluster else placed",
         after="placed",
         suite=_EXECUTORS,
+    ),
+    Mutation(
+        name="lines of a job pass the filter of logs by",
+        path="orchestration/tasks/spark_phase_operator.py",
+        before="self._hook._log = RedactedLog(self._hook.log)",
+        after="self._hook._log = self._hook.log",
+        suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
+    Mutation(
+        name="warnings of a Python worker pass the filter of logs by",
+        path="redacted_output.py",
+        before=" or tuple(logging.getLogger().handlers) or last",
+        after=" or tuple(logging.getLogger().handlers)",
+        suite=("tests/test_redacted_output.py",),
     ),
 )

@@ -19,6 +19,7 @@ from icefloe.engines.spark.application import SPARK_JOBS, SilentApplicationError
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.redacted_log import RedactedLog
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from support.missing import require_package
 from support.pipelines.pipeline_files import pipeline_from
@@ -365,3 +366,49 @@ def test_a_phase_whose_plan_was_marked_as_success_says_what_to_clear(
     with pytest.raises(AirflowFailException, match=r"^insert_only: plan returned no batch: .*; clear plan$"):
         task.execute(context)
     assert submitted == []
+
+
+class Lines:
+    """The log of a hook, as Airflow gives it to one."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def info(self, event: object, *arguments: object, **_: object) -> None:
+        self.written.append(str(event) % arguments if arguments else str(event))
+
+    debug = warning = error = exception = info
+
+
+def test_secrets_that_a_job_prints_are_not_in_the_tasks_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin" / "spark-submit"
+    fake.parent.mkdir()
+    fake.write_text(
+        '#!/bin/sh\necho "options $ICEFLOE_CREDENTIALS"\necho "100% s3.session-token=vended-by-the-catalog"\n'
+    )
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("sys.executable", str(fake.parent / "python"))
+    log = Lines()
+    monkeypatch.setattr(SparkSubmitHook, "_log", log)
+    masked: list[object] = []
+    monkeypatch.setattr("icefloe.orchestration.tasks.redacted_log.mask_secret", masked.append)
+    operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
+    text = "\n".join(log.written)
+    assert "options " in text
+    assert "100% s3.session-token=***" in text
+    assert SECRET not in text
+    assert "vended-by-the-catalog" not in text
+    assert SECRET in masked
+
+
+def test_a_line_without_arguments_may_have_any_percent_sign() -> None:
+    import structlog
+    from structlog.testing import LogCapture
+
+    captured = LogCapture()
+    kind = structlog.make_filtering_bound_logger(0)
+    log = RedactedLog(structlog.wrap_logger(structlog.PrintLogger(), processors=[captured], wrapper_class=kind))
+    log.info("5%s done")
+    log.info("driver %s", "token=abcdefgh")
+    log.info("odd %d", "x")
+    assert [each["event"] for each in captured.entries] == ["5%s done", "driver token=***", "odd %d ('x',)"]

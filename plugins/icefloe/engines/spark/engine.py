@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from icefloe.engines.spark.executors import Exclusion, Executor
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.redacted_output import outgoing_errors
+from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class SparkEngine:
 
         def apply(partition: Iterable[int]) -> Iterator[tuple[int, _Placed[_Result]]]:
             # The executor's log and the driver get an error from here with all its causes.
-            with outgoing_errors():
+            with outgoing_logs(), outgoing_errors():
                 here = Executor.here()
                 here.refuse_if_in(kept_away, most_tries=most_tries)
                 for number in partition:

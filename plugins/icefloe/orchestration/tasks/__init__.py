@@ -6,6 +6,7 @@ Read in this order:
 - `snapshot_trigger`: looks for a snapshot from the triggerer
 - `absent_table`: a table that is missing is looked for again
 - `spark_phase_operator`: runs a phase
+- `redacted_log`: a hook's log without secrets
 - `calls`: every call into the library
 - `task_results`: the results that tasks pass on
 - `failures`: which errors Airflow retries

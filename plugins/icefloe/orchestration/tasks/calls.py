@@ -38,6 +38,7 @@ from icefloe.orchestration.connections.airflow_connections import resolve_creden
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.absent_table import absent_table_is_transient
 from icefloe.orchestration.tasks.owner import current_writer
+from icefloe.orchestration.tasks.redacted_log import mask_in_airflow
 from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry.lineage import PhasePlaces
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
@@ -150,8 +151,13 @@ def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> N
 
 
 def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
-    """The variables that give a Spark driver credentials and settings, which no plan holds."""
-    return _reference(pipeline, plan_result).to_environment()
+    """The variables that give a Spark driver credentials and settings, which no plan holds.
+
+    The secrets in them are hidden by Airflow's own masker from now on, too.
+    """
+    reference = _reference(pipeline, plan_result)
+    mask_in_airflow(asdict(reference.credentials))
+    return reference.to_environment()
 
 
 def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:

@@ -17,6 +17,7 @@ from icefloe.memory_pool import share_heap
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures
+from icefloe.orchestration.tasks.redacted_log import RedactedLog
 from icefloe.orchestration.tasks.task_results import PlanResult, given_by_plan
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.local_folders import task_folder
@@ -112,6 +113,8 @@ class SparkPhaseOperator(SparkSubmitOperator):
             self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
             self._hook = self._get_hook()
+            # Each line of the job, and its command, passes this log.
+            self._hook._log = RedactedLog(self._hook.log)  # noqa: SLF001 - Airflow's place for a logger of one's own
             # Airflow calls on_kill and lets the task go on, for seconds: long enough for a job that nobody waits for.
             if self._is_ended:
                 raise TransientError(f"{self.phase} was ended from outside before its Spark job began: run it again")
