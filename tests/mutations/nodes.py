@@ -153,4 +153,11 @@ NODES: Final = (
         after="    pass",
         suite=_BATCHES,
     ),
+    Mutation(
+        name="a node without its port stays up and serves nobody",
+        path="node/serve.py",
+        before="if seconds >= _MOST_SECONDS_WITHOUT_PORT:",
+        after="if False:",
+        suite=_RENEWED,
+    ),
 )

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
+from icefloe.errors import TransientError
 from icefloe.node import serve
 from icefloe.node.node_client import NodeClients
-from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_config import NodeConfig, Pem
+from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_server import NodeServer
 from icefloe.node.serve import serve_node
 from support.nodes.members import is_shown, member
 from support.nodes.served_file import DATA, content, piece, waited
@@ -70,3 +73,32 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
         stop.set()
         thread.join()
     assert all(found)
+
+
+@pytest.mark.timeout(60)
+def test_a_node_that_does_not_get_its_port_back_says_so_and_ends(
+    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    own = tmp_path / "own.pem"
+    own.write_bytes(authority.issue(holder="first").read_bytes())
+    renewed = replace(config, certificate=own, key=own, address=f"127.0.0.1:{free_port()}")
+    monkeypatch.setattr(serve, "_QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(serve, "_MOST_SECONDS_WITHOUT_PORT", 0.3)
+    start = serve._started
+
+    def taken(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:
+        if not at and b"second" in own.read_bytes():
+            raise TransientError("another program has the port")
+        return start(config, folder, pem, at=at)
+
+    def renew(_: str) -> None:
+        own.write_bytes(authority.issue(holder="second").read_bytes() + b"# second")
+
+    monkeypatch.setattr(serve, "_started", taken)
+    with pytest.raises(
+        TransientError, match=r"^node 127\.0\.0\.1:\d+ has served nobody for .*has the port\)$"
+    ) as ended:
+        serve_node(renewed, threading.Event(), say=renew)
+    assert ended.value.exit_code == 75
+    assert caplog.text.count("serves nobody until its port is free again: another program has the port") == 1

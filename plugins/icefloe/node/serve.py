@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _EXPIRE_SECONDS: Final = 600.0
 _BIND_PAUSE_SECONDS: Final = 0.02
+_QUIET_SECONDS: Final = 5.0
+_MOST_SECONDS_WITHOUT_PORT: Final = 60.0
+"""Readers take a node for lost after such a time, and its map outputs are made again."""
 
 
 def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str], None]) -> None:
@@ -33,7 +36,8 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
 
     Raises:
         TerminalError: the configuration has no folder.
-        TransientError: the port is taken, or a certificate is wrong.
+        TransientError: the port is taken, also if another program took it while certificates were replaced; or a
+            certificate is wrong.
     """
     folder = _folder(config)
     pem = config.pem()
@@ -102,9 +106,24 @@ def _replaced(
 
     Until another server has the port, or if it is to stop, it is the old one. The certificates are those that were
     found usable: the files may be replaced again meanwhile, or be gone for a moment.
+
+    Raises:
+        TransientError: the port is not free again in time. A node that ends is started again, and is missed meanwhile.
     """
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
+    since, is_said = time.monotonic(), False
     while not stop.wait(_BIND_PAUSE_SECONDS):
-        with suppress(TransientError):
+        try:
             return _started(config, folder, pem)
+        except TransientError as error:
+            seconds = time.monotonic() - since
+            if seconds >= _MOST_SECONDS_WITHOUT_PORT:
+                raise TransientError(
+                    f"node {config.address} has served nobody for {seconds:.0f} seconds, because its port was not free "
+                    f"again for its new certificates: end the program that has the port, and start the node again "
+                    f"({error.sentence})"
+                ) from error
+            if seconds >= _QUIET_SECONDS and not is_said:
+                is_said = True
+                logger.warning("node %s serves nobody until its port is free again: %s", config.address, error.sentence)
     return server
