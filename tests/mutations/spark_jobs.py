@@ -51,4 +51,11 @@ SPARK_JOBS: Final = (
         after=" or tuple(logging.getLogger().handlers)",
         suite=("tests/test_redacted_output.py",),
     ),
+    Mutation(
+        name="a large closure is readable on disk",
+        path="engines/spark/rpc.py",
+        before="    ours = dict(_ON_DISK)\n",
+        after="    ours: dict[str, str] = {}\n",
+        suite=("tests/engines/spark/test_rpc.py",),
+    ),
 )

@@ -20,6 +20,7 @@ PROTECTED = {
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
 }
+ON_DISK = {"spark.io.encryption.enabled": "true"}
 NOWHERE = {"SPARK_CONF_DIR": "/nowhere"}
 
 
@@ -46,13 +47,31 @@ def test_jobs_whose_secret_spark_makes_authenticate_and_encrypt(master: SparkMas
 
 @pytest.mark.parametrize("master", [LOCAL, STANDALONE])
 def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMaster) -> None:
-    assert not [key for key in conf(master) if key.startswith(("spark.auth", "spark.network", "spark.io"))]
+    assert not [key for key in conf(master) if key.startswith(("spark.auth", "spark.network"))]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("url", ["local[1]", "local-cluster[1,1,1024]"])
+def test_no_secret_of_a_large_closure_is_readable_on_a_disk(tmp_path: Path, url: str) -> None:
+    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    script = Path(__file__).parent / "large_closure.py"
+    command = [sys.executable, str(script), str(tmp_path), url]
+    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True, timeout=180)
+    assert done.stdout == "false"
+
+
+@pytest.mark.parametrize("master", [LOCAL, STANDALONE, YARN])
+def test_the_machines_defaults_decide_about_disks(
+    master: SparkMaster, defaults: Callable[[str], Mapping[str, str]]
+) -> None:
+    assert conf(master)["spark.io.encryption.enabled"] == "true"
+    assert "spark.io.encryption.enabled" not in conf(master, defaults("spark.io.encryption.enabled false\n"))
 
 
 def test_the_pipelines_settings_win_and_never_leave_encryption_without_authentication() -> None:
-    assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == {}
+    assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == ON_DISK
     tls = {"spark.ssl.rpc.enabled": "true"}
-    assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {"spark.authenticate": "true"}
+    assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {**ON_DISK, "spark.authenticate": "true"}
     cipher: dict[str, Any] = {"spark.network.crypto.cipher": "AES/CTR/NoPadding"}
     found = conf(YARN, **cipher)
     assert found["spark.network.crypto.cipher"] == "AES/CTR/NoPadding"
@@ -63,7 +82,7 @@ def test_the_machines_defaults_win_and_an_open_job_is_reported(
     master: SparkMaster, defaults: Callable[[str], Mapping[str, str]]
 ) -> None:
     environ = defaults("spark.authenticate false\n")
-    assert rpc_settings({}, master=master, environ=environ) == {}
+    assert rpc_settings({}, master=master, environ=environ) == ON_DISK
     advice = open_rpc_advice(master, {}, environ=environ)
     assert advice is not None
     assert "remove spark.authenticate and spark.network.crypto.enabled from spark.conf and from the spark-def" in advice
@@ -74,7 +93,7 @@ def test_the_machines_defaults_win_and_an_open_job_is_reported(
     assert not conf(master, environ).keys() & {"spark.network.crypto.enabled", "spark.io.encryption.enabled"}
     assert open_rpc_advice(master, {}, environ=environ) is not None
     environ = defaults("spark.ssl.rpc.enabled true\n")
-    assert rpc_settings({}, master=master, environ=environ) == {"spark.authenticate": "true"}
+    assert rpc_settings({}, master=master, environ=environ) == {**ON_DISK, "spark.authenticate": "true"}
     assert open_rpc_advice(master, {}, environ=environ) is None
 
 

@@ -16,18 +16,19 @@ _ENCRYPTED: Final = {
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.saslFallback": "false",
-    "spark.io.encryption.enabled": "true",
 }
+_ON_DISK: Final = {"spark.io.encryption.enabled": "true"}
+"""PySpark writes a closure above 1 MiB, with its credentials, to disks of the driver and of each executor."""
 _PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
 
 
 def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings that protect a job on YARN or Kubernetes: there Spark makes a secret for each job by itself.
+    """The settings that protect a job: on disk under any master, and on the network under YARN or Kubernetes.
 
-    Elsewhere the cluster has one secret, which only its own configuration may hold. A job that must not authenticate
-    cannot encrypt either, and a job that uses TLS needs no second encryption. No setting replaces one of the pipeline
-    or of the machine's ``spark-defaults.conf``: spark-submit would let ours win over the latter, and the people who
-    operate the cluster would look for the reason in vain.
+    There Spark makes a secret for each job by itself. Elsewhere the cluster has one secret, which only its own
+    configuration may hold. A job that must not authenticate cannot encrypt either, and a job that uses TLS needs no
+    second encryption. No setting replaces one of the pipeline or of the machine's ``spark-defaults.conf``: spark-submit
+    would let ours win over the latter, and the people who operate the cluster would look for the reason in vain.
 
     Args:
         configured: the pipeline's ``spark.conf``.
@@ -35,9 +36,9 @@ def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ:
         environ: of spark-submit; names the folder of the machine's own ``spark-defaults.conf``.
     """
     chosen = {**machine_defaults(environ), **configured}
-    if not _makes_secrets(master) or not _is_true(chosen.get(_AUTHENTICATE, "true")):
-        return {}
-    ours = {_AUTHENTICATE: "true", **({} if _is_true(chosen.get(_TLS)) else _ENCRYPTED)}
+    ours = dict(_ON_DISK)
+    if _makes_secrets(master) and _is_true(chosen.get(_AUTHENTICATE, "true")):
+        ours |= {_AUTHENTICATE: "true", **({} if _is_true(chosen.get(_TLS)) else _ENCRYPTED)}
     return {key: value for key, value in ours.items() if key not in chosen}
 
 
