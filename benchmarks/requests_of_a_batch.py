@@ -1,16 +1,20 @@
-"""The fixed cost of a batch: requests to the stores and the catalog, and bytes that stay.
+"""The fixed cost of a batch: requests to the stores and the catalog, their price, and bytes that stay.
 
 ``python -m benchmarks.requests_of_a_batch`` runs a pipeline on a table of a few rows, in this process and without
 Spark, and counts. Requests do not depend on the store: local disk stands for S3. What a further task costs is seen from
 batches that deliver the same changes by one task and by several.
+
+The price is that of a thousand batches or tasks, in US dollars. ``--writes`` and ``--reads`` set that of a million
+requests; the defaults are list prices of S3 Standard as we know them. Deletions are free there, and so is the catalog.
 """
 
 import json
 import os
 import shutil
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +42,8 @@ STORE: Final[Mapping[str, str]] = {
     "head": "head", "list": "list", "delete": "delete",
 }  # fmt: skip
 COLUMNS: Final = (*dict.fromkeys(STORE.values()), "table files", "catalog")
+READS: Final = ("get", "head", "table files")
+WRITES: Final = ("put", "list")
 SCHEMA: Final = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
 FILES: Final = 4
 FILE_ROWS: Final = 200
@@ -46,7 +52,11 @@ MANY_RANGES: Final = {"target_size_bytes": 1}
 KEPT: Final = ("offsets", "commits", "reports", "status.json")
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    parser = ArgumentParser(description="the requests of a batch")
+    parser.add_argument("--writes", type=float, default=5.0, help="US dollars for a million puts and lists")
+    parser.add_argument("--reads", type=float, default=0.4, help="US dollars for a million gets and heads")
+    prices = parser.parse_args(arguments)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     catalog = SqlCatalog("lab", **_properties())
@@ -63,14 +73,16 @@ def main() -> int:
         "shuffle, 2 steps": commit_twice,
         "nothing new": lambda: None,
     }
-    printed = Printed("batch", *COLUMNS, "seconds", box=None)
+    printed = Printed("batch", *COLUMNS, "US$ per 1,000", "seconds", box=None)
     for title, change in steps.items():
         change()
-        printed.add_row(title, *_counted(lambda: run_batch(_session(), environ=os.environ)))
-    printed.add_row("a look", *_counted(lambda: find_work(_session())))
+        counts, seconds = _counted(lambda: run_batch(_session(), environ=os.environ))
+        printed.add_row(title, *_cells(counts, prices), f"{seconds:.2f}")
+    counts, seconds = _counted(lambda: find_work(_session()))
+    printed.add_row("a look", *_cells(counts, prices), f"{seconds:.2f}")
     for title, each in _further_tasks(catalog).items():
-        printed.add_row(title, *(f"{each[column]:g}" for column in COLUMNS), "-")
-    console = Console(highlight=False, width=100)
+        printed.add_row(title, *_cells(each, prices), "-")
+    console = Console(highlight=False, width=110)
     console.print(printed)
     checkpoint = FOLDER / "storage" / "checkpoints" / "rows"
     for name in KEPT:
@@ -153,13 +165,19 @@ def _batch(name: str, initial_load: str, shuffle: Mapping[str, int]) -> _Batch:
     return _Batch(counts=counts, map_tasks=report.map_tasks, ranges=report.ranges)
 
 
-def _counted(action: Callable[[], Any]) -> list[str]:
-    """A row of the table."""
+def _counted(action: Callable[[], Any]) -> tuple[Mapping[str, int], float]:
+    """Requests and seconds."""
     with counted() as counts:
         started = perf_counter()
         action()
-        seconds = perf_counter() - started
-    return [*(str(counts[column]) for column in COLUMNS), f"{seconds:.2f}"]
+        return counts, perf_counter() - started
+
+
+def _cells(counts: Mapping[str, float], prices: Namespace) -> list[str]:
+    """The numbers of a row, and what a thousand of it cost."""
+    reads, writes = (sum(counts[column] for column in columns) for columns in (READS, WRITES))
+    price = (reads * prices.reads + writes * prices.writes) / 1_000
+    return [*(f"{counts[column]:g}" for column in COLUMNS), f"{price:.3f}"]
 
 
 def _properties() -> dict[str, str]:
@@ -182,4 +200,4 @@ def _session(name: str = "rows", table: str = "db.rows", **keys: Any) -> Pipelin
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ def test_the_requests_of_a_batch_are_those_that_are_counted(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(requests_of_a_batch, "FOLDER", tmp_path)
-    assert requests_of_a_batch.main() == 0
+    assert requests_of_a_batch.main([]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert without_seconds(printed[: len(block.lines)]) == without_seconds(block.lines)
 
