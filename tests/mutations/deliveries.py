@@ -57,6 +57,13 @@ DELIVERIES: Final = (
         suite=_VERIFY,
     ),
     Mutation(
+        name="verify names the identity as at the first batch",
+        path="batch/verify/verify_delivery.py",
+        before="self._identity = identity.named_by(schema.columns.find_column_name)",
+        after="self._identity = identity",
+        suite=("tests/batch/verify/test_changed_columns.py",),
+    ),
+    Mutation(
         name="verify compares keys, not rows",
         path="audit/keyed_rows.py",
         before="is_right = pc.is_in(_pairs(live), _pairs(wanted))",

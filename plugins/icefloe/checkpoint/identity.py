@@ -1,6 +1,7 @@
 """The identity of rows, as records keep it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -32,6 +33,18 @@ class Identity:
         """Refuse an identity whose policy and columns contradict each other."""
         if (self.policy in ("row_id", "none")) == bool(self.columns):
             raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
+
+    def named_by(self, name_of: Callable[[int], str | None]) -> "Identity":
+        """This identity by the names that its columns have now, if it follows them and all are there.
+
+        Args:
+            name_of: the name of a column by its field id; None: it was dropped.
+        """
+        if self.policy != "table":
+            return self
+        names = tuple(name_of(field_id) for field_id in self.field_ids)
+        present = tuple(name for name in names if name is not None)
+        return replace(self, columns=present) if present and len(present) == len(names) else self
 
     def named_as(self, other: "Identity") -> "Identity":
         """This identity, or the other one if both are the same and only columns were renamed.

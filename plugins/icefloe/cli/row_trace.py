@@ -75,11 +75,12 @@ class _Trace:
     """
 
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
-        self._session, self._identity = session, identity
+        self._session = session
         latest = head(session.table, session.pipeline.branch)
         self._head = None if latest is None else latest.snapshot_id
         self._schema = TableSchema.at(session.table.metadata, self._head, after_snapshot_id=None)
-        self._key = RowKey.parse(given, self._schema, identity.columns)
+        self._identity = identity.named_by(self._schema.columns.find_column_name)
+        self._key = RowKey.parse(given, self._schema, self._identity.columns)
         self._notes: list[str] = []
 
     def found(self, sink: DeliverySink | None, cursor_id: int | None) -> TracedRow:

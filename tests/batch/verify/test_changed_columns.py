@@ -81,3 +81,24 @@ def test_files_whose_snapshot_expired_are_compared_in_the_schema_that_has_their_
     old = [each.snapshot_id for each in lab.table.refresh().snapshots() if each.snapshot_id != newest]
     lab.table.maintenance.expire_snapshots().by_ids(old).commit()
     lab.require_equal("files", rows=6, changes="upsert")
+
+
+@pytest.mark.parametrize("changes", ["upsert", "append_only"])
+def test_files_are_compared_and_traced_by_an_identifier_field_that_was_renamed(
+    lab: VerifiedSinks, changes: str
+) -> None:
+    with lab.table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("id", required=True).set_identifier_fields("id")
+    keys: dict[str, Any] = {"changes": changes, "identifier_columns": None}
+    lab.table.append(rows([1, 2, 3]).cast(lab.table.refresh().schema().as_arrow()))
+    lab.deliver("files", **keys)
+    with lab.table.update_schema() as update:
+        update.rename_column("id", "number")
+    named = rows([4]).rename_columns(["number", "value", "word"])
+    lab.table.append(named.cast(lab.table.refresh().schema().as_arrow()))
+    lab.deliver("files", **keys)
+    lab.require_equal("files", rows=4, **keys)
+    pipeline = lab.pipeline(sink=lab.sink("files"), engine="local", **keys)
+    traced = icefloe("trace", pipeline, "number=1", "--json")
+    assert (traced.code, traced.err) == (0, "")
+    assert [row["number"] for row in traced.document["table_rows"]] == [1]

@@ -1,7 +1,6 @@
 """The identity of rows: the columns that make two rows the same row."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from icefloe.checkpoint.identity import Identity
@@ -114,7 +113,7 @@ def kept_identity(
     Raises:
         TerminalError: one of its columns is no longer in the table, or another column has its name.
     """
-    recorded = _renamed(recorded, schema)
+    recorded = recorded.named_by(schema.columns.find_column_name)
     try:
         resolve_identifier_columns(schema.columns, recorded.columns)
         _refuse_other_columns(recorded, schema, before)
@@ -131,14 +130,6 @@ def kept_identity(
         f"{'_row_id' if recorded.policy == 'row_id' else _named(recorded.columns)}, as it began"
     )
     return recorded, (warning,)
-
-
-def _renamed(recorded: Identity, schema: TableSchema) -> Identity:
-    if recorded.policy != "table":
-        return recorded
-    names = tuple(schema.columns.find_column_name(field_id) for field_id in recorded.field_ids)
-    present = tuple(name for name in names if name is not None)
-    return replace(recorded, columns=present) if present and len(present) == len(names) else recorded
 
 
 def _refuse_other_columns(recorded: Identity, schema: TableSchema, before: TableSchema | None) -> None:

@@ -88,7 +88,7 @@ class _Comparison:
         self, session: PipelineSession, sink: DeliverySink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
         self._session, self._sink, self._position = session, sink, view.position
-        self._snapshot_id, self._identity = cursor.snapshot_id, identity
+        self._snapshot_id = cursor.snapshot_id
         self._batches = since_last_start(committed_batches(session))
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
@@ -96,7 +96,8 @@ class _Comparison:
         first, last = self._batches[0], self._batches[-1]
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
-        self._shape = delivered_shape(session.pipeline, schema, identity)
+        self._identity = identity.named_by(schema.columns.find_column_name)
+        self._shape = delivered_shape(session.pipeline, schema, self._identity)
         written = WrittenColumns(session, self._batches, self._shape.delivered)
         self._rows = SinkRows(sink, self._shape, written, first_batch=first.batch_number)
 
