@@ -18,7 +18,7 @@ SPARK_JOBS: Final = (
     ),
     Mutation(
         name="an executor that tasks avoid runs them again",
-        path="engines/spark/executors.py",
+        path="engines/spark/placed_results.py",
         before="        if self in avoided and context is not None",
         after="        if False and context is not None",
         suite=_EXECUTORS,

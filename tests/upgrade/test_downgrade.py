@@ -37,7 +37,7 @@ NOT_READ: Final = re.compile(r".*/_checkpoint\.json|.*/tasks/[^/]+\.json|.*\.(pa
 
 It finds no map tasks because it stops at their plan.
 """
-REFUSED: Final = {"Plan": 3, "MapOutputRecord": 4}
+REFUSED: Final = {"Plan": 3, "MapOutputRecord": 6}
 """Versions of documents in the folder of an open batch that the release does not know."""
 
 

@@ -1,7 +1,11 @@
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import icefloe
 from icefloe.engines.spark import worker_libraries
 from icefloe.engines.spark.worker_libraries import found_libraries, refuse_other_libraries
 from icefloe.errors import TerminalError, TransientError
@@ -41,3 +45,13 @@ def test_a_library_that_the_driver_lacks_too_is_no_difference(monkeypatch: pytes
     monkeypatch.setattr(worker_libraries, "_LIBRARIES", ("no-such-library",))
     assert found_libraries(0)["no-such-library"] is None
     refuse_other_libraries(Workers())
+
+
+@pytest.mark.parametrize("module", ["engine", "placed_results", "worker_libraries"])
+def test_a_worker_without_libraries_can_run_the_task_that_asks_for_them(module: str) -> None:
+    # Without the site's packages, as a worker that unpacked another archive.
+    subprocess.run(
+        [sys.executable, "-S", "-c", f"import icefloe.engines.spark.{module}"],
+        env={"PYTHONPATH": str(Path(icefloe.__file__).parents[1])},
+        check=True,
+    )

@@ -7,6 +7,7 @@ Read in this order:
 - `submitter`: a driver ends if the process that submitted it is gone
 - `job`: the body of ``spark_jobs/*.py``
 - `engine`: one Spark task per map task or reduce range
+- `placed_results`: results, and the executors that ran their tasks
 - `executors`: tasks that failed on one executor go to others
 - `master`: which Spark a connection names
 - `handed_over`: whether jobs can read the table, and be given what opens it

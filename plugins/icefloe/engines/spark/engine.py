@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from icefloe.engines.spark.executors import Exclusion, Executor
-from icefloe.errors import IcefloeError, TransientError
+from icefloe.engines.spark.placed_results import Executor, PlacedResult
+from icefloe.errors import TransientError
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
 
@@ -36,6 +36,9 @@ class SparkEngine:
     """
 
     def __init__(self, spark: "SparkContext") -> None:
+        # Workers import this module before their libraries are known to be the driver's; pipelines need some of them.
+        from icefloe.engines.spark.executors import Exclusion
+
         self._spark = spark
         self._exclusion = Exclusion(spark)
 
@@ -73,19 +76,19 @@ class SparkEngine:
 
     def _results(
         self, function: Callable[[int], _Result], numbers: Sequence[int], avoided: Collection[Executor] = ()
-    ) -> "dict[int, _Placed[_Result]]":
+    ) -> "dict[int, PlacedResult[_Result]]":
         from py4j.protocol import Py4JJavaError
 
         is_cluster, most_tries, kept_away = self._exclusion.is_cluster, self._exclusion.most_tries, frozenset(avoided)
         self._exclusion.set(is_on=bool(avoided))
 
-        def apply(partition: Iterable[int]) -> Iterator[tuple[int, _Placed[_Result]]]:
+        def apply(partition: Iterable[int]) -> Iterator[tuple[int, PlacedResult[_Result]]]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_logs(), outgoing_errors():
                 here = Executor.here()
                 here.refuse_if_in(kept_away, most_tries=most_tries)
                 for number in partition:
-                    placed = _Placed(here, function(number))
+                    placed = PlacedResult(here, function(number))
                     yield number, placed.named() if is_cluster else placed
 
         try:
@@ -96,40 +99,7 @@ class SparkEngine:
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {said}{_about_memory(said)}") from cause
 
 
-class _Placed(NamedTuple, Generic[_Result]):
-    """The result of a task, and the executor that ran it."""
-
-    executor: Executor
-    result: _Result
-
-    @property
-    def error(self) -> IcefloeError | None:
-        """The error that the function returned, if it returned one as a part of a named tuple."""
-        error = getattr(self.result, "error", None)
-        return error if isinstance(error, IcefloeError) else None
-
-    @property
-    def may_do_better_elsewhere(self) -> bool:
-        """True if the task failed by an error that another machine may not meet."""
-        return isinstance(self.error, TransientError) and not self.error.is_met_everywhere
-
-    def named(self) -> "_Placed[_Result]":
-        """The same, with the host in the sentence of its error."""
-        if self.error is None:
-            return self
-        return self._with(error=self.error.restated(f"{self.error.sentence}; it ran on host {self.executor.host}"))
-
-    def after(self, earlier: "_Placed[_Result]") -> "_Placed[_Result]":
-        """The same, with the requests of the try before."""
-        before, now = getattr(earlier.result, "requests", None), getattr(self.result, "requests", None)
-        return self if before is None or now is None else self._with(requests=before + now)
-
-    def _with(self, **changes: object) -> "_Placed[_Result]":
-        outcome: Any = self.result
-        return self._replace(result=outcome._replace(**changes))
-
-
-def _warn_of(failed: Mapping[int, _Placed[_Result]]) -> None:
+def _warn_of(failed: Mapping[int, PlacedResult[_Result]]) -> None:
     hosts = ", ".join(sorted({each.executor.host for each in failed.values()}))
     first = next(each.error for each in failed.values())
     logger.warning("%d tasks failed on %s and are handed to other executors: %s", len(failed), hosts, first)

@@ -5,14 +5,12 @@ milliseconds, would be free all the time and take nearly all tasks of a phase. T
 handed out again. A task that Spark gives to that executor once more is refused there, and Spark keeps it away.
 """
 
-import os
-import socket
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from icefloe.engines.spark.master import SparkMaster, runs_in_driver
+from icefloe.engines.spark.placed_results import Executor
 from icefloe.engines.spark.rpc import machine_defaults
-from icefloe.errors import TransientError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,41 +23,6 @@ _OURS: Final = "spark.icefloe.excludesExecutors"
 _LIMITS: Final = ("task.maxTaskAttemptsPerExecutor", "stage.maxFailedTasksPerExecutor")
 _NODE_LIMITS: Final = ("task.maxTaskAttemptsPerNode", "stage.maxFailedExecutorsPerNode")
 _NEVER: Final = str(10**6)
-
-
-class Executor(NamedTuple):
-    """An executor of a Spark application.
-
-    Attributes:
-        host: the machine's name of itself.
-        folders: where Spark keeps its blocks, of which no two executors have the same.
-    """
-
-    host: str
-    folders: str
-
-    @classmethod
-    def here(cls) -> "Executor":
-        """The executor of this Python worker."""
-        return cls(socket.gethostname(), os.environ.get("SPARK_LOCAL_DIRS", ""))
-
-    def refuse_if_in(self, avoided: Collection["Executor"], *, most_tries: int) -> None:
-        """Gives the task of this worker back to Spark, which then keeps its stage away from this executor.
-
-        The last try is never refused: Spark would end the job, and with it the tasks that run elsewhere.
-
-        Args:
-            avoided: executors on which tasks of the phase have failed.
-            most_tries: number of failures of a task with which Spark ends the job.
-
-        Raises:
-            TransientError: this executor is avoided.
-        """
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if self in avoided and context is not None and context.attemptNumber() + 1 < most_tries:
-            raise TransientError(f"tasks of this phase failed on host {self.host}: Spark gives this one to another")
 
 
 class Exclusion:
