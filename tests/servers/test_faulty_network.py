@@ -30,7 +30,7 @@ MOST_RUNS = 12
 def struck_by(fault: str, concerns: Callable[[bytes], bool]) -> tuple[tuple[str, int], tuple[str, int]]:
     """Both runs, and which of their requests are struck. The client waits for each answer that stalls."""
     if fault.startswith("stall"):
-        return (("changes", 37), ("damaged", 53)) if concerns is is_read else (("changes", 9), ("damaged", 5))
+        return (("changes", 31), ("damaged", 33)) if concerns is is_read else (("changes", 9), ("damaged", 5))
     return (("changes", 2), ("damaged", 2)) if concerns is is_create else (("changes", 3), ("damaged", 5))
 
 
