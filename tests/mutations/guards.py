@@ -309,6 +309,13 @@ GUARDS: Final = (
         suite=("tests/storage/test_local_folders.py",),
     ),
     Mutation(
+        name="a folder that another process removed before its lock counts as kept",
+        path="storage/local_folders.py",
+        before="            if _is_locked(folder, held):\n",
+        after="            if _is_locked(folder, held) or True:\n",
+        suite=("tests/storage/test_local_folders.py",),
+    ),
+    Mutation(
         name="what a full disk did not take is written once more as the file is closed",
         path="storage/local_folders.py",
         before="        with suppress(OSError):\n            file.close()\n",

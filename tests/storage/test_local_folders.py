@@ -1,15 +1,17 @@
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.storage.local_folders import local_folders, task_folder
+from icefloe.storage.local_folders import local_folders, remove_left, task_folder
 
 HOUR_AGO = 3_600
 HOLDS = """
@@ -72,12 +74,79 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one_and_that_of_a_liv
                 holder.send_signal(signal.SIGKILL)
                 holder.wait()
                 with task_folder("part", tmp_path):
-                    assert folder.exists()  # it may have been made this very moment
+                    assert folder.exists()  # it may be of another machine, and its lock hidden
             aged(folder)
             with task_folder("part", tmp_path):
                 assert folder.exists() != is_killed
         finally:
             holder.kill()
+
+
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
+def test_a_folder_that_another_process_removes_before_its_lock_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    removed: list[Path] = []
+
+    def removing(do: Callable[..., object]) -> Callable[..., object]:
+        def first_remove(*args: int | str | Path, **options: int) -> object:
+            new = [path for path in tmp_path.iterdir() if path.is_dir()]
+            if not removed and new:
+                removed.extend(new)
+                aged(new[0])
+                remove_left(tmp_path)
+                assert not new[0].exists()
+            return do(*args, **options)
+
+        return first_remove
+
+    if moment == "before it is opened":
+        monkeypatch.setattr(os, "open", removing(os.open))
+    else:
+        monkeypatch.setattr(fcntl, "flock", removing(fcntl.flock))
+    with task_folder("part", tmp_path) as folder:
+        monkeypatch.undo()
+        aged(folder)
+        remove_left(tmp_path)
+        assert folder.exists()
+        assert len(removed) == 1
+        assert folder not in removed
+
+
+def test_a_folder_that_another_process_is_about_to_remove_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, found = fcntl.flock, []
+
+    def hold_first(descriptor: int, operation: int) -> None:
+        if not found:
+            found.append(os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY))
+            flock(found[0], operation)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", hold_first)
+    with task_folder("part", tmp_path) as folder:
+        assert not os.path.samestat(folder.stat(), os.fstat(found[0]))
+    os.close(found[0])
+
+
+def test_a_disk_that_knows_no_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with task_folder("part", tmp_path) as folder, task_folder("part", tmp_path):
+        assert folder.exists()
+
+
+def test_a_disk_on_which_no_folder_stays_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(TransientError, match=r"can be made: .*each new folder was removed at once.*free space there"):
+        task_folder("part", tmp_path).__enter__()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_of_others_stay(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The local disks of a task: the folders that Spark gives it, and temporary folders that go with their process."""
 
+import errno
 import fcntl
 import os
 import re
@@ -20,8 +21,12 @@ _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
 _SUFFIX: Final = ".task"
 _OURS: Final = re.compile(r"icefloe-[a-z]+-[a-z0-9_]+\.task")
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""Answers of a disk that knows no locks: there nobody can lock a folder to remove it either."""
 _YOUNG_SECONDS: Final = 60.0
-"""A folder may be seen between its making and its lock."""
+"""A folder that changed within this time may belong to a process on another machine: some mounts hide its lock."""
+_TRIES: Final = 20
+"""New folders that others may remove before they are locked: more, and something else is wrong with the disk."""
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -71,17 +76,7 @@ def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
         with on_local_disk("no folder for temporary files can be made"):
             place = Path(tempfile.gettempdir() if parent is None else parent)
             remove_left(place)
-            # What cannot be removed now is removed like the folder of a dead process.
-            made = tempfile.TemporaryDirectory(
-                prefix=f"icefloe-{purpose}-", suffix=_SUFFIX, dir=place, ignore_cleanup_errors=True
-            )
-            folder = Path(owned.enter_context(made))
-            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-            owned.callback(os.close, descriptor)
-        # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share
-        # a disk do not know those of each other.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder = _locked_folder(f"icefloe-{purpose}-", place, owned)
         yield folder
 
 
@@ -131,3 +126,40 @@ def _remove_if_left(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)
+
+
+def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
+    """A new folder that nobody takes for the folder of a dead process.
+
+    Raises:
+        OSError: it cannot be made, or others remove each one.
+    """
+    for _ in range(_TRIES):
+        with ExitStack() as held:
+            # What cannot be removed in the end is removed like the folder of a dead process.
+            made = tempfile.TemporaryDirectory(prefix=prefix, suffix=_SUFFIX, dir=place, ignore_cleanup_errors=True)
+            folder = Path(held.enter_context(made))
+            if _is_locked(folder, held):
+                owned.push(held.pop_all())
+                return folder
+    raise FileNotFoundError(errno.ENOENT, "each new folder was removed at once", str(place))
+
+
+def _is_locked(folder: Path, held: ExitStack) -> bool:
+    """Whether a lock keeps the folder now; no: another process found it before, and removed it or is about to.
+
+    The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a disk
+    do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        held.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    except OSError as cause:
+        if cause.errno not in _NO_LOCKS:
+            raise
+    with suppress(FileNotFoundError):
+        return os.path.samestat(folder.stat(), os.fstat(descriptor))
+    return False
