@@ -139,7 +139,7 @@ def test_a_disk_that_knows_no_locks_is_used_without(tmp_path: Path, monkeypatch:
         assert folder.exists()
 
 
-def test_a_disk_on_which_no_folder_stays_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_on_which_no_folder_stays_is_full_or_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise BlockingIOError
 

@@ -146,7 +146,7 @@ def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
 
 
 def _is_locked(folder: Path, held: ExitStack) -> bool:
-    """Whether a lock keeps the folder now; no: another process found it before, and removed it or is about to.
+    """Tells if a lock keeps the folder now; no: another process found it before, and removed it or is about to.
 
     The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a disk
     do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
