@@ -188,14 +188,14 @@ SEARCH_DOCUMENTS: Final = (
     ),
     Mutation(
         name="a shard without a node is missing unnoticed because it has not failed",
-        path="sinks/opensearch/cluster.py",
+        path="sinks/opensearch/cluster_answer.py",
         before='shards.get("total", 0) - shards.get("successful", 0)',
         after='shards.get("failed", 0)',
         suite=_SHARDS,
     ),
     Mutation(
         name="a page that was cut by a timeout counts as whole",
-        path="sinks/opensearch/cluster.py",
+        path="sinks/opensearch/cluster_answer.py",
         before='if answer.body.get("timed_out"):',
         after="if False:",
         suite=_SHARDS,

@@ -4,7 +4,9 @@ Read in this order:
 
 - `opensearch_sink`: the sink, by the contract of part sinks
 - `opensearch_options`: the keys of a pipeline and its connection
-- `cluster`: requests to the cluster
+- `cluster`: requests to the cluster, and their errors
+- `cluster_client`: the client library, with credentials and certificates
+- `cluster_answer`: answers, and the faults in them
 - `cluster_facts`: its version and id
 - `index_names`: names and versions
 - `claims`: the owner of an index, and the batch begun last

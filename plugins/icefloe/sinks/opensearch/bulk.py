@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.sinks.opensearch.cluster import Answer, Cluster, IndexGoneError, Pauses, reason_of
+from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, Pauses
+from icefloe.sinks.opensearch.cluster_answer import Answer, reason_of
 
 _LOG: Final = logging.getLogger(__name__)
 _SMALLEST_BYTES: Final = 64 * 2**10

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster
+from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.cluster_answer import ALREADY_THERE
 from icefloe.sinks.opensearch.index_names import IndexNames
 
 _CLAIM = "claim"

@@ -1,20 +1,18 @@
-"""Requests to a search cluster: the one place that knows the client library."""
+"""Requests to a search cluster, each sent until it has an answer, and the errors of those that have none."""
 
-import base64
 import json
 import logging
 import os
-import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import replace
 from random import uniform
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.patience import patience_seconds
+from icefloe.sinks.opensearch.cluster_answer import Answer
+from icefloe.sinks.opensearch.cluster_client import cluster_client
 from icefloe.sinks.opensearch.opensearch_options import Access
 
 _LOG: Final = logging.getLogger(__name__)
@@ -23,8 +21,6 @@ _LINES: Final = {"content-type": "application/x-ndjson"}
 _BLOCKED: Final = "cluster_block_exception"
 _CLOSED: Final = "index_closed_exception"
 _NO_INDEX: Final = "index_not_found_exception"
-ALREADY_THERE: Final = "resource_already_exists_exception"
-"""The cluster's name of the error of an index that is to be made and is there."""
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _LONGEST_CALL_SECONDS: Final = 60.0
@@ -77,37 +73,6 @@ class IndexGoneError(TerminalError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An answer of the cluster, or that none came.
-
-    Attributes:
-        status: the HTTP status; 0: no answer came.
-        body: the parsed document; empty if there is none.
-        fault: for people, if it is no success.
-    """
-
-    status: int
-    body: Mapping[str, Any]
-    fault: str = ""
-
-    @property
-    def is_success(self) -> bool:
-        """True for 2xx."""
-        return 200 <= self.status < 300
-
-    @property
-    def is_passing(self) -> bool:
-        """True if the same request may succeed soon: no answer, 429, and errors of the server or a proxy."""
-        return self.status in (0, 429, 500, 502, 503, 504)
-
-    @property
-    def error_type(self) -> str:
-        """The cluster's own name of the error; empty if it named none."""
-        error = self.body.get("error")
-        return str(error.get("type", "")) if isinstance(error, Mapping) else ""
-
-
 class Pauses:
     """Growing pauses with jitter, until nothing has gone on for as long as the patience."""
 
@@ -140,7 +105,7 @@ class Cluster:
     def __init__(self, access: Access) -> None:
         self.url = access.url
         self._timeout = min(patience_seconds(os.environ), _LONGEST_CALL_SECONDS)
-        self._client = _client(access)
+        self._client = cluster_client(access)
 
     def ask(
         self,
@@ -237,95 +202,5 @@ class Cluster:
                 url=self.url,
             ) from None
         except TransportError as error:
-            status = error.status_code if isinstance(error.status_code, int) else 0
-            body_found = error.info if isinstance(error.info, Mapping) else {}
-            return Answer(status=status, body=body_found, fault=_fault(status, body_found))
+            return Answer.of_error(error.status_code, error.info)
         return Answer(status=200, body=found if isinstance(found, Mapping) else {})
-
-
-def missing_shards(answer: Answer) -> str:
-    """The fault of a search, a count or a point in time without some of the shards; empty if there is none.
-
-    A shard without a node counts as neither successful nor failed.
-    """
-    if answer.body.get("timed_out"):
-        return "the time was over before all shards had answered"
-    shards = answer.body.get("_shards", {})
-    missing = shards.get("total", 0) - shards.get("successful", 0)
-    return f"{missing} of {shards['total']} shards are missing{_first_reason(shards)}" if missing else ""
-
-
-def failed_copies(answer: Answer) -> str:
-    """The fault of a refresh that failed at some copies of shards; empty if it did not. Not all copies have a node."""
-    shards = answer.body.get("_shards", {})
-    failed = shards.get("failed", 0)
-    return f"{failed} of {shards['total']} copies of shards failed{_first_reason(shards)}" if failed else ""
-
-
-def _first_reason(shards: Mapping[str, Any]) -> str:
-    return "".join(f": {reason_of(each['reason'])}" for each in shards.get("failures", ())[:1])
-
-
-def reason_of(error: Mapping[str, object]) -> str:
-    """The reason that a cluster gives for an error, with its cause."""
-    cause = error.get("caused_by")
-    further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
-    return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
-
-
-def _fault(status: int, body: Mapping[str, object]) -> str:
-    described = body.get("error")
-    if isinstance(described, Mapping):
-        return reason_of(described)
-    return "no answer" if not status else f"status {status}"
-
-
-def _client(access: Access) -> Any:
-    try:
-        from opensearchpy import OpenSearch
-    except ModuleNotFoundError:
-        raise TerminalError(
-            "the opensearch sink needs the package opensearch-py, which is not installed here; install "
-            "icefloe[opensearch] wherever tasks run",
-        ) from None
-    options: dict[str, Any] = {"max_retries": 0, "pool_maxsize": 4}
-    if access.aws_region:
-        options["http_auth"] = _signer(access.aws_region, access.aws_service)
-    elif access.api_key:
-        options["headers"] = {"authorization": f"ApiKey {access.api_key}"}
-    elif access.user:
-        # The client itself writes Latin-1, in which clusters read another password, and fails at other letters.
-        credentials = f"{access.user}:{access.password or ''}".encode()
-        options["headers"] = {"authorization": f"Basic {base64.b64encode(credentials).decode()}"}
-    if access.url.startswith("https://"):
-        options["ssl_context"] = _tls(access.authority)
-    return OpenSearch(access.url, **options)
-
-
-def _signer(region: str, service: str) -> Any:
-    from botocore.session import Session
-    from opensearchpy import Urllib3AWSV4SignerAuth
-
-    credentials = Session().get_credentials()
-    if credentials is None:
-        raise TerminalError(
-            "the sink's connection has aws_region, but this machine has no AWS credentials to sign requests with; give "
-            "it a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        )
-    return Urllib3AWSV4SignerAuth(credentials, region, service)
-
-
-# A sink is opened for each part, and reading all authorities of a machine takes 20 ms.
-@lru_cache(maxsize=8)
-def _tls(authority: str | None) -> ssl.SSLContext:
-    if not authority:
-        return ssl.create_default_context()
-    try:
-        text = authority if "-----BEGIN" in authority else Path(authority).read_text()
-        return ssl.create_default_context(cadata=text)
-    except (OSError, ValueError, ssl.SSLError):
-        raise TerminalError(
-            "ca_certs in the extra of the sink's connection is no certificate and no file with one; write the "
-            "path of a PEM file on this machine",
-            key="sink.conn_id",
-        ) from None

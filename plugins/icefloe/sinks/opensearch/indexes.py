@@ -6,14 +6,8 @@ from typing import Any, Final
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.opensearch.cluster import (
-    ALREADY_THERE,
-    Cluster,
-    ClusterRefusedError,
-    IndexGoneError,
-    failed_copies,
-    missing_shards,
-)
+from icefloe.sinks.opensearch.cluster import Cluster, ClusterRefusedError, IndexGoneError
+from icefloe.sinks.opensearch.cluster_answer import ALREADY_THERE, failed_copies, missing_shards
 from icefloe.sinks.opensearch.document_ids import id_forms
 from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
 from icefloe.sinks.opensearch.known_columns import column_with_default, known_columns, other_column

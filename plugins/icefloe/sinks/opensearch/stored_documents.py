@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of
+from icefloe.sinks.opensearch.cluster import Cluster, Pauses
+from icefloe.sinks.opensearch.cluster_answer import Answer, reason_of
 
 _LOOKED_UP: Final = 500
 """Documents in one request."""
