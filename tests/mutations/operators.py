@@ -222,6 +222,13 @@ OPERATORS: Final = (
         suite=("tests/batch/plan/test_open_and_plan.py",),
     ),
     Mutation(
+        name="an open batch that lost a file of the table does not name the way out",
+        path="batch/run/phases.py",
+        before="            running.naming_the_way_out(),\n",
+        after="",
+        suite=("tests/batch/run/test_phases.py",),
+    ),
+    Mutation(
         name="a batch that readers see cannot be ended without the files of its tasks",
         path="batch/operations/abandoned_batch.py",
         before="        except (BatchFileMissingError, UnfinishedTasksError) as error:\n",

@@ -24,9 +24,10 @@ from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.node.machine import Machine
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.model import Pipeline, SinkSettings
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
+from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store, plain_endpoint

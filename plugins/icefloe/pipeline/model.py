@@ -31,7 +31,7 @@ from icefloe.pipeline.validation import checked_data
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.units import parse_seconds
 
-__all__ = ["Pipeline", "SinkSettings"]
+__all__ = ["Pipeline"]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),

@@ -1,6 +1,7 @@
 import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.next_batch import next_batch
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.plan import divided_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan.plan_of_batch import ScanTooLargeError, plan_of
@@ -18,6 +20,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.flow import Route
+from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.files import FilesSink
@@ -84,6 +87,24 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     place.abandon(end)
     workshop.open().deliver()
     assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
+
+
+def test_a_data_file_that_is_gone_is_one_way_out_once_its_batch_is_open(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divided_tasks, "_LEAST_BYTES", 0)  # the plan reads the footer of any file
+    workshop.set(shuffle={"map_task_bytes": 1}).append(range(10))
+    batch = workshop.open()
+    [file] = batch.batch_folder.map_task(0).files
+    Path(file.data_file.path.removeprefix("file://")).unlink()
+    batch.store.delete(["plan.json"])
+    with pytest.raises(FileGoneError, match=r" is gone: .* batch 0 is open and has no plan: ") as planned_again:
+        workshop.prepare()
+    assert planned_again.value.sentence.count("icefloe abandon") == 1
+    shutil.rmtree(workshop.storage)
+    with pytest.raises(FileGoneError) as planned:
+        workshop.prepare()
+    assert "abandon" not in planned.value.sentence
 
 
 def test_routes(workshop: Workshop) -> None:

@@ -13,6 +13,7 @@ from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
+from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from support.pipelines.transfers import data_in_the_storage
@@ -249,12 +250,24 @@ def test_a_table_file_that_is_gone_fails_the_phase_and_keeps_what_the_others_did
     path = Path(gone.data_file.path.removeprefix("file://"))
     kept = path.read_bytes()
     path.unlink()
-    with pytest.raises(TerminalError, match=path.name):
+    way_out = rf"{path.name} .* is gone: .*; batch 1 is open and needs that file: `icefloe abandon events` gives"
+    with pytest.raises(FileGoneError, match=way_out):
         batch.run(Phase.SHUFFLE_WRITE)
     path.write_bytes(kept)
     engine = InOrder()
     batch.run(Phase.SHUFFLE_WRITE, engine)
     assert engine.given == [[2]]
+
+
+def test_a_table_file_that_is_gone_when_coalesce_makes_a_damaged_map_output_again_names_the_way_out(
+    batch: OpenBatch,
+) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    damage(batch, "index", lambda _: b"")
+    for file in batch.batch_folder.map_task(0).files:
+        Path(file.data_file.path.removeprefix("file://")).unlink()
+    with pytest.raises(FileGoneError, match="batch 1 is open and needs that file"):
+        batch.coalesce()
 
 
 def test_an_insert_only_batch_whose_records_the_shuffle_replaced_is_written_again(workshop: Workshop) -> None:

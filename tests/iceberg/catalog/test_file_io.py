@@ -49,8 +49,8 @@ def test_errors_are_distinguished_by_type_and_name_file_and_table(
     assert isinstance(refused.value, TransientError) == (family is TransientError)
 
 
-def test_a_file_that_is_gone_advises_what_there_is() -> None:
-    advice = r"restore it, or give up the open batch with icefloe abandon; icefloe reset loads .* again$"
+def test_a_file_that_is_gone_advises_what_helps_without_an_open_batch() -> None:
+    advice = r"was deleted; restore it, or load the whole table again with icefloe reset$"
     with pytest.raises(FileGoneError, match=advice), reading_data_file("/d/f", table="db.t"):
         raise FileNotFoundError("no")
 

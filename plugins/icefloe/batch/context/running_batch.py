@@ -10,6 +10,7 @@ from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 
@@ -65,6 +66,23 @@ class RunningBatch:
         with self.taken_back():
             self.refuse_committed()
             yield
+
+    @contextmanager
+    def naming_the_way_out(self) -> Iterator[None]:
+        """Adds the command that gives the batch up to the sentence that says which file of the table is gone.
+
+        Whoever opens a file cannot know of a batch: others read files too, such as `read_changes`.
+        """
+        try:
+            yield
+        except FileGoneError as error:
+            number, backfill_id = self.plan.batch_number, self.plan.backfill_id
+            which = "" if backfill_id is None else f" --backfill {backfill_id}"
+            raise error.restated(
+                f"{error.sentence}; batch {number} is open and needs that file: `icefloe abandon {self.plan.pipeline}"
+                f"{which}` gives the batch up, and the next run plans by the table as it then is",
+                batch_number=number,
+            ) from error
 
     def refuse_committed(self) -> None:
         """Refuses to go on if the batch is over.

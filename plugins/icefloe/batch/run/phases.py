@@ -55,6 +55,7 @@ def run_phase(
     while files.are_due:
         with (
             files,
+            running.naming_the_way_out(),
             running.fenced(),
             recorded_phase(running.written, phase, application=application) as tally,
             tally.counting(running.requests),

@@ -29,6 +29,7 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
     running = reference.open()
     inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))
     with (
+        running.naming_the_way_out(),
         running.fenced(),
         recorded_phase(running.written, FlowTask.COALESCE) as tally,
         tally.counting(running.requests),

@@ -14,6 +14,7 @@ from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError, enc
 from icefloe.redaction.hidden import hide
 
 __all__ = [
+    "FileGoneError",
     "FileRefusedError",
     "FileUnansweredError",
     "data_file_input",
@@ -113,7 +114,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
-            "it, or give up the open batch with icefloe abandon; icefloe reset loads the whole table again",
+            "it, or load the whole table again with icefloe reset",
             path=path,
             table=table,
         ) from cause
