@@ -10,7 +10,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.conflicts import ForeignWriteError
 from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
-from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.sinks.opensearch.index_checks import IndexMisfitError
 from icefloe.sinks.part_sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import change_rows, changes, part, proven, rows_of, run

@@ -8,7 +8,8 @@ import pytest
 
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.index_checks import IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.present_index import LoadBeginsError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed

@@ -11,6 +11,8 @@ Read in this order:
 - `index_names`: names and versions
 - `claims`: the owner of an index, and the batch begun last
 - `indexes`: indexes made, shown behind the alias, and removed
+- `found_index`: an index that is there, and the facts that batches leave at it
+- `index_checks`: the reasons why an index is not written to
 - `mapping`: fields of an index
 - `known_columns`: the columns that its documents have
 - `value_text`: the text of values

@@ -10,8 +10,10 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.conflicts import superseded
+from icefloe.sinks.opensearch.found_index import FoundIndex
+from icefloe.sinks.opensearch.index_checks import IndexMisfitError
 from icefloe.sinks.opensearch.index_names import IndexNames, batch_number_of, version_of_batch
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,13 +163,12 @@ class BatchIndex:
             return self._names.of_load(version)
         return before.target
 
-    def _refuse_unfit(self, batch: ProvenBatch, own: Mapping[str, Any], *, is_first: bool) -> None:
+    def _refuse_unfit(self, batch: ProvenBatch, own: FoundIndex, *, is_first: bool) -> None:
         """Raise if an index of the user's, with the sink's very name, has too few rows or too many for a new batch."""
-        is_known = self.indexes.is_known(own)
-        if not (is_known or is_first or batch.begins_anew):
+        if not (own.is_known or is_first or batch.begins_anew):
             # Somebody made it again: it lacks what earlier batches wrote.
             raise self._gone(batch, self._names.index)
-        if is_known and batch.begins_anew:
+        if own.is_known and batch.begins_anew:
             raise IndexMisfitError(
                 f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
                 "icefloe make one behind an alias of that name, or load into another sink.index",

@@ -4,30 +4,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.cluster import Cluster, ClusterRefusedError, IndexGoneError
-from icefloe.sinks.opensearch.cluster_answer import ALREADY_THERE, failed_copies, missing_shards
+from icefloe.sinks.opensearch.cluster_answer import ALREADY_THERE, failed_copies
 from icefloe.sinks.opensearch.document_ids import id_forms
+from icefloe.sinks.opensearch.found_index import FoundIndex, facts_to_leave
+from icefloe.sinks.opensearch.index_checks import IndexChecks, IndexMisfitError
 from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
-from icefloe.sinks.opensearch.known_columns import column_with_default, known_columns, other_column
 from icefloe.sinks.opensearch.mapping import field_mappings
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED
-from icefloe.units import parse_seconds
 
 _LOG: Final = logging.getLogger(__name__)
-_META: Final = "icefloe"
-_COLUMNS: Final = "columns"
 _GC_DELETES: Final = "24h"
-_LEAST_GC_SECONDS: Final = 3_600.0
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
-
-
-class IndexMisfitError(TerminalError):
-    """An index does not fit what is to be written to it."""
-
-    url: str
 
 
 class Indexes:
@@ -42,28 +32,25 @@ class Indexes:
         self._cluster = cluster
         self._settings = settings
         self.names = IndexNames(index=settings.index)
+        self._checks = IndexChecks(cluster=cluster, settings=settings)
         self._url = f"{cluster.url}/{settings.index}"
 
-    def own_index(self) -> Mapping[str, Any] | None:
+    def own_index(self) -> FoundIndex | None:
         """The index that a user made under the very name; None if the name is an alias or free."""
         return self._find(self.names.index).get(self.names.index)
-
-    def is_known(self, index: Mapping[str, Any]) -> bool:
-        """True if a batch of this sink was written to an index, or was about to be."""
-        return self._meta(index) is not None
 
     def uuid(self, name: str) -> str | None:
         """The uuid of an index; None if it is missing, or the cluster does not say it."""
         found = self._find(name).get(name)
-        return None if found is None else _uuid(found)
+        return None if found is None else found.uuid
 
     def is_in_use(self) -> bool:
         """True if readers find an index that a batch of this sink was written to."""
-        return any(self.is_known(index) for index in self._find(self.names.index).values())
+        return any(each.is_known for each in self._find(self.names.index).values())
 
     def next_generation(self) -> int:
         """The generation whose loads count as later than all that are there; 0 if there are none."""
-        there = [self._version(name, index) for name, index in self._find(self.names.pattern).items()]
+        there = [each.version for each in self._find(self.names.pattern).values()]
         return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
     def refuse_foreign(self) -> None:
@@ -72,8 +59,8 @@ class Indexes:
         Raises:
             IndexMisfitError: it does.
         """
-        for name, index in self._find(self.names.index).items():
-            self._refuse_other(name, index, may_be_empty=name == self.names.index)
+        for each in self._find(self.names.index).values():
+            self._checks.refuse_other(each, may_be_empty=each.name == self.names.index)
 
     def prepare(
         self,
@@ -101,9 +88,9 @@ class Indexes:
         """
         forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
-        meta = {_META: {"version": 1, "index": self.names.index, "identity": forms, **self._columns(found, batch)}}
+        meta = facts_to_leave(self.names, batch, identity=forms, before=found)
         mapping = {"_meta": meta, "properties": field_mappings(batch.schema, batch.shown, batch.identity)}
-        if uuid is not None and (found is None or _uuid(found) != uuid):
+        if uuid is not None and (found is None or found.uuid != uuid):
             raise IndexGoneError.of(self._cluster.url, target)
         if found is None:
             if not is_new:
@@ -111,19 +98,19 @@ class Indexes:
             is_made = self._make(target, mapping)
             found = self._there(target)
             if is_made:
-                return _uuid(found)
-        self._refuse_misfit(target, found, forms)
-        self._refuse_other_columns(target, found, batch)
+                return found.uuid
+        self._checks.refuse_misfit(found, forms)
+        self._checks.refuse_other_columns(found, batch)
         if target == self.names.index:
             # What the user has chosen for a field stays.
-            known = found["mappings"].get("properties", {})
+            known = found.mappings.get("properties", {})
             added = {name: field for name, field in mapping["properties"].items() if name not in known}
-            mapping = {"_meta": {**found["mappings"].get("_meta", {}), **meta}, "properties": added}
+            mapping = {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added}
         self._add_fields(target, mapping)
-        if self.names.writer(target) not in found["aliases"]:
+        if self.names.writer(target) not in found.aliases:
             add = {"add": {"index": target, "alias": self.names.writer(target)}}
             self._cluster.ask("POST", "/_aliases", {"actions": [add]})
-        return _uuid(found)
+        return found.uuid
 
     def _make(self, target: str, mapping: Mapping[str, Any]) -> bool:
         """Make an index; False if another try has just made it."""
@@ -159,10 +146,10 @@ class Indexes:
             return
         version = self.names.version_of(target) or 0
         while {*(shown := self._find(self.names.index))} != {target}:
-            if any((self._version(name, index) or 0) > version for name, index in shown.items()):
+            if any((each.version or 0) > version for each in shown.values()):
                 raise IndexGoneError.of(self._cluster.url, target)
             others = [name for name in shown if name != target]
-            if any(self._meta(index) is None for name, index in shown.items() if name != target):
+            if not all(shown[name].is_known for name in others):
                 _LOG.warning("%s: moving the name back from %s to %s, which has all changes", self._url, others, target)
             self._move_name(others, target)
         self._remove_older(version)
@@ -190,29 +177,28 @@ class Indexes:
             IndexMisfitError: it is the user's, and remembers deletions for less than an hour.
             IndexGoneError: it is missing.
         """
-        kept = _gc_deletes(self._there(target))
-        if parse_seconds(kept) >= _LEAST_GC_SECONDS:
+        found = self._there(target)
+        if not found.forgets_soon:
             return
         if target == self.names.index:
             raise IndexMisfitError(
-                f"{self._url}: index.gc_deletes of index {target} is {kept}, so a repeated write would bring back a "
-                "row whose mark was purged longer ago; set it to 1h or more, then purge again",
+                f"{self._url}: index.gc_deletes of index {target} is {found.gc_deletes}, so a repeated write would "
+                "bring back a row whose mark was purged longer ago; set it to 1h or more, then purge again",
                 url=self._url,
             )
         self._cluster.ask("PUT", f"/{target}/_settings", {"index": {"gc_deletes": _GC_DELETES}})
 
-    def _there(self, target: str) -> Mapping[str, Any]:
+    def _there(self, target: str) -> FoundIndex:
         found = self._find(target).get(target)
         if found is None:
             raise IndexGoneError.of(self._cluster.url, target)
         return found
 
     def _remove_older(self, version: int) -> None:
-        for name, index in self._find(self.names.pattern).items():
-            found = self._version(name, index)
-            if found is not None and found < version:
-                _LOG.info("%s: removing index %s, which a later load replaces", self._url, name)
-                self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
+        for each in self._find(self.names.pattern).values():
+            if each.version is not None and each.version < version:
+                _LOG.info("%s: removing index %s, which a later load replaces", self._url, each.name)
+                self._cluster.ask("DELETE", f"/{each.name}", allowed=(404,))
 
     def _new_settings(self) -> dict[str, Any]:
         chosen = {"number_of_shards": self._settings.shards, "number_of_replicas": self._settings.replicas}
@@ -222,70 +208,6 @@ class Indexes:
             "mapping.total_fields.limit": 10_000,
             **({"gc_deletes": _GC_DELETES} if self._settings.deletes == "hard" else {}),
         }
-
-    def _refuse_other(self, name: str, index: Mapping[str, Any], *, may_be_empty: bool) -> None:
-        """Raise if an index is another sink's, or has documents of nobody known."""
-        if self._meta(index) is not None:
-            return
-        other = _meta_of_any(index).get("index")
-        if other is not None:
-            raise IndexMisfitError(
-                f"{self._url}: index {name} is of another sink, whose sink.index is {other}; choose another sink.index "
-                "for one of the two, which does not end in a number",
-                url=self._url,
-            )
-        if not may_be_empty or self._count(name):
-            raise IndexMisfitError(
-                f"{self._url} holds documents that icefloe did not write (index {name}); choose another "
-                "sink.index, or remove that index or alias",
-                url=self._url,
-            )
-
-    def _refuse_misfit(self, target: str, found: Mapping[str, Any], identity: Mapping[str, str]) -> None:
-        self._refuse_other(target, found, may_be_empty=True)
-        meta = self._meta(found)
-        if meta is not None and meta["identity"] != identity:
-            raise IndexMisfitError(
-                f"{self._url}: the documents of index {target} have ids of {_shown(meta['identity'])}, and this batch "
-                f"has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
-                url=self._url,
-            )
-        if self._settings.deletes == "hard":
-            kept = _gc_deletes(found)
-            if parse_seconds(kept) < _LEAST_GC_SECONDS:
-                raise IndexMisfitError(
-                    f"{self._url}: index.gc_deletes of index {target} is {kept}, so a repeated write would bring back "
-                    "a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
-                    url=self._url,
-                )
-
-    def _refuse_other_columns(self, target: str, found: Mapping[str, Any], batch: ProvenBatch) -> None:
-        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
-        known = (self._meta(found) or {}).get(_COLUMNS)
-        if known is None:
-            # Of a release before this one: what is there counts as right.
-            return
-        other, added = other_column(known, batch), column_with_default(known, batch)
-        if (other is None and added is None) or not self._count(target):
-            return
-        if other is not None:
-            raise IndexMisfitError(
-                f"{self._url}: the documents of index {target} have the values of another column under the name "
-                f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
-                "a new index",
-                url=self._url,
-            )
-        raise IndexMisfitError(
-            f"{self._url}: the documents of index {target} lack column {added}, which is new and has an initial "
-            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
-            url=self._url,
-        )
-
-    def _columns(self, found: Mapping[str, Any] | None, batch: ProvenBatch) -> dict[str, Any]:
-        """The facts about columns that are kept at an index, with those of earlier batches."""
-        known = {} if found is None else (self._meta(found) or {}).get(_COLUMNS, {})
-        columns = {**known, **known_columns(batch)}
-        return {_COLUMNS: columns} if columns else {}
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
         try:
@@ -299,43 +221,8 @@ class Indexes:
                 url=self._url,
             ) from None
 
-    def _find(self, name: str) -> Mapping[str, Any]:
-        """Indexes by name, with aliases, mappings and settings; of an alias, those behind it; none if it is free."""
+    def _find(self, name: str) -> Mapping[str, FoundIndex]:
+        """The indexes that a name or a pattern means; of an alias, those behind it; none if it is free."""
         found = self._cluster.ask("GET", f"/{name}", allowed=(404,))
-        return {} if found.status == 404 else found.body
-
-    def _version(self, name: str, index: Mapping[str, Any]) -> int | None:
-        """The version in the name of an index of a load; None if it is none, or another sink's."""
-        return None if self._meta(index) is None else self.names.version_of(name)
-
-    def _meta(self, index: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The facts that a batch has left at an index; None if none has, or those are of another sink."""
-        found = _meta_of_any(index)
-        return found if found.get("index") == self.names.index else None
-
-    def _count(self, name: str) -> int:
-        self._cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
-        return int(self._cluster.ask("GET", f"/{name}/_count", unless=missing_shards).body["count"])
-
-
-def _meta_of_any(index: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = index.get("mappings", {}).get("_meta", {}).get(_META)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _uuid(index: Mapping[str, Any]) -> str | None:
-    """The uuid of an index with that of its history, if a restore from a snapshot has given it one.
-
-    A restore over a closed index keeps the first one.
-    """
-    settings = index["settings"]["index"]
-    found, history = settings.get("uuid"), settings.get("history", {}).get("uuid")
-    return "/".join(each for each in (found, history) if each) if isinstance(found, str) else None
-
-
-def _gc_deletes(index: Mapping[str, Any]) -> str:
-    return str(index["settings"]["index"].get("gc_deletes", "60s"))
-
-
-def _shown(identity: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({form})" for name, form in identity.items())
+        there = {} if found.status == 404 else found.body
+        return {each: FoundIndex(name=each, described=described, names=self.names) for each, described in there.items()}
