@@ -7,7 +7,10 @@ from mutations.mutation import Edit, Mutation
 __all__ = ["TOPICS"]
 
 _SINK: Final = ("tests/servers/test_kafka_sink.py",)
+_LOADS: Final = ("tests/servers/test_kafka_loads.py",)
+_OTHER_TOPICS: Final = ("tests/servers/test_kafka_changed_topics.py",)
 _BATCHES: Final = "sinks/kafka/topic_batches.py"
+_CHANGED: Final = "sinks/kafka/changed_topic.py"
 _LOGINS: Final = ("tests/sinks/kafka/test_refused_logins.py",)
 _PART: Final = "sinks/kafka/part_delivery.py"
 
@@ -52,42 +55,42 @@ TOPICS: Final = (
         path=_PART,
         before="        if partitions != self.begun.partitions:",
         after="        if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="keys move to other partitions between two batches",
-        path=_BATCHES,
+        path=_CHANGED,
         before="    if last.partitions != new.partitions:",
         after="    if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="the keys of a column that was promoted move to other partitions",
-        path=_BATCHES,
+        path=_CHANGED,
         before="    if promoted:",
         after="    if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="keys with another schema id move to other partitions between two batches",
-        path=_BATCHES,
+        path=_CHANGED,
         before="last.key_schema_id not in (None, new.key_schema_id):",
         after="False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="keys with another schema id move to other partitions in the middle of a batch",
         path=_PART,
         before="        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):",
         after="        if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="a topic of an earlier release is refused for the schema id that it does not have",
-        path=_BATCHES,
+        path=_CHANGED,
         before="last.key_schema_id not in (None, new.key_schema_id):",
         after="last.key_schema_id != new.key_schema_id:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="a schema with another precision does not move keys",
@@ -98,59 +101,59 @@ TOPICS: Final = (
     ),
     Mutation(
         name="a batch that replaces nothing is sent after changes of the owner before",
-        path=_BATCHES,
+        path=_CHANGED,
         before="    if is_of_owner_before and not (batch.begins_anew or batch.is_replay):",
         after="    if False:",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="a topic that was made again is taken for the one before",
-        path=_BATCHES,
+        path=_CHANGED,
         before="    if last.topic_id != new.topic_id:",
         after="    if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="a load that begins again does not say so to its readers",
         path=_BATCHES,
         before="    if truncation is not None:",
         after="    if False:",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="a batch whose first try only fenced counts as begun",
         path=_BATCHES,
         before='    return is_this and last.state != "fencing"',
         after="    return is_this",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="the second try of a new owner takes the topic for its own already",
         path=_BATCHES,
         before="    if not is_of_other_owner:\n",
         after="    if True:\n",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="changes of an earlier load are read back",
         path=_BATCHES,
         before="            new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
         after="",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="rows from before the state of a topic was lost stay for its readers",
         path=_BATCHES,
         before="is_filled = any(each.rows for each in state.parts.values()) or holds_messages(clients, topic)",
         after="is_filled = last is not None",
-        suite=_SINK,
+        suite=_LOADS,
     ),
     Mutation(
         name="a batch goes on in a topic that was restored with its state",
-        path=_BATCHES,
+        path=_CHANGED,
         before="if last is not None and before is not None and last.batch_number < before:",
         after="if False:",
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="a part goes on after as many rows as another one of its number had",
@@ -171,7 +174,7 @@ TOPICS: Final = (
         path=_BATCHES,
         before='place = f"topic {topic.name} ({topic.id})"',
         after='place = f"topic {topic.name}"',
-        suite=_SINK,
+        suite=_OTHER_TOPICS,
     ),
     Mutation(
         name="a login that one broker refuses counts as refused by all",
@@ -238,7 +241,7 @@ TOPICS: Final = (
     ),
     Mutation(
         name="a topic that was made again is read back as the one before",
-        path=_BATCHES,
+        path=_CHANGED,
         before="    if topic.id != last.topic_id:",
         after="    if False:",
         suite=("tests/servers/test_kafka_read_back.py",),

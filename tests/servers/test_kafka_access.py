@@ -12,15 +12,12 @@ from icefloe.sinks.kafka.kafka_refusals import KafkaAnswerError, KafkaSilentErro
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from servers.conftest import or_skip
 from servers.kafka_place import NUMBERS, deliver_all
-from sinks.kafka.staged_changes import FLIGHTS, Staged, inserts
+from sinks.kafka.staged_changes import CHANGES, FLIGHTS, inserts
 from support.servers.private_authority import PrivateAuthority
 from support.servers.secured_kafka import CLIENT, USER, Right, SecuredKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended]
 
-CHANGES = Staged(
-    number=1, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "A"), ("DELETE", 2, "b"), ("INSERT", 4, "d")]]
-)
 WAYS = ("PLAIN", "SCRAM", "TLS and SCRAM", "client certificate")
 
 

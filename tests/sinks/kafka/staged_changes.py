@@ -70,3 +70,9 @@ class Staged:
 def inserts(number: int, ids: range, **options: Any) -> Staged:
     """One part that inserts these ids."""
     return Staged(number=number, parts=[[("INSERT", each, f"carrier-{each}") for each in ids]], **options)
+
+
+LOAD = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b")], [("INSERT", 3, "c")]]).load()
+CHANGES = Staged(
+    number=1, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "A"), ("DELETE", 2, "b"), ("INSERT", 4, "d")]]
+)

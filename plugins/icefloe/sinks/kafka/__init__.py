@@ -13,6 +13,7 @@ Read in this order:
 - `topic_owner`: the claim of a topic
 - `begun_on_topic`: facts of a batch for its tries and parts
 - `topic_batches`: a batch that begins and ends
+- `changed_topic`: a topic that is not what it was in the batch before
 - `part_delivery`: one part in transactions
 - `too_large_changes`: changes that are too large for the topic
 - `event_rows`: changes as events

@@ -7,13 +7,14 @@ from typing import Any, Final
 from icefloe.documents import dump_document
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
+from icefloe.sinks.kafka.changed_topic import TopicChangedError, key_schema_changed, topic_missing
 from icefloe.sinks.kafka.encoder import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder
 from icefloe.sinks.kafka.event_rows import event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
-from icefloe.sinks.kafka.topic_batches import TopicChangedError, key_schema_changed, part_role, topic_missing
+from icefloe.sinks.kafka.topic_batches import part_role
 from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer

@@ -8,6 +8,12 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.kafka.batch_marks import begin_mark, end_mark
 from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
+from icefloe.sinks.kafka.changed_topic import (
+    TopicChangedError,
+    present_topic,
+    refuse_changed_topic,
+    refuse_other_history,
+)
 from icefloe.sinks.kafka.encoder import Encoder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
@@ -15,16 +21,9 @@ from icefloe.sinks.kafka.row_keys import fixed_types
 from icefloe.sinks.kafka.state_topic import StateTopic
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, CUT_KEY, BatchCut, StartedBatch, TopicClaim, TopicState
-from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages
+from icefloe.sinks.kafka.topics import Topic, end_offsets, holds_messages
 from icefloe.sinks.kafka.transaction import TransactionProducer
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
-
-
-class TopicChangedError(TerminalError):
-    """The topic is not what it was when the pipeline began: events of one key would lose their order, or are gone."""
-
-    topic: str
-    partitions: int
 
 
 class OtherPartsError(TerminalError):
@@ -46,7 +45,7 @@ def begin_batch(
         OtherPartsError: the batch was begun in other parts.
     """
     with deciding(clients, options) as producer:
-        state, topic = log.look() or TopicState(), _topic(clients, options)
+        state, topic = log.look() or TopicState(), present_topic(clients, options)
         last, new = state.batch, _started(state, topic, options, batch, encoder)
         place = f"topic {topic.name} ({topic.id})"
         begun = BegunOnTopic(
@@ -73,30 +72,7 @@ def _started(
 ) -> StartedBatch:
     """The record of the batch once its parts may begin."""
     claim, last = _claim_of(state, options, batch), state.batch
-    if last is None and batch.continues:
-        raise TopicChangedError(
-            f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
-            f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
-            "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
-            topic=options.topic, partitions=topic.partitions,
-        )  # fmt: skip
-    is_of_owner_before = last is not None and last.generation != claim.generation
-    if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
-        raise TopicChangedError(
-            f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
-            f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
-            f"{batch.origin.pipeline}, whose load does", topic=options.topic, partitions=topic.partitions,
-        )  # fmt: skip
-    before = batch.delivered_before
-    if last is not None and before is not None and last.batch_number < before:
-        name = batch.origin.pipeline
-        raise TopicChangedError(
-            f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
-            f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; bring "
-            f"what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load the table "
-            "again with icefloe reset",
-            topic=options.topic, partitions=topic.partitions,
-        )  # fmt: skip
+    refuse_other_history(last, batch, topic, options, generation=claim.generation)
     return StartedBatch(
         generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
         partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
@@ -118,7 +94,7 @@ def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batc
     _refuse_superseded(last, new, options)
     is_this = _place(last) == _place(new)
     if is_this or not batch.begins_anew:
-        _refuse_changed(last, new, options)
+        refuse_changed_topic(last, new, options)
     return is_this and last.state != "fencing"
 
 
@@ -218,80 +194,6 @@ def _claim_of(state: TopicState, options: KafkaOptions, batch: ProvenBatch) -> T
         )  # fmt: skip
     refuse_other(state.claim, options, batch.origin)
     return state.claim
-
-
-def _topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
-    topic = find_topic(clients, options.topic)
-    if topic is None:
-        raise topic_missing(options)
-    return topic
-
-
-def topic_missing(options: KafkaOptions) -> TopicChangedError:
-    """The error of a topic that is there no more."""
-    return TopicChangedError(
-        f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
-        "with icefloe reset and another sink.topic", topic=options.topic, partitions=0,
-    )  # fmt: skip
-
-
-def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: StartedBatch) -> Topic:
-    """The topic that holds a batch.
-
-    Raises:
-        TopicChangedError: it is missing, or was made again.
-    """
-    topic = _topic(clients, options)
-    if topic.id != last.topic_id:
-        raise _made_again(options, last, partitions=topic.partitions)
-    return topic
-
-
-def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TopicChangedError:
-    return TopicChangedError(
-        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
-        "gone: load the table again with icefloe reset", topic=options.topic, partitions=partitions,
-    )  # fmt: skip
-
-
-def _refuse_changed(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
-    if last.topic_id != new.topic_id:
-        raise _made_again(options, last, partitions=new.partitions)
-    if last.partitions != new.partitions:
-        raise TopicChangedError(
-            f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "
-            f"{last.batch_number}: keys would move, and their changes lose their order; load the table again with "
-            "icefloe reset, or deliver to another sink.topic", topic=options.topic, partitions=new.partitions,
-        )  # fmt: skip
-    if last.identity != new.identity:
-        raise TopicChangedError(
-            f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
-            f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
-            "lose their order; load the table again with icefloe reset",
-            topic=options.topic, partitions=new.partitions,
-        )  # fmt: skip
-    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
-    if promoted:
-        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
-        raise TopicChangedError(
-            f"the type of a column of the key of topic {options.topic} has changed since batch {last.batch_number} "
-            f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
-            topic=options.topic, partitions=new.partitions,
-        )  # fmt: skip
-    # Messages of an owner before count no longer, and records of earlier releases have no id.
-    if last.generation == new.generation and last.key_schema_id not in (None, new.key_schema_id):
-        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
-
-
-def key_schema_changed(
-    options: KafkaOptions, now: int | None, before: int | None, *, partitions: int
-) -> TopicChangedError:
-    """The error of a registry that gives the schema of keys another id."""
-    return TopicChangedError(
-        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}: "
-        "keys would move, and their changes lose their order; correct sink.schema_registry, restore the registry with "
-        "its ids, or load the table again with icefloe reset", topic=options.topic, partitions=partitions,
-    )  # fmt: skip
 
 
 def _fence_parts(clients: KafkaClients, options: KafkaOptions, state: TopicState) -> None:

@@ -1,0 +1,158 @@
+"""Topics that are not what they were in the batch before: with other partitions or keys, restored, or gone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from icefloe.documents import dump_document
+from icefloe.sinks.kafka.changed_topic import TopicChangedError
+from icefloe.sinks.kafka.kafka_sink import KafkaSink
+from icefloe.sinks.kafka.topic_owner import deciding
+from icefloe.sinks.kafka.topic_state import BATCH_KEY
+from servers.kafka_place import KafkaPlace, deliver_all
+from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
+from support.servers.kafka import Kafka
+
+pytestmark = pytest.mark.servers
+
+MOCKED = {"format": "avro", "schema_registry": {"url": "mock://promoted"}}
+
+
+@pytest.fixture
+def place(kafka: Kafka) -> Iterator[KafkaPlace]:
+    place = KafkaPlace(kafka=kafka)
+    yield place
+    place.close()
+
+
+@pytest.mark.parametrize("moment", ["between batches", "within a batch"])
+def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place: KafkaPlace, moment: str) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    begun = sink.begin(CHANGES.batch)
+    place.add_partitions(3)
+    again = place.sink()
+    calls = {
+        "within a batch": lambda: sink.deliver(CHANGES.batch, begun, CHANGES.staged[0]),
+        "between batches": lambda: again.begin(CHANGES.batch),
+    }
+    with pytest.raises(TopicChangedError, match="3 partitions"):
+        calls[moment]()
+    assert place.ids() == [1, 2, 3]
+    deliver_all(place.sink(), inserts(2, range(5)).load())
+
+
+@pytest.mark.parametrize(
+    ("options", "before", "after", "moves"),
+    [
+        (MOCKED, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
+        ({"json_schema": True}, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
+        ({}, pa.decimal128(10, 2), pa.decimal128(18, 2), False),
+        ({}, pa.date32(), pa.timestamp("us"), True),
+        (MOCKED, pa.int32(), pa.int64(), False),
+    ],
+    ids=["decimal in Avro", "decimal with its schema", "decimal", "date", "int in Avro"],
+)
+def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_again(
+    place: KafkaPlace, options: dict[str, object], before: pa.DataType, after: pa.DataType, moves: bool
+) -> None:
+    sink = place.sink(**options)
+    sink.claim(FLIGHTS)
+    first = Staged(number=0, parts=[[]], table=pa.schema([pa.field("id", before, nullable=False)])).load()
+    deliver_all(sink, first)
+    promoted = Staged(number=1, parts=[[]], table=pa.schema([pa.field("id", after, nullable=False)]))
+    if moves:
+        with pytest.raises(TopicChangedError, match=r"the key of topic .* since batch 0 \(id, which was"):
+            sink.begin(promoted.batch)
+        promoted = promoted.load()
+    deliver_all(sink, promoted)
+    deliver_all(sink, replace(promoted, number=2))
+
+
+def at_a_rebuilt_registry(place: KafkaPlace, sink: KafkaSink) -> KafkaSink:
+    """The sink of another process, whose registry gives other ids."""
+    again = place.sink(**MOCKED)
+    again._format._registry.register("other", {"type": "string"})
+    assert again._format.encoder(LOAD.batch).key_schema_id != sink._format.encoder(LOAD.batch).key_schema_id
+    return again
+
+
+def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(place: KafkaPlace) -> None:
+    sink = place.sink(**MOCKED)
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    again = at_a_rebuilt_registry(place, sink)
+    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+        again.begin(CHANGES.batch)
+    begun = sink.begin(CHANGES.batch)
+    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+        again.deliver(CHANGES.batch, begun, CHANGES.staged[0])
+    deliver_all(again, inserts(2, range(5)).load())
+    deliver_all(again, inserts(3, range(5, 9)))
+
+
+def test_a_topic_whose_batches_have_no_schema_id_takes_the_first_that_comes(place: KafkaPlace) -> None:
+    sink = place.sink(**MOCKED)
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    state = sink._log.look()
+    assert state is not None
+    assert state.batch is not None
+    older = dump_document(replace(state.batch, key_schema_id=None))
+    assert b"key_schema_id" not in older
+    with deciding(sink._clients, sink._options) as producer:
+        producer.commit_records(sink._options.tokens, [(BATCH_KEY, older)])
+    again = at_a_rebuilt_registry(place, sink)
+    deliver_all(again, CHANGES)
+    with pytest.raises(TopicChangedError, match="the schema id 1, and gave them 2"):
+        sink.begin(inserts(2, range(3)).batch)
+
+
+def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    place.make_again()
+    with pytest.raises(TopicChangedError, match="was deleted and made again since batch 0"):
+        place.sink().begin(CHANGES.batch)
+
+
+def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_restored(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    missing, after = replace(CHANGES, number=2), inserts(3, range(5, 6), options={"delivered_before": 2})
+    with pytest.raises(TopicChangedError, match=r"says that batch 0 was the last: .* flights --batches 1-2, or load"):
+        sink.begin(after.batch)
+    deliver_all(sink, replace(missing, options={"is_replay": True}))
+    deliver_all(sink, after)
+    assert place.ids() == [1, 1, 2, 3, 4, 5]
+
+
+def test_a_topic_that_is_deleted_with_its_state_is_another_destination(place: KafkaPlace) -> None:
+    """`deliver_batch` goes on at no other one; a load after a reset begins in the new topic as in any empty one."""
+    sink = place.sink(envelope="plain")
+    sink.claim(FLIGHTS)
+    begun = dict(sink.begin(LOAD.batch))
+    sink.deliver(LOAD.batch, begun, LOAD.staged[0])
+    place.delete()
+    KafkaPlace(kafka=place.kafka, topic=f"{place.topic}.icefloe").delete()
+    again = place.sink(envelope="plain")
+    again.claim(FLIGHTS)
+    now = dict(again.begin(LOAD.batch))
+    assert begun.pop("destination") != now.pop("destination")
+    assert begun == now
+    deliver_all(again, replace(LOAD, number=2))
+    assert len(place.messages()) == 3
+
+
+def test_a_topic_that_is_deleted_within_a_batch_is_named(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    begun = sink.begin(LOAD.batch)
+    place.delete()
+    with pytest.raises(TopicChangedError, match="is missing: it was deleted with the changes in it"):
+        sink.deliver(LOAD.batch, begun, LOAD.staged[0])
