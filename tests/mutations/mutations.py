@@ -17,6 +17,7 @@ from mutations.rows import ROWS
 from mutations.schedules import SCHEDULES
 from mutations.search_documents import SEARCH_DOCUMENTS
 from mutations.search_index import SEARCH_INDEX
+from mutations.search_reads import SEARCH_READS
 from mutations.spark_jobs import SPARK_JOBS
 from mutations.steps import STEPS
 from mutations.tables import TABLES
@@ -28,6 +29,6 @@ __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *MAP_OUTPUTS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES,
-    *PAGE_RIGHTS, *PAGE_STATES, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *TOPICS, *NODES, *TABLES,
-    *AIRFLOW_TASKS, *SPARK_JOBS,
+    *PAGE_RIGHTS, *PAGE_STATES, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *SEARCH_READS, *TOPICS, *NODES,
+    *TABLES, *AIRFLOW_TASKS, *SPARK_JOBS,
 )  # fmt: skip
