@@ -38,6 +38,13 @@ SPARK_JOBS: Final = (
         suite=_EXECUTORS,
     ),
     Mutation(
+        name="a worker with other libraries begins its task",
+        path="engines/spark/worker_libraries.py",
+        before="        if found != self._driver:\n",
+        after="        if False:\n",
+        suite=("tests/engines/spark/test_worker_libraries.py",),
+    ),
+    Mutation(
         name="lines of a job pass the filter of logs by",
         path="orchestration/tasks/spark_phase_operator.py",
         before="self._hook._log = RedactedLog(self._hook.log)",

@@ -80,7 +80,10 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     with CommandLines() as watched, ThreadPoolExecutor(1) as background:
         running = background.submit(task.execute, context)
         found = record_of(phases / "insert_only.json", running)
-        busy = busy_workers(place.cluster)[0]
+        while not (found_busy := busy_workers(place.cluster)):
+            assert not running.done() or running.result() is None
+            time.sleep(0.01)
+        busy = found_busy[0]
         with held(busy):
             pythons = set(busy.pythons().values())
             pages = seen_pages(place.cluster, found)

@@ -5,6 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from icefloe.engines.spark.placed_results import Executor, PlacedResult
+from icefloe.engines.spark.worker_libraries import (
+    CheckedTask,
+    WorkerLibraries,
+    refuse_other_libraries,
+    refuse_workers_without_python,
+)
 from icefloe.errors import TransientError
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
@@ -33,13 +39,16 @@ class SparkEngine:
 
     Args:
         spark: its context.
+        checks_libraries: each worker looks if it has the driver's libraries before it unpacks a function. False: the
+            workers are the driver's own interpreter on its own machine.
     """
 
-    def __init__(self, spark: "SparkContext") -> None:
+    def __init__(self, spark: "SparkContext", *, checks_libraries: bool = True) -> None:
         # Workers import this module before their libraries are known to be the driver's; pipelines need some of them.
         from icefloe.engines.spark.executors import Exclusion
 
         self._spark = spark
+        self._checks_libraries = checks_libraries
         self._exclusion = Exclusion(spark)
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
@@ -54,6 +63,7 @@ class SparkEngine:
 
         Raises:
             TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
+            OtherLibrariesError: a worker has other libraries than the driver.
         """
         if not numbers:
             return []
@@ -81,22 +91,31 @@ class SparkEngine:
 
         is_cluster, most_tries, kept_away = self._exclusion.is_cluster, self._exclusion.most_tries, frozenset(avoided)
         self._exclusion.set(is_on=bool(avoided))
+        call = CheckedTask(function) if self._checks_libraries else function
 
-        def apply(partition: Iterable[int]) -> Iterator[tuple[int, PlacedResult[_Result]]]:
+        def apply(partition: Iterable[int]) -> Iterator[tuple[int, PlacedResult[_Result | WorkerLibraries]]]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_logs(), outgoing_errors():
                 here = Executor.here()
                 here.refuse_if_in(kept_away, most_tries=most_tries)
                 for number in partition:
-                    placed = PlacedResult(here, function(number))
+                    placed = PlacedResult(here, call(number))
                     yield number, placed.named() if is_cluster else placed
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
-            return dict(self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect())
+            answers = dict(self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect())
         except Py4JJavaError as cause:
             said = _last_words(cause)
+            refuse_workers_without_python(said)
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {said}{_about_memory(said)}") from cause
+        return {number: _of_same_libraries(answer) for number, answer in answers.items()}
+
+
+def _of_same_libraries(answer: PlacedResult[_Result | WorkerLibraries]) -> PlacedResult[_Result]:
+    if isinstance(answer.result, WorkerLibraries):
+        refuse_other_libraries(answer.result)
+    return PlacedResult(answer.executor, answer.result)
 
 
 def _warn_of(failed: Mapping[int, PlacedResult[_Result]]) -> None:
@@ -118,6 +137,6 @@ def _about_memory(said: str) -> str:
 def _last_words(error: "Py4JJavaError") -> str:
     """The first line of Spark's message and the Python error at its end, without the two stack traces between."""
     lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
-    raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
+    raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace", "... "))]
     said = " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)
     return redacted_foreign(said)

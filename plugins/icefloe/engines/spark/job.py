@@ -16,7 +16,6 @@ from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.engines.spark.submitter import end_with_submitter
-from icefloe.engines.spark.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
@@ -85,11 +84,12 @@ def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[Sp
             "this machine has memory and room on its disk, and that spark.conf is right"
         ) from cause
     try:
-        engine = SparkEngine(spark)
-        # The driver's own interpreter on its own machine has its libraries; a job to ask takes half a second.
-        if not (runs_in_driver(spark.master) and spark.pythonExec == sys.executable):
-            refuse_other_libraries(engine)
-        yield engine, TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
+        # The driver's own interpreter on its own machine has its libraries.
+        is_own = runs_in_driver(spark.master) and spark.pythonExec == sys.executable
+        yield (
+            SparkEngine(spark, checks_libraries=not is_own),
+            TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl),
+        )
     except (Py4JError, ConnectionError) as cause:
         raise TransientError(
             f"the JVM of {phase} answers no more ({_first_line(cause)}): it was killed, or had no memory left; raise "
