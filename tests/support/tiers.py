@@ -1,13 +1,13 @@
 """Which cases only a release must pass, and which only a soak tries."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
-__all__ = ["EVERY_PLACE", "WALK", "extended", "places", "soak", "stride", "walk"]
+__all__ = ["EVERY_PLACE", "WALK", "extended", "places", "soak", "stride", "until_missed", "walk"]
 
 EVERY_PLACE = "ICEFLOE_EVERY_PLACE"
 """The environment variable that makes walks try at least every n-th place of a run; 1 is each, which takes hours."""
@@ -15,6 +15,8 @@ WALK = (pytest.mark.extended, pytest.mark.walk)
 """The marks of a case that tries some places of a run in `make extended`, and more of them in `make soak`."""
 _BEGINNINGS = 11
 """The shortest runs that are walked have as many places."""
+_MISSES = 3
+"""A walk at every place missed one in the middle, and two in a row close to its end."""
 
 
 def stride(step: int) -> int:
@@ -31,6 +33,22 @@ def places(step: int, turn: int = 0) -> Iterator[int]:
     """
     step = stride(step)
     return count(1 + 5 * turn % min(step, _BEGINNINGS), step)
+
+
+def until_missed(meetings: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """The meetings at the places of a walk, to the first of three places in a row that no run comes to.
+
+    How many operations runs have that meet depends on which is first, so one place that they miss is not the end.
+
+    >>> list(until_missed([["put a"], [], ["put b"], [], [], [], ["put c"]]))
+    [['put a'], [], ['put b'], [], []]
+    """
+    misses = 0
+    for meeting in meetings:
+        misses = 0 if meeting else misses + 1
+        if misses == _MISSES:
+            return
+        yield meeting
 
 
 def extended(*values: Any) -> Any:
