@@ -24,8 +24,9 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
 
 def sweep_beside(name: str, number: int, folder: Path, states: TableStates) -> str:
     """Sweeps while the run is stopped, and once more when others have finished its batch and the next one."""
-    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
-    with gated_stores():
+    scenario = SCENARIOS[name]
+    place = scenario.place(folder / f"{name}{number}", states)
+    with gated_stores(), scenario.in_force():
         late = GatedRun(number, place.late_run())
         if late.is_stopped():
             place.sweep()

@@ -42,8 +42,9 @@ def run_tasks(path: Path) -> None:
 
 
 def stop_at(name: str, number: int, folder: Path, states: TableStates) -> str:
-    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
-    with gated_stores():
+    scenario = SCENARIOS[name]
+    place = scenario.place(folder / f"{name}{number}", states)
+    with gated_stores(), scenario.in_force():
         late = GatedRun(number, lambda: run_tasks(place.pipelines[0]))
         if late.is_stopped():
             place.others()
