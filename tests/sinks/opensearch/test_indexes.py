@@ -143,6 +143,15 @@ def test_an_index_that_somebody_removed_is_said_to_be_gone() -> None:
     assert set(cluster.indexes) == {"people-icefloe"}
 
 
+def test_an_index_that_is_removed_between_two_batches_is_not_made_again() -> None:
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), ADA)
+    del cluster.indexes["people-0"]
+    with pytest.raises(IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"):
+        sink.begin(proven(1))
+    assert set(cluster.indexes) == {"people-icefloe"}
+
+
 def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again() -> None:
     """Parts that are recorded as delivered are not sent again, so the next try would show an index without them."""
     sink = claimed(cluster := FakeCluster())
