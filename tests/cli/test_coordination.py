@@ -146,7 +146,7 @@ def test_a_pipeline_whose_records_are_in_a_table_does_not_begin_again_without_it
     assert icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", **TABLE)).code == 0
 
 
-def test_a_cursor_is_not_moved_in_an_empty_checkpoint_whose_records_are_in_a_table(
+def test_no_way_out_begins_in_an_empty_checkpoint_whose_records_are_in_a_table(
     workspace: Workspace, objects: dict[str, bytes], table: Table
 ) -> None:
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
@@ -154,7 +154,7 @@ def test_a_cursor_is_not_moved_in_an_empty_checkpoint_whose_records_are_in_a_tab
     written, sink = dict(objects), sorted(workspace.folder.glob("changes/**/*"))
     pipeline = workspace.pipeline(storage="s3://lake/icefloe")
     snapshot_id = workspace.table.refresh().metadata.current_snapshot_id
-    for command in (("set-cursor", "--snapshot-id", snapshot_id), ("reset",)):
+    for command in (("set-cursor", "--snapshot-id", snapshot_id), ("reset",), ("abandon",)):
         done = icefloe(command[0], pipeline, *command[1:], "--yes")
         assert (done.code, "set coordination to dynamodb://icefloe again" in done.err) == (65, True), command
     assert (objects, sorted(workspace.folder.glob("changes/**/*"))) == (written, sink)

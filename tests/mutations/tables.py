@@ -54,14 +54,21 @@ TABLES: Final = (
     Mutation(
         name="a pipeline begins again in a table that has none of its records",
         path="batch/open/recorded_coordination.py",
-        before="        if table and session.checkpoint.look().checkpoint_id is None:",
+        before="        if table and place.checkpoint.look().checkpoint_id is None:",
         after="        if False:",
+        suite=("tests/cli/test_coordination.py",),
+    ),
+    Mutation(
+        name="abandon says that no batch is open where it reads another checkpoint",
+        path="batch/operations/abandoned_batch.py",
+        before="            refuse_other_coordination(self)\n",
+        after="            pass\n",
         suite=("tests/cli/test_coordination.py",),
     ),
     Mutation(
         name="a run that another one overtakes says that the table lost its records",
         path="batch/open/recorded_coordination.py",
-        before="        if table and session.checkpoint.look().checkpoint_id is None:",
+        before="        if table and place.checkpoint.look().checkpoint_id is None:",
         after="        if table:",
         suite=("tests/cli/test_coordination.py",),
     ),

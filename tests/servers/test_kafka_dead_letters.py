@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.verify.delivery_findings import dead_letters_note
 from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.kafka.transaction import TooLargeError
@@ -55,6 +56,8 @@ def test_changes_that_are_too_large_are_kept_and_the_others_sent(place: KafkaPla
     assert kept[0]["document"]["after"]["carrier"] == LARGE
     assert kept[0]["reason"].startswith("a change of 3")
     assert place.sink().dead_letters() == {0: 3}
+    [note] = dead_letters_note(place.sink())
+    assert note.endswith("raise max.message.bytes of the topic, then `icefloe reset NAME` loads it again")
     with pytest.raises(TerminalError, match="dead letters of batch 0 cannot be sent in their order to topic"):
         place.sink().replay_dead_letters(0)
     [again] = deliver_all(place.sink(), Staged(number=0, parts=[ROWS]))
@@ -115,6 +118,8 @@ def test_letters_of_another_topic_are_neither_counted_nor_mixed_with_those_of_th
     with pytest.raises(OtherSinkError):
         place.sink(topic=f"{place.topic}-copy").dead_letters()
     assert place.sink().dead_letters() == {0: 3}
+    [note] = dead_letters_note(place.sink())
+    assert note.endswith("raise max.message.bytes of the topic, then `icefloe reset NAME` loads it again")
     # Other addresses of the same brokers are no other sink.
     servers = place.kafka.bootstrap_servers
     place.sink(bootstrap_servers=f"{servers},{servers}").claim(FLIGHTS)

@@ -29,7 +29,7 @@ def test_a_poisoned_document_is_named_corrected_and_sent_again(opensearch: OpenS
     differing = icefloe("verify", pipeline, "--json")
     assert differing.code == 65
     assert "2 keys of db.events" in differing.err
-    assert "refused 3 documents that are in the folder of dead letters" in differing.out + differing.err
+    assert "refused 3 changes that are in the folder of dead letters" in differing.out + differing.err
     traced = icefloe("trace", pipeline, "id=2")
     assert traced.code == 0
     counted = icefloe("deliver", pipeline, "--dead-letters", "--dry-run", "--json")

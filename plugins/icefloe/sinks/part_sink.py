@@ -220,7 +220,13 @@ class KeepsDeletions(DeliverySink):
 
 
 class KeepsDeadLetters(DeliverySink):
-    """A sink with a folder of what its destination refused for good, from which it can be sent again."""
+    """A sink with a folder of what its destination refused for good, from which it can be sent again.
+
+    Attributes:
+        letters_way_out: how its letters get to the destination after all, as the end of a sentence.
+    """
+
+    letters_way_out: ClassVar[str] = "`icefloe deliver NAME --dead-letters` sends them again"
 
     @abstractmethod
     def dead_letters(self) -> Mapping[int, int]:

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from typing import Protocol
 
 from icefloe.batch.context.folder_marker import MARKER, FolderMarker
-from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import checkpoint_url_of
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand
+from icefloe.pipeline.model import Pipeline
+from icefloe.storage.store import Store
 
 __all__ = ["refuse_other_coordination"]
 
@@ -26,7 +29,26 @@ class OtherTableError(TerminalError):
     table: str
 
 
-def refuse_other_coordination(session: PipelineSession) -> None:
+class PlaceOfCheckpoint(Protocol):
+    """A pipeline, or one of its backfills, and what is needed to look at its checkpoint and at its storage."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline, with ``${ENV}`` expanded."""
+
+    @property
+    def backfill_id(self) -> str | None:
+        """The backfill; None: the pipeline itself."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Its checkpoint."""
+
+    def open_storage(self, url: str) -> Store:
+        """A place of the pipeline's storage."""
+
+
+def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
     """Stops a pipeline whose checkpoint looks empty only because its table is not there.
 
     ``coordination`` may be removed or edited, or a table of that name be opened in another region or account. Without
@@ -34,15 +56,15 @@ def refuse_other_coordination(session: PipelineSession) -> None:
     folders are objects, so they are found without the table.
 
     Args:
-        session: session of a pipeline, or of a backfill, whose checkpoint has no id.
+        place: session of a pipeline, or of a backfill, whose checkpoint has no id.
 
     Raises:
         OtherCoordinationError: there is a marker of this checkpoint that names another table.
         OtherTableError: there is a marker of this checkpoint, whose records would be in this table.
     """
-    pipeline, now = session.pipeline, _name(session.pipeline.coordination)
-    own_url = checkpoint_url_of(pipeline, session.backfill_id)
-    for marker in _markers(session):
+    pipeline, now = place.pipeline, _name(place.pipeline.coordination)
+    own_url = checkpoint_url_of(pipeline, place.backfill_id)
+    for marker in _markers(place):
         if expand(marker.checkpoint_url, os.environ) != own_url:
             continue
         named = _name(marker.coordination)
@@ -56,7 +78,7 @@ def refuse_other_coordination(session: PipelineSession) -> None:
             )
         table = named or (own_url if own_url.startswith("dynamodb://") else "")
         # Another run may have begun the pipeline, or the backfill, since the caller looked.
-        if table and session.checkpoint.look().checkpoint_id is None:
+        if table and place.checkpoint.look().checkpoint_id is None:
             raise OtherTableError(
                 f"pipeline {pipeline.name} began before, but {table} has no record of its checkpoint {own_url}: the "
                 "table is another region's or account's, or was created again; correct dynamodb_region and the "
@@ -66,9 +88,9 @@ def refuse_other_coordination(session: PipelineSession) -> None:
             )
 
 
-def _markers(session: PipelineSession) -> Iterator[FolderMarker]:
+def _markers(place: PlaceOfCheckpoint) -> Iterator[FolderMarker]:
     """The markers of all shuffle folders that pipelines of this name have in the storage."""
-    shuffle = session.open_storage(session.pipeline.shuffle_url)
+    shuffle = place.open_storage(place.pipeline.shuffle_url)
     for each in shuffle.list(""):
         folder, _, name = each.key.partition("/")
         if name == MARKER:

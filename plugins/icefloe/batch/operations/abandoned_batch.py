@@ -17,6 +17,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import end_without_changes
+from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.operations.half_delivered import refuse_half_delivered, refuse_unseen
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
@@ -30,6 +31,7 @@ from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError, Sink
+from icefloe.storage.store import Store
 from icefloe.units import now_text
 
 __all__ = ["AbandonablePipeline", "DeliveredEnd"]
@@ -86,8 +88,12 @@ class AbandonablePipeline:
     @property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint of the pipeline or of the backfill."""
-        store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
+        store = self.open_storage(self.pipeline.checkpoint_url)
         return Checkpoint(store) if self.backfill_id is None else Checkpoint(store).backfill(self.backfill_id)
+
+    def open_storage(self, url: str) -> Store:
+        """A place of the pipeline's storage."""
+        return self.surroundings.open_store(url, options=self.credentials.storage_options)
 
     def find(self) -> EmptyEnd | DeliveredEnd | None:
         """The end that the open batch can have; None if no batch is open. Changes nothing.
@@ -97,8 +103,12 @@ class AbandonablePipeline:
             HalfDeliveredError: the sink that the batch is delivered to may hold a part of it.
             MovedChangesError: the changes of the batch are in another folder than the pipeline file names.
             PathClaimedError: that folder is another pipeline's.
+            OtherCoordinationError: the checkpoint is in a table that the pipeline no longer names.
+            OtherTableError: the checkpoint was in the table that the pipeline names, and is not there.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
+        if view.checkpoint_id is None:
+            refuse_other_coordination(self)
         opened = view.opened
         if opened is None:
             if self.backfill_id is not None and view.cursor is None:
@@ -123,7 +133,7 @@ class AbandonablePipeline:
         return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
 
     def _refuse_unknown(self, backfill_id: str) -> None:
-        store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
+        store = self.open_storage(self.pipeline.checkpoint_url)
         known = sorted({each.key.split("/")[1] for each in store.list("backfills")})
         found = f"it has {', '.join(known[-_MOST_NAMED:])}" if known else "it has none"
         if backfill_id not in known:

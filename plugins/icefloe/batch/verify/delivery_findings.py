@@ -124,13 +124,12 @@ class Retention:
 
 
 def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
-    """A note that differences may come from documents that the sink refused for good."""
-    letters = sum(sink.dead_letters().values()) if isinstance(sink, KeepsDeadLetters) else 0
-    if not letters:
+    """A note that differences may come from changes that the sink refused for good."""
+    if not isinstance(sink, KeepsDeadLetters) or not (letters := sum(sink.dead_letters().values())):
         return ()
     note = (
-        f"{sink.url} refused {letters:,} documents that are in the folder of dead letters: their keys are missing or "
-        "have an older state; `icefloe deliver NAME --dead-letters` sends them again"
+        f"{sink.url} refused {letters:,} changes that are in the folder of dead letters: their keys are missing or "
+        f"have an older state; {sink.letters_way_out}"
     )
     return (note,)
 

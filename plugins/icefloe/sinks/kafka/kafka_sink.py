@@ -37,6 +37,7 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
     """Sends each change once to a topic, for readers of committed messages."""
 
     keyed: ClassVar[bool] = False
+    letters_way_out: ClassVar[str] = "raise max.message.bytes of the topic, then `icefloe reset NAME` loads it again"
 
     def __init__(self, options: KafkaOptions, clients: KafkaClients, letters: DeadLetterFolder | None = None) -> None:
         self._options = options
