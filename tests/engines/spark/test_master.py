@@ -4,6 +4,7 @@ from unittest import mock
 
 import pytest
 
+from icefloe.batch.open.cores import local_cores
 from icefloe.engines.spark.master import (
     SparkConnectionError,
     SparkMaster,
@@ -34,7 +35,7 @@ def resolve(value: str) -> SparkMaster:
     ("value", "url", "cores"),
     [
         ('{"conn_type": "spark", "host": "local[2]"}', "local[2]", 2),
-        ('{"conn_type": "spark", "host": "local[*]", "extra": {"deploy-mode": "client"}}', "local[*]", os.cpu_count()),
+        ('{"conn_type": "spark", "host": "local[*]", "extra": {"deploy-mode": "client"}}', "local[*]", local_cores()),
         ("spark://local%5B2%5D", "local[2]", 2),
         ('{"conn_type": "spark", "host": "spark://master", "port": 7077}', "spark://master:7077", None),
         ("spark://master:7077?deploy-mode=client", "spark://master:7077", None),
@@ -106,7 +107,12 @@ def test_without_a_connection_the_configuration_names_the_master() -> None:
         url="spark://host:7077", is_local=False
     )
     assert configured_master({}).url == "local[*]"
-    assert configured_master({}).cores == os.cpu_count()
+    assert configured_master({}).cores == local_cores()
+
+
+def test_all_cores_of_a_container_are_those_whose_time_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.batch.open.cores.cpu_limit", lambda: 1)
+    assert configured_master({}).cores == 1
 
 
 def test_a_configured_master_that_spark_does_not_know_is_refused() -> None:

@@ -1,12 +1,11 @@
 """The Spark that a connection or a configuration names, refused before another one is silently taken."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from icefloe.batch.open.cores import allocates_dynamically, cores_of_an_executor
+from icefloe.batch.open.cores import allocates_dynamically, cores_of_an_executor, local_cores
 from icefloe.errors import TerminalError
 
 __all__ = ["SparkMaster", "spark_master"]
@@ -183,7 +182,8 @@ def _cores(url: str) -> int | None:
     threads = _LOCAL_THREADS.fullmatch(url)
     if threads is None:
         return 1 if url == "local" else None
-    return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])
+    # Java asks the limits of a container too.
+    return local_cores() if threads[1] == "*" else int(threads[1])
 
 
 def _expected(conn_id: str) -> str:
