@@ -180,6 +180,15 @@ def test_a_local_error_keeps_its_cause(tmp_path):
     assert "Not a directory" in str(caught.value.__cause__)
 
 
+def test_a_missing_value_is_an_answer_without_a_cause(tmp_path):
+    (tmp_path / "folder").mkdir()
+    store = open_store(tmp_path.as_uri())
+    assert (store.size("value"), store.size("folder")) == (None, None)
+    with pytest.raises(KeyMissingError) as caught:
+        store.get("value")
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("url", "reason"),
     [

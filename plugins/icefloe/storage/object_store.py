@@ -136,7 +136,7 @@ class ObjectStore(Store):
         """The size of the value; None if there is none."""
         try:
             with self._asked("head", "read", key):
-                return int(obstore.head(self._present(key), key)["size"])
+                return self._size_at(key)
         except KeyMissingError:
             return None
 
@@ -174,6 +174,9 @@ class ObjectStore(Store):
         with self._asked("list", "list", prefix):
             target = self._connect()
             return None if target is None else obstore.list_with_delimiter(target, folder)
+
+    def _size_at(self, key: str) -> int:
+        return int(obstore.head(self._present(key), key)["size"])
 
     def _look_at(self, key: str) -> bytes | None:
         """The value; None if it is too large to be read by the client that looks."""

@@ -65,8 +65,11 @@ class StorePlace:
         except _OURS:
             raise
         except _THEIRS as cause:
-            # A remote store's error may quote the endpoint or a credential, and a traceback prints every cause.
-            raise_outgoing(self._error(cause, action, key), cause if self.is_local else None)
+            error = self._error(cause, action, key)
+            # A remote store's error may quote the endpoint or a credential, and a traceback prints every cause. That a
+            # value is missing is an answer, which a batch gets hundreds of times: its cause says no more.
+            is_shown = self.is_local and not isinstance(error, KeyMissingError)
+            raise_outgoing(error, cause if is_shown else None)
         except BaseException as cause:
             if type(cause).__name__ != _PANIC:
                 raise
@@ -82,13 +85,13 @@ class StorePlace:
         )
 
     def _error(self, cause: Exception, action: str, key: str) -> IcefloeError:
-        what = f"cannot {action} {join_url(self.url, key)}"
-        reason = self._reason(cause)
-        kind: type[IcefloeError] = TerminalError
         # Obstore has one type for a missing value and for a missing place. A read or a delete lacks the value, anything
         # else the place.
         if isinstance(cause, FileNotFoundError) and action in ("read", "delete"):
             return KeyMissingError.of(self.url, key)
+        what = f"cannot {action} {join_url(self.url, key)}"
+        reason = self._reason(cause)
+        kind: type[IcefloeError] = TerminalError
         if isinstance(cause, FileNotFoundError):
             sentence = f"{what}: there is no such bucket or folder; make it, or correct the URL"
         elif not self.is_local and is_of_another_time(str(cause)):
