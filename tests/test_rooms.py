@@ -36,20 +36,27 @@ FURTHER = [*(ROOT / "demo").glob("*.py")]
 """The demo uses the library as its own rooms do. Tests and benchmarks look inside."""
 
 
-def modules_of(room: str) -> set[str]:
-    return {file.stem for file in ROOMS[room].glob("*.py")} - {"__init__"}
+@cache
+def modules_of(room: str) -> frozenset[str]:
+    return frozenset(file.stem for file in ROOMS[room].glob("*.py")) - {"__init__"}
 
 
 def folders_of(room: str) -> set[str]:
     return {folder.name for folder in ROOMS[room].iterdir() if folder.is_dir() and folder.name != "__pycache__"}
 
 
-def shown_by(room: str) -> set[str]:
-    return set(getattr(importlib.import_module(room), "__all__", ())) & modules_of(room)
+@cache
+def shown_by(room: str) -> frozenset[str]:
+    return modules_of(room) & set(getattr(importlib.import_module(room), "__all__", ()))
 
 
-def entered_by(file: Path) -> Iterator[tuple[str, str]]:
+@cache
+def entered_by(file: Path) -> Sequence[tuple[str, str]]:
     """The modules of other rooms that a file imports, as (room, module)."""
+    return list(_entered_by(file))
+
+
+def _entered_by(file: Path) -> Iterator[tuple[str, str]]:
     own = ".".join(file.parent.relative_to(ROOT / "plugins").parts) if file.is_relative_to(LIBRARY) else ""
     for node in ast.walk(ast.parse(file.read_text())):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
@@ -85,7 +92,8 @@ def names_used_by(file: Path) -> Iterator[tuple[str, str]]:
             yield module, name
 
 
-def public_names(file: Path) -> list[str]:
+@cache
+def public_names(file: Path) -> Sequence[str]:
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
             return list(ast.literal_eval(node.value))

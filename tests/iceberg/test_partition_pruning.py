@@ -1,6 +1,7 @@
 """Partitions rule files out by the transforms' own word, also those that PyIceberg does not write."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -55,6 +56,7 @@ PARTITIONS: tuple[tuple[str, Transform[Any, Any]], ...] = (
 Files = list[tuple[DataEntry, list[pa.RecordBatch]]]
 
 
+@cache
 def partitions(column: str, transform: Transform[Any, Any]) -> tuple[PartitionSpec, Files]:
     """A file for each value of one partition field, by the transform's own word."""
     field = SCHEMA.find_field(column)
