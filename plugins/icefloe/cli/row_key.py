@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,12 @@ import pyarrow.compute as pc
 
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import UsageError
-from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.identifier_columns import (
+    ColumnPath,
+    has_columns,
+    identity_columns,
+    resolve_identifier_columns,
+)
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 
@@ -73,20 +78,10 @@ class RowKey:
 
     def is_shown_by(self, schema: pa.Schema) -> bool:
         """True if rows of a schema show this key."""
-        return all(_leads_to_column(schema, path) for path in self.paths)
+        return has_columns(schema, self.paths)
 
     def _items(self) -> list[tuple[str, pa.Array]]:
         return list(zip(self.values.schema.names, self.values.columns, strict=True))
-
-
-def _leads_to_column(schema: pa.Schema, path: ColumnPath) -> bool:
-    fields: Any = schema
-    for name in path:
-        place = fields.get_field_index(name)
-        if place < 0:
-            return False
-        fields = fields.field(place).type
-    return True
 
 
 def _value(text: str, kind: pa.DataType, name: str) -> pa.Array:

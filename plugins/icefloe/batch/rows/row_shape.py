@@ -8,7 +8,12 @@ import pyarrow as pa
 
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import about_key
-from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.identifier_columns import (
+    ColumnPath,
+    has_columns,
+    identity_columns,
+    resolve_identifier_columns,
+)
 from icefloe.iceberg.schemas.row_lineage import ROW_ID, with_row_id
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
@@ -86,7 +91,7 @@ class RowShape:
             delivered=delivered,
             row_filter=row_filter,
             identity=((ROW_ID,),) if has_row_id else paths,
-            is_identity_carried=has_row_id or not all(_has(delivered.arrow, path) for path in paths),
+            is_identity_carried=has_row_id or not has_columns(delivered.arrow, paths),
         )
 
     @property
@@ -124,17 +129,6 @@ class RowShape:
 
     def _carried(self, rows: pa.RecordBatch | pa.Table) -> list[Any]:
         return identity_columns(rows, self.identity) if self.is_identity_carried else []
-
-
-def _has(schema: pa.Schema, path: ColumnPath) -> bool:
-    """True if a path leads to a column."""
-    fields: Any = schema
-    for name in path:
-        place = fields.get_field_index(name)
-        if place < 0:
-            return False
-        fields = fields.field(place).type
-    return True
 
 
 def _narrowed(array: Any, target: pa.DataType) -> Any:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +11,7 @@ from pyiceberg.types import NestedField, StructType
 
 from icefloe.errors import TerminalError
 
-__all__ = ["ColumnPath", "identity_columns", "resolve_identifier_columns"]
+__all__ = ["ColumnPath", "has_columns", "identity_columns", "resolve_identifier_columns"]
 
 ColumnPath = tuple[str, ...]
 """The names from the top of the schema down to a column; one name unless it is nested in structs."""
@@ -53,6 +54,26 @@ def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPat
         column = batch.column(top)
         columns.append(pc.struct_field(column, nested) if nested else column)
     return columns
+
+
+def has_columns(schema: pa.Schema, paths: Sequence[ColumnPath]) -> bool:
+    """True if rows of a schema have the columns of all paths.
+
+    >>> schema = pa.schema([("place", pa.struct([("id", pa.int64())]))])
+    >>> has_columns(schema, [("place", "id")]), has_columns(schema, [("place", "id"), ("place", "town")])
+    (True, False)
+    """
+    return all(_has_column(schema, path) for path in paths)
+
+
+def _has_column(schema: pa.Schema, path: ColumnPath) -> bool:
+    fields: Any = schema
+    for name in path:
+        place = fields.get_field_index(name)
+        if place < 0:
+            return False
+        fields = fields.field(place).type
+    return True
 
 
 def _struct_paths(fields: Sequence[NestedField], parents: ColumnPath = ()) -> dict[ColumnPath, NestedField]:
