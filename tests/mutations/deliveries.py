@@ -212,15 +212,15 @@ DELIVERIES: Final = (
     ),
     Mutation(
         name="a batch that was delivered elsewhere counts as delivered by its empty manifest",
-        path="batch/operations/delivered_again.py",
+        path="batch/operations/kept_changes.py",
         before="if manifest is not None and manifest.batch.steps == commit.steps:",
         after="if manifest is not None:",
         suite=_SHOWN_ENDS,
     ),
     Mutation(
         name="manifests of batches from before a reset cannot be written",
-        path="batch/operations/delivered_again.py",
-        before="if self._counted_folder is not None and self._is_before_reset(number):",
+        path="batch/operations/kept_changes.py",
+        before="if self.counted_folder is not None and self._is_before_reset(number):",
         after="if False:",
         suite=_SHOWN_ENDS,
     ),

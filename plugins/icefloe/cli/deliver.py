@@ -34,8 +34,9 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
         if asked is None:
             raise UsageError("which batches? give --batches A-B, or --backfill ID")
         url = redelivery.url()
-        numbers = redelivery.check(asked)
-        shown = redelivery.show_ends(asked)
+        kept = redelivery.kept
+        numbers = kept.check(asked)
+        shown = kept.show_ends(asked)
     rows, documents = [], []
     for number in numbers:
         with screen.under_way(f"batch {number}"):
@@ -57,14 +58,14 @@ def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) 
     """Sends dead letters again, batch by batch, and says how many stay."""
     with screen.under_way("looking"):
         url = redelivery.url(is_checked=not arguments.dry_run)
-        letters = redelivery.dead_letters(redelivery.batches(arguments.batches))
+        letters = redelivery.letters.counts(redelivery.batches(arguments.batches))
     documents = []
     for number, count in letters.items():
         if arguments.dry_run:
             documents.append({"batch": number, "dead_letters": count})
             continue
         with screen.under_way(f"dead letters of batch {number}"):
-            documents.append(_document(number, redelivery.replay(number)))
+            documents.append(_document(number, redelivery.letters.send(number)))
     columns = ("batch", "dead letters") if arguments.dry_run else _COLUMNS[:-1]
     rows = [tuple(f"{document.get(_KEYS.get(name, name)):,}" for name in columns) for document in documents]
     if rows:

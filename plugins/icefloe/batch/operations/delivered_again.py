@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
@@ -16,28 +14,20 @@ from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.deliver.deliver_part import delivered_part
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
-from icefloe.batch.ends.shown_ends import show_end
+from icefloe.batch.operations.kept_changes import KeptChanges, UndeliverableBatchError
+from icefloe.batch.operations.kept_letters import KeptLetters
 from icefloe.batch.run_settings import RunSettings
-from icefloe.changes.columns import change_schema
-from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, KeepsDeadLetters, PartDelivery
-from icefloe.storage.store import KeyMissingError
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery
 
 __all__ = ["Redelivery"]
 
 logger = logging.getLogger(__name__)
-
-
-class UndeliverableBatchError(TerminalError):
-    """A batch cannot be delivered again: it is not committed, or its files are gone."""
-
-    batch_number: int
 
 
 class UndeliverableBackfillError(TerminalError):
@@ -91,32 +81,6 @@ class Redelivery:
             )
         return [number]
 
-    def check(self, numbers: Sequence[int]) -> list[int]:
-        """The batches among these that have changes for the sink; see `show_ends` for the others.
-
-        Raises:
-            UndeliverableBatchError: a batch is not committed, or is no longer staged.
-        """
-        return [number for number in numbers if self._has_changes(number)]
-
-    def show_ends(self, numbers: Sequence[int]) -> list[int]:
-        """Writes manifests that are missing of batches that `check` leaves out, if readers of the sink count batches.
-
-        Those were abandoned or moved the cursor. Or they were delivered elsewhere before a reset, and are kept no more.
-
-        Returns:
-            The numbers of these batches.
-        """
-        folder = self._counted_folder
-        if folder is None:
-            return []
-        commits = [commit for number in numbers if (commit := self.checkpoint.committed(number)) is not None]
-        missing = [each for each in commits if folder.whole(each.batch_number) is None]
-        shown = [each for each in missing if not self._has_changes(each.batch_number)]
-        for commit in shown:
-            show_end(commit, folder, pipeline=self.pipeline.name, table=self.pipeline.table)
-        return [commit.batch_number for commit in shown]
-
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
         """Delivers one batch; repeating it delivers nothing twice.
 
@@ -128,11 +92,12 @@ class Redelivery:
             OwnSinkError: it is the batch of a backfill, and the sink is the pipeline's.
             IcefloeError: of the first part that failed.
         """
-        manifest = self._manifest(number)
+        kept = self.kept
+        manifest = kept.manifest(number)
         settings = RunSettings.of(self.target)
-        staged = list(staged_parts(self._folder, manifest, memory_bytes=settings.memory_bytes))
+        staged = list(staged_parts(kept.folder, manifest, memory_bytes=settings.memory_bytes))
         output = OutputMode.of(manifest.batch, staged, settings)
-        batch = self._batch(number, manifest, output)
+        batch = self._batch(number, kept, manifest, output)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
             self._refuse_own_sink(sink, batch)
@@ -146,35 +111,28 @@ class Redelivery:
         logger.info("batch %d of %s: delivered once more", number, self.pipeline.name)
         return deliveries
 
-    def dead_letters(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
-        """Number of dead letters by committed batch: of these batches, or of all.
+    @property
+    def kept(self) -> KeptChanges:
+        """The changes of these batches, in the folder where they are kept."""
+        folder = folder_of_changes(
+            RunSettings.of(self.pipeline, backfill_id=self.backfill_id), self.credentials, self.surroundings
+        )
+        if not isinstance(folder, FilesSink):
+            raise TypeError(f"batches are kept as files, found {type(folder).__name__}")
+        counted = None
+        if self.backfill_id is None:
+            counted = delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
+        return KeptChanges(pipeline=self.pipeline, checkpoint=self.checkpoint, folder=folder, counted_folder=counted)
 
-        Raises:
-            UsageError: the sink has no folder for them.
-        """
-        with self._letters_sink() as sink:
-            found = sink.dead_letters()
-        return {
-            number: count
-            for number, count in sorted(found.items())
-            # Those of an open batch are written again by each try of it.
-            if (numbers is None or number in numbers) and self.checkpoint.committed(number) is not None
-        }
-
-    def replay(self, number: int) -> list[PartDelivery]:
-        """Sends the dead letters of one batch again.
-
-        Raises:
-            IcefloeError: the sink is another pipeline's, or did not answer.
-        """
-        offset = self.checkpoint.offset(number)
-        with self._letters_sink() as sink:
-            if offset is not None and offset.checkpoint_id is not None:
-                origin = Origin(owner=offset.checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
-                sink.refuse_other_owner(origin)
-            found = list(sink.replay_dead_letters(number))
-        logger.info("batch %d of %s: dead letters sent again", number, self.pipeline.name)
-        return found
+    @property
+    def letters(self) -> KeptLetters:
+        """The dead letters of these batches, which the sink keeps."""
+        return KeptLetters(
+            pipeline=self.pipeline,
+            checkpoint=self.checkpoint,
+            settings=RunSettings.of(self.target),
+            open_sink=self._open_sink,
+        )
 
     def url(self, *, is_checked: bool = True) -> str:
         """Address of the sink; unless told otherwise, it is proven that the sink can be written."""
@@ -229,80 +187,7 @@ class Redelivery:
                 raise UsageError("a sink of type files takes no batches that are delivered once more: copy the files")
             yield sink
 
-    @contextmanager
-    def _letters_sink(self) -> Iterator[KeepsDeadLetters]:
-        with self._open_sink() as sink:
-            options = RunSettings.of(self.target).delivery["options"]
-            if not isinstance(sink, KeepsDeadLetters) or not options.get("dead_letters"):
-                raise UsageError(
-                    "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
-                    "for them in sink.dead_letters",
-                    pipeline=self.pipeline.name,
-                )
-            yield sink
-
-    @property
-    def _folder(self) -> FilesSink:
-        settings = RunSettings.of(self.pipeline, backfill_id=self.backfill_id)
-        folder = folder_of_changes(settings, self.credentials, self.surroundings)
-        if not isinstance(folder, FilesSink):
-            raise TypeError(f"batches are kept as files, found {type(folder).__name__}")
-        return folder
-
-    def _has_changes(self, number: int) -> bool:
-        commit = self.checkpoint.committed(number)
-        if commit is None:
-            raise UndeliverableBatchError(
-                f"batch {number} of {self.pipeline.name} is not committed, so it cannot be delivered once more; "
-                f"icefloe batches {self.pipeline.name} lists those that are",
-                batch_number=number,
-            )
-        if commit.outcome is not BatchOutcome.DELIVERED:
-            return False
-        # A reset gives an empty manifest to a batch that was delivered elsewhere.
-        manifest = self._kept(number)
-        if manifest is not None and manifest.batch.steps == commit.steps:
-            return True
-        if self._counted_folder is not None and self._is_before_reset(number):
-            return False
-        raise self._gone(number)
-
-    def _kept(self, number: int) -> Manifest | None:
-        """The manifest of a batch where its changes are kept; None if it is no longer there."""
-        try:
-            return self._folder.manifest(number)
-        except KeyMissingError:
-            return None
-
-    def _manifest(self, number: int) -> Manifest:
-        found = self._kept(number)
-        if found is None:
-            raise self._gone(number)
-        return found
-
-    def _gone(self, number: int) -> UndeliverableBatchError:
-        return UndeliverableBatchError(
-            f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
-            f"{self._folder.url}: set changelog.keep to keep them longer; deliver a backfill of its range to another "
-            "sink, or set the cursor back to before it",
-            url=self._folder.url,
-            batch_number=number,
-        )
-
-    @property
-    def _counted_folder(self) -> FilesSink | None:
-        """The folder in which readers count batches, if there is one."""
-        if self.backfill_id is not None:
-            return None
-        return delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
-
-    def _is_before_reset(self, number: int) -> bool:
-        """True if readers drop the changes of a batch at a later one, because the pipeline was reset."""
-        latest = self.checkpoint.latest_batch() or 0
-        later = (self.checkpoint.committed(each) for each in range(number + 1, latest + 1))
-        return any(each is not None and each.outcome is BatchOutcome.RESET for each in later)
-
-    def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
+    def _batch(self, number: int, kept: KeptChanges, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset = self.checkpoint.offset(number)
         if offset is None or offset.checkpoint_id is None:
             raise UndeliverableBatchError(
@@ -316,12 +201,6 @@ class Redelivery:
             manifest,
             output,
             owner=offset.checkpoint_id,
-            schema=self._schema(manifest),
+            schema=kept.schema(manifest),
             settings=RunSettings.of(self.pipeline),
         )
-
-    def _schema(self, manifest: Manifest) -> pa.Schema:
-        """The schema of the rows of a batch, from its first file; only the change columns if it has no file."""
-        if not manifest.parts:
-            return change_schema(pa.schema([]), with_batch=True)
-        return self._folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
