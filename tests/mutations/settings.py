@@ -1,0 +1,59 @@
+"""Mutations of the guards of settings: pipeline files, units, identifier columns, and variables of a process."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["SETTINGS"]
+
+SETTINGS: Final = (
+    Mutation(
+        name="credentials are handed over in one variable, however long",
+        path="batch/long_variables.py",
+        before="    if len(text) <= _MOST_CHARACTERS:",
+        after="    if text:",
+        suite=("tests/batch/test_credentials.py",),
+    ),
+    Mutation(
+        name="a plan is made for a driver that cannot be given what opens the table",
+        path="engines/spark/handed_over.py",
+        before="    refuse_large_environment(driver_environment(environ, handed, master=master), handed)\n",
+        after="",
+        suite=("tests/engines/spark/test_submit.py",),
+    ),
+    Mutation(
+        name="a pipeline file may hold what errors hide",
+        path="pipeline/secret.py",
+        before="return names_secret(key) and ",
+        after="return False and ",
+        suite=("tests/pipeline/test_secret.py",),
+    ),
+    Mutation(
+        name="a command takes the file with the stem, whichever other file has that name",
+        path="pipeline/pipeline_file.py",
+        before="match [path for path in names if text in names[path]]:",
+        after="match [path for path in names if text == path.stem] or [path for path in names if text in names[path]]:",
+        suite=("tests/pipeline/test_pipeline_file.py",),
+    ),
+    Mutation(
+        name="a duration may be longer than any calendar",
+        path="units.py",
+        before="if seconds >= _TOO_MANY_DAYS * 86400:",
+        after="if False:",
+        suite=("tests/test_units.py",),
+    ),
+    Mutation(
+        name="the word false switches on",
+        path="units.py",
+        before="return word in _ON if otherwise is False else word not in _OFF",
+        after="return bool(value)",
+        suite=("tests/sinks/opensearch/test_opensearch_options.py",),
+    ),
+    Mutation(
+        name="an identity moves to another column of its name",
+        path="batch/open/identity_policy.py",
+        before="        _refuse_other_columns(recorded, schema, before)\n",
+        after="",
+        suite=("tests/batch/open/test_identity_policy.py",),
+    ),
+)
