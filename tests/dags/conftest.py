@@ -7,6 +7,8 @@ import pytest
 import airflow_environment
 from support.pipelines.lake import Lake, TaskStates
 
+PICKY = "page.picky_auth_manager.PickyAuthManager"
+
 
 @pytest.fixture(scope="session")
 def airflow_database() -> None:
@@ -67,3 +69,29 @@ def clear_task(airflow_database: None) -> Callable[[str, str, str], str]:
         return str(getattr(found.state, "value", found.state))
 
     return clear
+
+
+@pytest.fixture
+def client(
+    request: pytest.FixtureRequest, airflow_database: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
+    """Asks the page as a user; without a name, as nobody. The auth manager is the picky one, or the parameter."""
+    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("AIRFLOW__CORE__AUTH_MANAGER", getattr(request, "param", PICKY))
+    purge_cached_app()
+    app = TestClient(create_app(apps="core"))
+
+    def ask(
+        path: str, name: str | None = None, role: str | None = "VIEWER", *, token: str | None = None, team: str = ""
+    ) -> Any:
+        if name is not None:
+            user = SimpleAuthManagerUser(username=name, role=role, teams=[team])
+            token = get_auth_manager().generate_jwt(user)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return app.get(f"/icefloe/{path}", headers=headers, follow_redirects=False)
+
+    yield ask
+    purge_cached_app()

@@ -219,7 +219,7 @@ OPERATORS: Final = (
         path="batch/plan/write_plan.py",
         before="        if not batch.is_resumed:\n            raise\n        number",
         after="        if True:\n            raise\n        number",
-        suite=("tests/batch/plan/test_open_and_plan.py",),
+        suite=("tests/batch/plan/test_planned_again.py",),
     ),
     Mutation(
         name="an open batch that lost a file of the table does not name the way out",

@@ -35,7 +35,7 @@ PROTOCOL: Final = (
         path="batch/context/batch_folder.py",
         before="    if plan.crc32 is not None and plan.crc32 != fields_crc32(json.loads(data)):",
         after="    if False:",
-        suite=("tests/batch/plan/test_open_and_plan.py",),
+        suite=("tests/batch/plan/test_planned_again.py",),
     ),
     Mutation(
         name="what a zombie writes stays behind",
@@ -77,7 +77,7 @@ PROTOCOL: Final = (
         path="batch/context/batch_folder.py",
         before="if digests and digest_of(data) != digests[map_id]:",
         after="if False:",
-        suite=("tests/batch/plan/test_open_and_plan.py",),
+        suite=("tests/batch/plan/test_planned_again.py",),
     ),
     Mutation(
         name="another owner may commit",

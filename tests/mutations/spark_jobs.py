@@ -49,7 +49,7 @@ SPARK_JOBS: Final = (
         path="orchestration/tasks/spark_phase_operator.py",
         before="self._hook._log = RedactedLog(self._hook.log)",
         after="self._hook._log = self._hook.log",
-        suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+        suite=("tests/orchestration/tasks/test_redacted_log.py",),
     ),
     Mutation(
         name="warnings of a Python worker pass the filter of logs by",

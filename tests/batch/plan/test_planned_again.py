@@ -1,0 +1,141 @@
+"""A batch that is open is planned again: after a kill, or if its plan or its table lost something."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.plan import divided_tasks
+from icefloe.batch.plan.batch_preview import preview_batch
+from icefloe.checkpoint.records import Writer
+from icefloe.documents import TornDocumentError
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_io import FileGoneError
+from icefloe.iceberg.history.history import UnknownSnapshotError
+from support.pipelines.workshop import Workshop
+
+
+def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    first = workshop.prepare()
+    before = workshop.stored_objects()
+    assert workshop.prepare() == first
+    assert workshop.stored_objects() == before
+
+
+def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    batch.store.delete(["plan.json"])
+    again = workshop.open()
+    assert again.plan.steps == batch.plan.steps
+    assert again.plan.map_task_bytes == batch.plan.map_task_bytes
+    again.deliver()
+
+
+def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_way_out(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    expired = workshop.append(range(10, 20))
+    opened = workshop.open()
+    table = workshop.table.refresh()
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    workshop.append(range(20, 23))
+    table.refresh().maintenance.expire_snapshots().by_id(expired).commit()
+    # With its plan the batch may end well: nobody is told to give it up.
+    with pytest.raises(UnknownSnapshotError) as previewed:
+        preview_batch(workshop.session(), None, cores=1)
+    assert "abandon" not in previewed.value.sentence
+    opened.store.delete(["plan.json"])
+    way_out = rf"snapshot {expired}: .* batch 1 is open and has no plan: .* `icefloe abandon events`"
+    for _ in range(2):
+        with pytest.raises(UnknownSnapshotError, match=way_out):
+            workshop.prepare()
+    pipeline = workshop.session().pipeline
+    place = AbandonablePipeline(pipeline=pipeline, credentials=Credentials(), writer=Writer())
+    end = place.find()
+    assert isinstance(end, EmptyEnd)
+    place.abandon(end)
+    workshop.open().deliver()
+    assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
+
+
+def test_a_data_file_that_is_gone_is_one_way_out_once_its_batch_is_open(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divided_tasks, "_LEAST_BYTES", 0)  # the plan reads the footer of any file
+    workshop.set(shuffle={"map_task_bytes": 1}).append(range(10))
+    batch = workshop.open()
+    [file] = batch.batch_folder.map_task(0).files
+    Path(file.data_file.path.removeprefix("file://")).unlink()
+    batch.store.delete(["plan.json"])
+    with pytest.raises(FileGoneError, match=r" is gone: .* batch 0 is open and has no plan: ") as planned_again:
+        workshop.prepare()
+    assert planned_again.value.sentence.count("icefloe abandon") == 1
+    shutil.rmtree(workshop.storage)
+    with pytest.raises(FileGoneError) as planned:
+        workshop.prepare()
+    assert "abandon" not in planned.value.sentence
+
+
+def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    opened = workshop.set(max_scan_bytes="1MiB").open()
+    opened.store.delete(["plan.json"])
+    assert workshop.set(max_scan_bytes=1).deliver() is not None
+
+
+@pytest.mark.parametrize(
+    ("found", "changed"),
+    [
+        (b'"id": 3', b'"id": 7'),  # the column would come without its values
+        (b'"type": "string"', b'"type": "binary"'),
+        (b'"route": "insert_only"', b'"route": "shuffle"'),
+        (b'"crc32": ', b'"crc32": 1'),
+        (b'"version": 3', b'"version": 2'),
+        (b'"version": 3', b'"version": 1'),
+    ],
+)
+def test_a_plan_that_still_has_a_meaning_but_another_one_is_never_run(
+    workshop: Workshop, found: bytes, changed: bytes
+) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    document = batch.store.get("plan.json")
+    assert document.count(found) == 1
+    batch.store.put("plan.json", document.replace(found, changed))
+    sentence = r"plan\.json does not match its checksum: it was damaged; delete everything below \S+ and run again: "
+    with pytest.raises(TerminalError, match=sentence):
+        workshop.open()
+    with pytest.raises(TerminalError, match=sentence):
+        batch.run_route()
+    shutil.rmtree(batch.folder)
+    workshop.deliver()
+    assert workshop.changes(0).num_rows == 10
+
+
+def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_again(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    store = batch.store
+    remedy = f"delete everything below {store.url} and run again: the same range is planned again"
+    [task] = [found.key for found in store.list("tasks")]
+    document = store.get(task)
+    store.put(task, document.replace(b"record_count", b"rEcord_count"))
+    with pytest.raises(TerminalError, match=rf"{task} differs from the plan of its batch: .*; {remedy}$"):
+        batch.run_route()
+    store.delete([task])
+    with pytest.raises(TerminalError, match=rf"{task} is gone, but the plan of batch 0 of events names it: {remedy}$"):
+        batch.run_route()
+    store.put("plan.json", b"{")
+    with pytest.raises(TornDocumentError, match=r"plan\.json ends in the middle, after 1 bytes"):
+        workshop.open()
+    store.put("plan.json", b"x")
+    with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
+        workshop.open()
+    shutil.rmtree(store.url.removeprefix("file://"))
+    workshop.open().deliver()
+    assert workshop.changes(0).num_rows == 10

@@ -1,0 +1,101 @@
+"""Phases of batches that are really planned: who runs them, and what OpenLineage gets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from icefloe.engines.spark.application import SPARK_JOBS
+from icefloe.flow import Phase
+from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
+from orchestration.tasks.spark_phase_tasks import PREPARED
+from support.missing import require_package
+from support.pipelines.workshop import Workshop
+from support.sinks.document_folder import DocumentFolder, registered
+
+pytestmark = pytest.mark.usefixtures("connections")
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[tuple[Workshop, str]]:
+    """A batch that is staged, and to be delivered to a folder of documents: its pipeline, and the URL of its plan."""
+    with registered():
+        workshop = Workshop.create(tmp_path).set(sink={"type": "documents", "folder": f"{tmp_path}/documents"})
+        workshop.append([1, 2])
+        batch = workshop.open()
+        batch.run(Phase.INSERT_ONLY)
+        yield workshop, batch.plan_url
+
+
+def delivering(
+    staged: tuple[Workshop, str], phase: str = "deliver", *, engine: str = "spark"
+) -> tuple[SparkPhaseOperator, dict[str, Any]]:
+    """A task of the batch, and its context."""
+    workshop, plan_url = staged
+    prepared = {**PREPARED, "plan_uri": plan_url}
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}
+    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.set(engine=engine).session().pipeline)
+    task.application_args = [plan_url]
+    return task, context
+
+
+def test_a_small_batch_is_delivered_without_spark_submit(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]]
+) -> None:
+    task, context = delivering(staged)
+    task.execute(context)
+    assert submitted == []
+    assert sorted(DocumentFolder(staged[0].folder / "documents").documents()) == ["1", "2"]
+
+
+def test_a_large_batch_is_delivered_by_spark(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, context = delivering(staged)
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", 1)
+    task.execute(context)
+    assert [call["command"][-2:] for call in submitted] == [[str(SPARK_JOBS / "deliver.py"), staged[1]]]
+
+
+@pytest.mark.parametrize(("small_bytes", "jobs"), [(64 * 2**20, 0), (1, 1)])
+def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch,
+    small_bytes: int, jobs: int,
+) -> None:  # fmt: skip
+    task, context = delivering(staged, "insert_only", engine="auto")
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
+    monkeypatch.setattr("icefloe.batch.run.tasks_in_process.run_phase", lambda phase, *_, **__: ran.append(phase))
+    ran: list[Phase] = []
+    task.execute(context)
+    assert (len(submitted), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
+
+
+def test_openlineage_gets_the_sink_of_a_staged_batch_when_it_was_delivered(staged: tuple[Workshop, str]) -> None:
+    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
+    outputs = []
+    for phase in ("insert_only", "deliver"):
+        task, context = delivering(staged, phase)
+        if phase == "deliver":
+            task.execute(context)
+        found = task.get_openlineage_facets_on_complete(context["ti"]).outputs
+        outputs.append([(each.namespace, each.name) for each in found])
+    assert outputs == [[], [("file", f"{staged[0].folder}/documents")]]
+
+
+@pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
+def test_openlineage_gets_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
+    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
+    workshop = Workshop.create(tmp_path)
+    workshop.append([1])
+    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.session().pipeline)
+    prepared = {**PREPARED, "plan_uri": workshop.open().plan_url}
+    lineage = task.get_openlineage_facets_on_complete(
+        SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])
+    )
+    [table] = lineage.inputs
+    assert (table.namespace, table.name) == ("file", workshop.table.location().removeprefix("file://"))
+    assert [(each.namespace, each.name) for each in lineage.outputs] == (
+        [("file", f"{tmp_path}/changes")] if is_delivering else []
+    )
