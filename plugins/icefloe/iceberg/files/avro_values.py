@@ -135,16 +135,40 @@ class StructValues:
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
 
 
-class ListValues:
-    """Arrays."""
+class _Blocks:
+    """Values with any number of parts, which come in blocks: the end of each among all parts, and the nulls."""
 
-    __slots__ = ("_element", "_ends", "_is_null", "type")
+    __slots__ = ("_ends", "_is_null")
 
-    def __init__(self, field: pa.Field, element: Values) -> None:
-        self.type = pa.large_list(field)
-        self._element = element
+    def __init__(self) -> None:
         self._ends: list[int] = [0]
         self._is_null: list[bool] = []
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+        self._ends.append(self._ends[-1])
+        self._is_null.append(True)
+
+    def _end_at(self, count: int) -> None:
+        self._ends.append(count)
+        self._is_null.append(False)
+
+    def _taken(self, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
+        """The ends and the nulls of all values since the last call."""
+        found = pa.array(self._ends, kind), pa.array(self._is_null, pa.bool_())
+        self._ends, self._is_null = [0], []
+        return found
+
+
+class ListValues(_Blocks):
+    """Arrays."""
+
+    __slots__ = ("_element", "type")
+
+    def __init__(self, field: pa.Field, element: Values) -> None:
+        super().__init__()
+        self.type = pa.large_list(field)
+        self._element = element
 
     def append(self, decoder: AvroDecoder) -> None:
         """Reads blocks of elements."""
@@ -152,13 +176,7 @@ class ListValues:
         for _ in decoder.sequence():
             self._element.append(decoder)
             count += 1
-        self._ends.append(count)
-        self._is_null.append(False)
-
-    def append_null(self) -> None:
-        """Adds a null without reading."""
-        self._ends.append(self._ends[-1])
-        self._is_null.append(True)
+        self._end_at(count)
 
     def skip(self, decoder: AvroDecoder) -> None:
         """Reads the next value and drops it."""
@@ -167,21 +185,19 @@ class ListValues:
 
     def finish(self) -> pa.Array:
         """The array of all values since the last call."""
-        ends, is_null = pa.array(self._ends, pa.int64()), pa.array(self._is_null, pa.bool_())
-        self._ends, self._is_null = [0], []
+        ends, is_null = self._taken(pa.int64())
         return pa.LargeListArray.from_arrays(ends, self._element.finish(), type=self.type, mask=is_null)
 
 
-class MapValues:
+class MapValues(_Blocks):
     """Maps. Avro's own have text keys, others are written by Iceberg as pairs; the encoding is the same."""
 
-    __slots__ = ("_ends", "_is_null", "_key", "_value", "type")
+    __slots__ = ("_key", "_value", "type")
 
     def __init__(self, key_field: pa.Field, key: Values, value_field: pa.Field, value: Values) -> None:
+        super().__init__()
         self.type = pa.map_(key_field, value_field)
         self._key, self._value = key, value
-        self._ends: list[int] = [0]
-        self._is_null: list[bool] = []
 
     def append(self, decoder: AvroDecoder) -> None:
         """Reads blocks of entries."""
@@ -190,13 +206,7 @@ class MapValues:
             self._key.append(decoder)
             self._value.append(decoder)
             count += 1
-        self._ends.append(count)
-        self._is_null.append(False)
-
-    def append_null(self) -> None:
-        """Adds a null without reading."""
-        self._ends.append(self._ends[-1])
-        self._is_null.append(True)
+        self._end_at(count)
 
     def skip(self, decoder: AvroDecoder) -> None:
         """Reads the next value and drops it."""
@@ -206,7 +216,6 @@ class MapValues:
 
     def finish(self) -> pa.Array:
         """The array of all values since the last call."""
-        ends, is_null = pa.array(self._ends, pa.int32()), pa.array(self._is_null, pa.bool_())
-        self._ends, self._is_null = [0], []
+        ends, is_null = self._taken(pa.int32())
         keys, values = self._key.finish(), self._value.finish()
         return pa.MapArray.from_arrays(ends, keys, values, type=self.type, mask=is_null)
