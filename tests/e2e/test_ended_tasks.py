@@ -36,10 +36,7 @@ globals().update(made)
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    pipelines = tmp_path / "airflow" / "dags" / "pipelines"
-    pipelines.mkdir(parents=True)
-    (pipelines.parent / "icefloe_pipelines.py").write_text(DAG_FILE)
-    made = Lake.create(tmp_path, pipelines)
+    made = Lake.of_daemons(tmp_path, DAG_FILE)
     made.append((1, "AA"))
     made.replace_carrier(1, "B6")
     made.write_pipeline(
@@ -52,7 +49,7 @@ def lake(tmp_path: Path) -> Lake:
         # A task that is cleared while it runs keeps its count of tries.
         default_args={"retries": 3, "retry_delay": "1s"},
     )
-    load_pipeline(pipelines / "flights.yaml")
+    load_pipeline(made.pipelines / "flights.yaml")
     return made
 
 

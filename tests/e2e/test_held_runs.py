@@ -34,10 +34,7 @@ globals().update(made)
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    pipelines = tmp_path / "airflow" / "dags" / "pipelines"
-    pipelines.mkdir(parents=True)
-    (pipelines.parent / "icefloe_pipelines.py").write_text(DAG_FILE)
-    made = Lake.create(tmp_path, pipelines)
+    made = Lake.of_daemons(tmp_path, DAG_FILE)
     made.append((1, "AA"), (2, "UA"))
     made.append((3, "DL"))
     made.replace_carrier(1, "B6")

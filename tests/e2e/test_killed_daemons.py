@@ -49,10 +49,7 @@ UPDATED = {("UPDATE_BEFORE", 2, "UA"): 1, ("UPDATE_AFTER", 2, "WN"): 1}
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    pipelines = tmp_path / "airflow" / "dags" / "pipelines"
-    pipelines.mkdir(parents=True)
-    (pipelines.parent / "icefloe_pipelines.py").write_text(HALTING)
-    made = Lake.create(tmp_path, pipelines)
+    made = Lake.of_daemons(tmp_path, HALTING)
     made.append((1, "AA"), (2, "UA"))
     made.append((3, "DL"))
     made.replace_carrier(1, "B6")

@@ -53,6 +53,14 @@ class Lake:
         catalog.create_namespace("nyc")
         return cls(folder=folder, pipelines=pipelines, table=catalog.create_table("nyc.flights", schema=SCHEMA))
 
+    @classmethod
+    def of_daemons(cls, folder: Path, dag_file: str) -> Self:
+        """The same in the home of Airflow's daemons, with the text of the file that makes DAGs of the pipelines."""
+        pipelines = folder / "airflow" / "dags" / "pipelines"
+        pipelines.mkdir(parents=True)
+        (pipelines.parent / "icefloe_pipelines.py").write_text(dag_file)
+        return cls.create(folder, pipelines)
+
     @property
     def connection(self) -> str:
         return json.dumps({"conn_type": "iceberg", "extra": sql_properties(self.folder)})
