@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.audit import keyed_rows
-from icefloe.audit.keyed_rows import KeyDifferences, KeyedRows, compare_rows
+from icefloe.audit.keyed_rows import KeyDifferences, KeyedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes
 
 
@@ -22,7 +22,7 @@ def kept(folder: Path, rows: Sequence[tuple[int, str | None]], expected_rows: in
 def differences(
     folder: Path, expected: Sequence[tuple[int, str]], held: Sequence[tuple[int, str | None]], *, is_log: bool = False
 ) -> tuple[KeyDifferences, Mapping[str, set[int]]]:
-    found = compare_rows(kept(folder / "expected", expected), kept(folder / "held", held), is_log=is_log)
+    found = KeyDifferences.between(kept(folder / "expected", expected), kept(folder / "held", held), is_log=is_log)
     named: dict[str, set[int]] = {}
     for row in found.kept.to_pylist():
         named.setdefault(row["kind"], set()).add(row["id"])
@@ -60,7 +60,7 @@ def test_rows_on_disk_are_compared_slice_by_slice(tmp_path: Path, monkeypatch: p
     expected = [(number, "a") for number in range(100)]
     held = [(number, "a" if number % 7 else "b") for number in range(1, 101)]
     left = kept(tmp_path / "left", expected, expected_rows=100)
-    found = compare_rows(left, kept(tmp_path / "right", held, expected_rows=100), is_log=False)
+    found = KeyDifferences.between(left, kept(tmp_path / "right", held, expected_rows=100), is_log=False)
     assert len(list((tmp_path / "left").iterdir())) == 16
     assert found.counts == {"missing": 1, "extra": 1, "different": 14}
 

@@ -15,7 +15,7 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["KeyDifference", "KeyDifferences", "KeyedRows", "compare_rows"]
+__all__ = ["KeyDifference", "KeyDifferences", "KeyedRows"]
 
 KEPT: Final = 10_000
 """Keys that are kept of all that differ; the others are counted."""
@@ -110,6 +110,40 @@ class KeyDifferences:
         """No key differs."""
         return cls(kept=pa.table({"key": pa.array([], pa.binary(16)), "kind": pa.array([], pa.string())}))
 
+    @classmethod
+    def between(cls, expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> Self:
+        """Compare a place with the rows that it should have; both have the same number of slices.
+
+        Args:
+            expected: the rows that are right.
+            held: the rows that are there, or changes of rows.
+            is_log: True: of the rows of a key, the last one counts. False: a second row of a key is one too many.
+        """
+        counts: Counter[str] = Counter()
+        kept: list[pa.Table] = []
+        doubled = ambiguous = 0
+        for wanted, there in zip(expected.slices(), held.slices(), strict=True):
+            newest = _last_of_each_key(there)
+            doubled += 0 if is_log else len(there) - len(newest)
+            ambiguous += _different_rows(wanted) - _keys(wanted)
+            live = newest.filter(newest["is_live"])
+            is_known = pc.is_in(live["key"], wanted["key"].combine_chunks())
+            is_right = pc.is_in(_pairs(live), _pairs(wanted))
+            for kind, rows in (
+                (
+                    KeyDifference.MISSING,
+                    _last_of_each_key(wanted.filter(pc.invert(pc.is_in(wanted["key"], live["key"].combine_chunks())))),
+                ),
+                (KeyDifference.EXTRA, live.filter(pc.invert(is_known))),
+                (KeyDifference.DIFFERENT, live.filter(pc.and_(is_known, pc.invert(is_right)))),
+            ):
+                counts[kind] += len(rows)
+                shown = rows.slice(0, max(0, KEPT - sum(map(len, kept)))).drop_columns(["row", "is_live", "place"])
+                if len(shown):
+                    kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
+        found = pa.concat_tables(kept, promote_options="permissive") if kept else cls.none().kept
+        return cls(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous)
+
     @property
     def is_complete(self) -> bool:
         """True if every key that differs is kept."""
@@ -121,40 +155,6 @@ class KeyDifferences:
         return type(self)(
             counts=Counter(kept["kind"].to_pylist()), kept=kept, doubled=self.doubled, ambiguous=self.ambiguous
         )
-
-
-def compare_rows(expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> KeyDifferences:
-    """Compare a place with the rows that it should have; both have the same number of slices.
-
-    Args:
-        expected: the rows that are right.
-        held: the rows that are there, or changes of rows.
-        is_log: True: of the rows of a key, the last one counts. False: a second row of a key is one too many.
-    """
-    counts: Counter[str] = Counter()
-    kept: list[pa.Table] = []
-    doubled = ambiguous = 0
-    for wanted, there in zip(expected.slices(), held.slices(), strict=True):
-        newest = _last_of_each_key(there)
-        doubled += 0 if is_log else len(there) - len(newest)
-        ambiguous += _different_rows(wanted) - _keys(wanted)
-        live = newest.filter(newest["is_live"])
-        is_known = pc.is_in(live["key"], wanted["key"].combine_chunks())
-        is_right = pc.is_in(_pairs(live), _pairs(wanted))
-        for kind, rows in (
-            (
-                KeyDifference.MISSING,
-                _last_of_each_key(wanted.filter(pc.invert(pc.is_in(wanted["key"], live["key"].combine_chunks())))),
-            ),
-            (KeyDifference.EXTRA, live.filter(pc.invert(is_known))),
-            (KeyDifference.DIFFERENT, live.filter(pc.and_(is_known, pc.invert(is_right)))),
-        ):
-            counts[kind] += len(rows)
-            shown = rows.slice(0, max(0, KEPT - sum(map(len, kept)))).drop_columns(["row", "is_live", "place"])
-            if len(shown):
-                kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
-    found = pa.concat_tables(kept, promote_options="permissive") if kept else KeyDifferences.none().kept
-    return KeyDifferences(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous)
 
 
 def _last_of_each_key(rows: pa.Table) -> pa.Table:

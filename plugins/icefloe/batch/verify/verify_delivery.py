@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import KeyDifferences, compare_rows
+from icefloe.audit.keyed_rows import KeyDifferences
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.batch_promises import delivered_shape
@@ -110,7 +110,7 @@ class _Comparison:
         """All rows of the table, and all that the sink holds."""
         state = self._state(self._snapshot_id)
         with _folders() as (wanted, held):
-            found = compare_rows(
+            found = KeyDifferences.between(
                 self._rows.of_table(state, wanted),
                 self._rows.of_sink(held, rows=state.record_count),
                 is_log=not self._sink.keyed,
@@ -232,7 +232,7 @@ class _Comparison:
         [keys] = chosen.select(self._rows.names).combine_chunks().to_batches()
         for place, snapshot_id in enumerate(snapshot_ids):
             with _folders() as (wanted, held):
-                now = compare_rows(
+                now = KeyDifferences.between(
                     self._rows.of_table(self._state(snapshot_id), wanted, keys=pc.unique(chosen["key"])),
                     self._rows.of_sink(held, rows=len(chosen), keys=keys),
                     is_log=not self._sink.keyed,
