@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -66,14 +67,15 @@ def make_synced_folder(folder: Path, root: Path) -> None:
 
     Folders from ``root`` on are synced even if they exist: whoever made them may not have synced them yet.
     """
-    missing = {each for each in (folder, *folder.parents) if not each.is_dir()}
+    folders = (folder, *folder.parents)
+    missing = sum(1 for _ in takewhile(lambda each: not each.is_dir(), folders))
+    below_root = folders.index(root) + 1 if root in folders else 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as cause:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from cause
-    for each in reversed((folder, *folder.parents)):
-        if each.is_relative_to(root) or each in missing:
-            sync_folder(each.parent)
+    for each in reversed(folders[: max(missing, below_root)]):
+        sync_folder(each.parent)
 
 
 def _chunks(data: bytes | Path) -> Iterator[memoryview]:
