@@ -1,6 +1,7 @@
 """The arguments of every command."""
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from functools import cache
 
 from icefloe.cli.shared_options import (
     EXIT_CODES,
@@ -17,6 +18,8 @@ from icefloe.cli.upkeep_parser import add_upkeep
 from icefloe.version import VERSION
 
 
+# Parsing changes nothing in it, and making it takes longer than parsing: a process may run several commands.
+@cache
 def make_parser() -> ArgumentParser:
     """The parser; ``command`` in its result is the command's name."""
     parser = ArgumentParser(
