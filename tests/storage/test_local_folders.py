@@ -130,9 +130,12 @@ def test_a_folder_that_another_process_is_about_to_remove_is_left_to_it(
     os.close(found[0])
 
 
-def test_a_disk_that_knows_no_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL])
+def test_a_disk_that_knows_no_locks_is_used_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with task_folder("part", tmp_path) as folder, task_folder("part", tmp_path):

@@ -21,8 +21,6 @@ _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
 _SUFFIX: Final = ".task"
 _OURS: Final = re.compile(r"icefloe-[a-z]+-[a-z0-9_]+\.task")
-_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""Answers of a disk that knows no locks: there nobody can lock a folder to remove it either."""
 _YOUNG_SECONDS: Final = 60.0
 """A folder that changed within this time may belong to a process on another machine: some mounts hide its lock."""
 _TRIES: Final = 20
@@ -153,13 +151,16 @@ def _is_locked(folder: Path, held: ExitStack) -> bool:
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        held.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         return False
-    except OSError as cause:
-        if cause.errno not in _NO_LOCKS:
-            raise
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # This disk knows no locks, whatever error it says that by: nobody can lock a folder to remove it either.
+        pass
     with suppress(FileNotFoundError):
         return os.path.samestat(folder.stat(), os.fstat(descriptor))
     return False
