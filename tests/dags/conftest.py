@@ -13,14 +13,13 @@ PICKY = "page.picky_auth_manager.PickyAuthManager"
 @pytest.fixture(scope="session")
 def airflow_database() -> None:
     """Airflow's own database, in the home of the tests."""
-    from airflow.jobs.job import Job
     from airflow.utils.db import initdb
 
-    from icefloe.orchestration.tasks.owner import on_starting
+    from icefloe.orchestration.tasks.owner import make_owner
 
     initdb()
     # As a scheduler does when it starts; none runs here.
-    on_starting(Job())
+    make_owner()
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from airflow.models.variable import Variable
 from airflow.utils.session import create_session
 
 from icefloe.errors import TransientError
-from icefloe.orchestration.tasks.owner import OWNER_VARIABLE, _variable, current_writer, on_starting
+from icefloe.orchestration.tasks.owner import OWNER_VARIABLE, _variable, current_writer
+from icefloe.orchestration.tasks.started_component import on_starting
 
 pytestmark = pytest.mark.airflow
 
@@ -54,4 +55,6 @@ def test_outside_of_a_task_there_is_no_run_to_name(monkeypatch: pytest.MonkeyPat
 def test_the_plugin_registers_the_listener_with_airflow() -> None:
     import icefloe_plugin
 
-    assert [each.__name__ for each in icefloe_plugin.IcefloePlugin.listeners] == ["icefloe.orchestration.tasks.owner"]
+    assert [each.__name__ for each in icefloe_plugin.IcefloePlugin.listeners] == [
+        "icefloe.orchestration.tasks.started_component"
+    ]

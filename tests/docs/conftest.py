@@ -27,14 +27,13 @@ def followed(flights: Flights) -> Flights:
 @pytest.fixture(scope="session")
 def airflow_database() -> None:
     """Airflow's own database, in the home of the tests."""
-    from airflow.jobs.job import Job
     from airflow.utils.db import initdb
 
-    from icefloe.orchestration.tasks.owner import on_starting
+    from icefloe.orchestration.tasks.owner import make_owner
 
     initdb()
     # As a scheduler does when it starts; none runs here.
-    on_starting(Job())
+    make_owner()
 
 
 @pytest.fixture

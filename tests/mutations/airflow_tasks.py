@@ -32,6 +32,20 @@ AIRFLOW_TASKS: Final = (
         suite=_FAILURES,
     ),
     Mutation(
+        name="each process of Airflow that starts imports the modules of tasks",
+        path="orchestration/tasks/preloaded.py",
+        before="    if _SCHEDULER not in sys.modules:\n        return\n",
+        after="",
+        suite=("tests/dags/test_preloaded.py",),
+    ),
+    Mutation(
+        name="a scheduler whose executor starts tasks elsewhere imports their modules",
+        path="orchestration/tasks/preloaded.py",
+        before="if any(name.module_path",
+        after="if True or any(name.module_path",
+        suite=("tests/dags/test_preloaded.py",),
+    ),
+    Mutation(
         name="the record of a failure waits for Airflow without an end",
         path="orchestration/tasks/calls.py",
         before="answer_within(brief_seconds(patience_seconds(os.environ)), call)",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -17,6 +18,7 @@ from make.make_env import make_env
 from support.missing import missing
 from support.stack.compose_file import load_compose, read_compose
 from support.stack.dockerfile import Stage, load_stages
+from support.stack.engines import with_engine
 from support.stack.images import IMAGES
 from support.stack.reader_program import FileRefusedError
 from support.stack.translation import all_ports
@@ -222,3 +224,22 @@ def environment(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], str
     for service, settings in document["services"].items():
         for name, value in settings.get("environment", {}).items():
             yield (service, name), value
+
+
+def test_with_another_engine_only_that_key_changes_and_where_pipelines_are_mounted_from(
+    env_files: list[Path], services: object, tmp_path: Path
+) -> None:
+    before = load_compose(COMPOSE_FILE, env_files[0])
+    after = with_engine(before, "auto", folder=tmp_path)
+    for path in (ROOT / "stack" / "pipelines").iterdir():
+        own = yaml.safe_load(path.read_text())
+        assert own["engine"] == "spark"
+        assert yaml.safe_load((tmp_path / path.name).read_text()) == {**own, "engine": "auto"}
+    moved = {
+        (name, mount.source)
+        for name, service in after.items()
+        for mount in service.mounts
+        if mount not in before[name].mounts
+    }
+    assert {source for _, source in moved} == {str(tmp_path)}
+    assert {"airflow-scheduler", "airflow-dag-processor", "demo-flights"} <= {name for name, _ in moved}

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -73,6 +74,17 @@ def test_the_demo_is_delivered_and_its_documented_commands_work(running: Running
     assert [text for text in said if re.search(r"last batch +1\b", text)], said
 
 
+def test_the_scheduler_has_the_modules_of_its_tasks_and_the_triggerer_needs_none(running: Running) -> None:
+    mapped = {
+        component: {Path(each.path).name for process in airflow(component) for each in process.memory_maps()}
+        for component in ("scheduler", "triggerer")
+    }
+    assert {component: any("libarrow" in name for name in names) for component, names in mapped.items()} == {
+        "scheduler": True,
+        "triggerer": False,
+    }
+
+
 def test_airflow_lets_nobody_in_without_the_password_of_env(running: Running) -> None:
     for path in ("/api/v2/dags", "/icefloe/api/overview"):
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -119,6 +131,13 @@ def run(running: Running, words: list[str]) -> str:
     done = running.stack.run(service, command)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def airflow(component: str) -> list[psutil.Process]:
+    """The processes of a component of Airflow, without those that they started."""
+    found = [each for each in psutil.Process().children(recursive=True) if each.cmdline()[-1:] == [component]]
+    assert found
+    return found
 
 
 def ask(running: Running, path: str, bearer: str | None = None, body: dict[str, str] | None = None) -> Any:

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerUnavailableError
 from make.make_env import make_env
 from support.stack.compose_file import load_compose
+from support.stack.engines import ENGINES, with_engine
 from support.stack.reader_program import FileRefusedError
 from support.stack.service import Service
 from support.stack.service_process import ServiceDiedError
@@ -34,21 +36,28 @@ def main(arguments: Sequence[str]) -> int:
     if make_env(options.env_file):
         _say(f"New secrets are in {options.env_file}")
     try:
-        services = load_compose(COMPOSE_FILE, options.env_file, profiles=options.profile)
-        ports = ports_here(services.values(), are_any=options.free_ports)
-        with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
-            _say_where(services.values(), ports, options)
-            try:
-                return _follow(stack, until_delivered=options.until_delivered)
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
-                _say("Ending everything")
-                return 0
+        with TemporaryDirectory() as pipelines:
+            services = load_compose(COMPOSE_FILE, options.env_file, profiles=options.profile)
+            if options.engine is not None:
+                services = with_engine(services, options.engine, folder=Path(pipelines))
+            return _run(services, options)
     except (FileRefusedError, ServerUnavailableError, ServiceDiedError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _run(services: Mapping[str, Service], options: argparse.Namespace) -> int:
+    ports = ports_here(services.values(), are_any=options.free_ports)
+    with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
+        _say_where(services.values(), ports, options)
+        try:
+            return _follow(stack, until_delivered=options.until_delivered)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _say("Ending everything")
+            return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--free-ports", action="store_true", help="take any free ports instead of the file's own")
     parser.add_argument("--until-delivered", action="store_true", help="end with the exit code of the demo")
     parser.add_argument("--profile", action="append", default=[], help="start the services of this profile too")
+    parser.add_argument("--engine", choices=ENGINES, help="run the pipelines with this one instead of their own")
     return parser
 
 

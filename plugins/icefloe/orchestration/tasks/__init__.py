@@ -11,6 +11,8 @@ Read in this order:
 - `task_results`: the results that tasks pass on
 - `failures`: which errors Airflow retries
 - `lost_tasks`: tasks that ended silently
+- `started_component`: the listener of schedulers and triggerers that start
+- `preloaded`: modules that a scheduler imports for its tasks
 - `owner`: the owner that writes to checkpoints
 - `lanes`: threads per catalog
 - `pipeline_facts`: facts about a pipeline, kept with its DAG
@@ -23,9 +25,9 @@ __all__ = [
     "failures",
     "lanes",
     "lost_tasks",
-    "owner",
     "pipeline_facts",
     "snapshot_sensor",
     "spark_phase_operator",
+    "started_component",
     "task_results",
 ]

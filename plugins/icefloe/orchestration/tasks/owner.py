@@ -5,8 +5,6 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from airflow.listeners import hookimpl
-
 from icefloe.errors import TransientError
 
 if TYPE_CHECKING:
@@ -37,17 +35,12 @@ def current_writer() -> "Writer":
     return Writer(owner=owner_of(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
 
 
-@hookimpl
-def on_starting(component: object) -> None:
-    """Makes the Variable when a scheduler or triggerer starts, before any task can run.
-
-    Airflow calls it with the ``Job`` of the component that starts; a worker has no ``Job`` and no database.
+def make_owner() -> None:
+    """Makes the Variable as a component starts that has Airflow's database.
 
     Tasks cannot make it: they cannot create a Variable only if it is missing, so two tasks at once would each set their
     own. The database can: the key of a Variable is unique in it.
     """
-    if type(component).__name__ != "Job":
-        return
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError

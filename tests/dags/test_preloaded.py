@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from icefloe.orchestration.tasks import preloaded
+from icefloe.orchestration.tasks.preloaded import import_tasks
+from icefloe.orchestration.tasks.started_component import on_starting
+
+FORK = """
+import os, sys
+from importlib import import_module
+from icefloe.orchestration.tasks import preloaded
+for name in preloaded._MODULES:
+    import_module(name)
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+from obstore.store import LocalStore
+pid = os.fork()
+if pid == 0:
+    store = LocalStore(sys.argv[1])
+    obstore.put(store, "rows", b"rows")
+    table = pa.table({"number": list(range(100_000))}).sort_by("number").group_by("number").aggregate([])
+    is_done = obstore.get(store, "rows").bytes() == b"rows" and pc.sum(table["number"]).as_py() == 4_999_950_000
+    os._exit(0 if is_done else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modules that a component imports."""
+    found: list[str] = []
+    monkeypatch.setattr(preloaded, "import_module", found.append)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("component", "executor", "is_preloaded"),
+    [
+        ("scheduler", "LocalExecutor", True),
+        ("scheduler", "CeleryExecutor,LocalExecutor", True),
+        ("scheduler", "CeleryExecutor", False),
+        ("triggerer", "LocalExecutor", False),
+    ],
+)
+def test_only_a_scheduler_that_forks_its_tasks_imports_their_modules(
+    monkeypatch: pytest.MonkeyPatch, imported: list[str], component: str, executor: str, *, is_preloaded: bool
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    monkeypatch.setattr("airflow.executors.executor_loader._executor_names", [])
+    runner = f"airflow.jobs.{component}_job_runner"
+    for name in [name for name in sys.modules if name.endswith("_job_runner")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, runner, ModuleType(runner))
+    import_tasks()
+    assert imported == (list(preloaded._MODULES) if is_preloaded else [])
+
+
+def test_the_start_of_a_task_imports_nothing(imported: list[str]) -> None:
+    on_starting("the marker of a task's runner")
+    assert imported == []
+
+
+def test_a_fork_of_such_a_scheduler_uses_stores_and_threads_of_its_own(tmp_path: os.PathLike[str]) -> None:
+    subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], check=True, timeout=60)
+
+
+def test_the_modules_are_there() -> None:
+    for name in preloaded._MODULES:
+        import_module(name)
