@@ -90,8 +90,10 @@ def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
 ) -> None:
     operated.abandon(*arguments(batch))
     again = operated.open(request_)
+    # Not among what a dry run shows, either.
+    assert not [each for each in survey_of(operated.storage).leftovers if each.url.endswith(MARKER)]
     swept(operated.storage)
-    assert (again.folder.parent / "_checkpoint.json").exists()
+    assert (again.folder.parent / MARKER).exists()
     assert again.deliver().counts["update_after"] == 1
 
 
