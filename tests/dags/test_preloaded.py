@@ -10,6 +10,8 @@ from icefloe.orchestration.tasks import preloaded
 from icefloe.orchestration.tasks.preloaded import import_tasks
 from icefloe.orchestration.tasks.started_component import on_starting
 
+pytestmark = pytest.mark.airflow
+
 FORK = """
 import os, sys
 from importlib import import_module

@@ -64,6 +64,7 @@ def each_request_fails(status: int, times: int, *, only_creates: bool) -> tuple[
     return storm, failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "times", "only_creates"),
     [

@@ -88,6 +88,7 @@ def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     assert len(set(digests)) == len(digests)
 
 
+@pytest.mark.slow
 def test_work_that_is_kept_gives_the_same_schedules_and_the_same_files(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [simulate(seed) for seed in range(20)]
     monkeypatch.setattr("simulation.simulation.with_kept_work", nullcontext)
@@ -145,6 +146,7 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
     return record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guard", "none", "sentence"),
     [

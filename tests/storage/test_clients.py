@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[[Store], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("behaviour", [keep_silent, drip_headers])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

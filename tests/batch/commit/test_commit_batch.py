@@ -193,6 +193,7 @@ def test_a_batch_in_which_everything_cancels_delivers_nothing(workshop: Workshop
     assert workshop.changes(1).num_rows == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["deleted", "emptied", "cut"])
 @pytest.mark.parametrize("route", [Route.INSERT_ONLY, Route.SHUFFLE])
 @pytest.mark.parametrize("is_cleared", [False, True], ids=["run again", "cleared in Airflow"])

@@ -55,6 +55,7 @@ def delivered(folder: Path, seed: int, divide: Divide, keys: dict[str, Any]) -> 
     return workshop.changes(1).drop_columns(["_commit_snapshot_id", "_commit_timestamp"]), is_cut
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(soak(seed) for seed in range(1, 6))])
 @pytest.mark.parametrize("changes", ["each", "net"])
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "no identity"])

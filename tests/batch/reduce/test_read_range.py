@@ -48,6 +48,7 @@ def parts(workshop: Workshop) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (workshop.folder / "changes" / "batch=1").glob("part-*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identifier_columns", [["id"], ["word"], None])
 def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
     tmp_path: Path, identifier_columns: list[str] | None, caplog: pytest.LogCaptureFixture

@@ -62,6 +62,7 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
     return message, part.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(soak(seed) for seed in (1, 2))])
 @pytest.mark.parametrize("changes", ["each", "net"])
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "no identity"])

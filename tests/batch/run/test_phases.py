@@ -114,6 +114,7 @@ def test_threads_give_the_same_changes(workshop: Workshop, batch: OpenBatch) -> 
     require_right(workshop, batch)
 
 
+@pytest.mark.slow
 @data_in_the_storage
 @pytest.mark.parametrize("name", ["data", "index", "record"])
 @pytest.mark.parametrize(
