@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, recorded_states
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from support.servers.icefloe_run import IcefloeRun
 from support.tables.table_states import TableStates
 

@@ -21,7 +21,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opensearchpy.exceptions import TransportError
 
-from faults.scenarios import Place, Scenario, session_of
+from faults.place import Place, session_of
+from faults.scenarios import Scenario
 from faults.stores import Stores
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from support.fakes.answering_server import answering_server

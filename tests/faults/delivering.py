@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from faults.scenarios import Place, Scenario, session_of
+from faults.place import Place, session_of
+from faults.scenarios import Scenario
 from faults.stores import Stores
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.open.requested_range import RequestedRange

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from faults.scenarios import SCENARIOS, Place, session_of
+from faults.place import Place, session_of
+from faults.scenarios import SCENARIOS
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.requested_range import RequestedRange

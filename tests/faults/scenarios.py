@@ -1,73 +1,20 @@
-"""The situations in which runs are stopped, and the proof that nothing was lost and nothing came twice.
+"""The situations in which runs are stopped.
 
 Each place gets a checkpoint, a storage and a sink of its own, over a table whose commits were made before.
 """
 
-import hashlib
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from faults.place import Place
 from faults.stores import Stores
-from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run.phases import run_phase
-from icefloe.batch.sweep.survey import survey_storage
-from icefloe.batch.verify.replay_batches import verify_batches
-from icefloe.engines.local import LocalEngine
-from icefloe.engines.run_batch import run_batch
-from icefloe.flow import Phase
-from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.divisions import with_divisions
-from support.pipelines.leftovers import left_by_writers, left_in_shuffle
-from support.pipelines.replay import replayed, table_rows
-from support.pipelines.sweeping import aged
-from support.pipelines.workspace import Workspace
 from support.tables.table_states import ShownTable, TableStates
 
-__all__ = ["SCENARIOS", "Place", "Scenario", "deliver", "recorded_states", "session_of"]
-
-SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
-"""Several map tasks and several ranges, of a few rows each."""
-_WEEK_SECONDS = 7 * 86_400
-
-
-def recorded_states(folder: Path) -> TableStates:
-    """The table of all scenarios, and what happened to it."""
-    states = TableStates(Workspace.create(folder))
-    table = states.workspace
-    with table.table.transaction() as change:
-        change.set_properties({"write.parquet.row-group-limit": "4"})
-    for start in range(0, 40, 10):
-        table.append(*range(start, start + 10))
-    states.keep("loaded")
-    table.update(1, 11, 21, value=2.0)
-    states.keep("updated")
-    table.append(*range(40, 50))
-    states.keep("appended")
-    table.delete(3, 43)
-    states.keep("deleted")
-    loaded = table.table.metadata.snapshots[3].snapshot_id
-    table.table.maintenance.expire_snapshots().by_id(loaded).commit()
-    states.keep("expired")
-    table.append(*range(50, 60))
-    states.keep("last")
-    states.go_back("deleted")
-    _compact(table)
-    states.keep("compacted")
-    table.append(*range(60, 70))
-    states.keep("refilled")
-    table.append(3)
-    states.keep("returned")
-    return states
+__all__ = ["SCENARIOS", "Scenario"]
 
 
 def _is_odd(number: int) -> bool:
@@ -102,7 +49,7 @@ class Scenario:
     has_neighbour: bool = False
     is_divided: bool = False
 
-    def place(self, folder: Path, states: TableStates, stores: Stores | None = None) -> "Place":
+    def place(self, folder: Path, states: TableStates, stores: Stores | None = None) -> Place:
         """Everything in place for the late run."""
         folder.mkdir()
         stores = stores or Stores(folder=folder, url=f"file://{folder}")
@@ -120,7 +67,7 @@ class Scenario:
         """Divides row groups and reduce partitions of all runs as long as the context lasts, if the scenario does."""
         return with_divisions(_is_odd) if self.is_divided else nullcontext()
 
-    def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> "Place":
+    def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> Place:
         return Place(scenario=self, folder=folder, shown=shown, stores=stores)
 
 
@@ -147,164 +94,3 @@ SCENARIOS = {
         Scenario(name="neighbours", shown=["loaded", "updated", "appended"], has_neighbour=True),
     )
 }
-
-
-def deliver(pipeline: Path, request: RequestedRange | None = None, *, credentials: Credentials | None = None) -> bool:
-    """A run; False if there was nothing to do."""
-    done = run_batch(session_of(pipeline, credentials), request, environ=os.environ)
-    return done.report is not None and not done.was_committed_before
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """The files of one stopped run."""
-
-    scenario: Scenario
-    folder: Path
-    shown: ShownTable
-    stores: Stores
-
-    @property
-    def pipelines(self) -> list[Path]:
-        """The pipeline of the late run first."""
-        names = [self.scenario.name, "neighbour"] if self.scenario.has_neighbour else [self.scenario.name]
-        return [self.folder / f"{name}.yaml" for name in names]
-
-    @property
-    def request(self) -> RequestedRange | None:
-        """The range of a backfill."""
-        if not self.scenario.is_backfill:
-            return None
-        snapshots = self.shown.table().metadata.snapshots
-        return RequestedRange(up_to_snapshot_id=snapshots[-1].snapshot_id)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The selected columns."""
-        return tuple(self.scenario.keys.get("columns", ("id", "value", "word")))
-
-    def write_pipelines(self, **further: Any) -> None:
-        """The pipeline files: each has a checkpoint and a sink of its own, and all have one storage."""
-        for path in self.pipelines:
-            keys = {
-                "version": 1,
-                "name": "events",
-                "catalog": self.shown.catalog,
-                "table": "db.events",
-                "identifier_columns": ["id"],
-                "storage": f"{self.stores.url}/storage",
-                "checkpoint": f"{self.stores.url}/{path.stem}/checkpoint",
-                "engine": "local",
-                "shuffle": SHUFFLE,
-                "sink": {"type": "files", "path": f"{self.stores.url}/{path.stem}/changes"},
-            }
-            path.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
-
-    def late_run(self) -> Callable[[], object]:
-        """The run that is stopped."""
-        request = self.request
-        return lambda: self.deliver(self.pipelines[0], request)
-
-    def others(self) -> None:
-        """Others finish this batch and the next one, with something new in it."""
-        request = self.request
-        for path in self.pipelines:
-            self.deliver(path, request)
-        self.shown.at(self.scenario.shown[-1])
-        for path in self.pipelines:
-            self.deliver(path, request)
-
-    def deliver(self, pipeline: Path, request: RequestedRange | None = None) -> bool:
-        """See `deliver`."""
-        return deliver(pipeline, request, credentials=self.stores.credentials)
-
-    def deliver_all(self) -> None:
-        """A batch of each pipeline."""
-        for path in self.pipelines:
-            self.deliver(path)
-
-    def damage(self) -> None:
-        """Opens the batch, writes its map outputs, and changes a byte of the largest."""
-        opened = open_and_plan(session_of(self.pipelines[0], self.stores.credentials))
-        assert opened.reference is not None
-        run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine(), environ=os.environ)
-        data = max((self.stores.folder / "storage/shuffle").rglob("*.data"), key=lambda path: path.stat().st_size)
-        content = bytearray(data.read_bytes())
-        content[len(content) // 2] ^= 0xFF
-        data.write_bytes(content)
-
-    def delivered(self) -> dict[str, str]:
-        """A digest of each file of committed batches: what readers may have seen, and must not change."""
-        manifests = self.stores.folder.glob("*/changes/**/_manifest.json")
-        files = [path for manifest in manifests for path in manifest.parent.iterdir()]
-        records = self.stores.folder.glob("*/checkpoint/**/commits/*.json")
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, *records)}
-
-    def sweep(self) -> None:
-        """Sweeps as `icefloe sweep` does with its usual age; there must be no problem."""
-        survey = survey_storage(
-            f"{self.stores.url}/storage",
-            older_than_seconds=_WEEK_SECONDS,
-            credentials=self.stores.credentials,
-            environ=os.environ,
-        )
-        _, problems = survey.delete()
-        assert problems == ()
-
-    def require_exact(self, *, is_swept: bool = False) -> None:
-        """Sink and table are equal, `verify` agrees, and nothing is left of what passed between the phases.
-
-        Args:
-            is_swept: whether removals may have failed, so that a sweep comes before the look.
-        """
-        for path in self.pipelines:
-            self._finish(path)
-        if is_swept:
-            self.require_swept()
-        for path in self.pipelines:
-            if self.scenario.is_backfill:
-                batches = [found.name for found in self.stores.folder.glob("*/changes/_backfills/*/batch=*")]
-                assert batches == ["batch=0"]
-            if self.scenario.name != "from_now":
-                folder, columns = self.stores.folder / path.stem, self.columns
-                held = replayed(folder / "changes", folder / "checkpoint", columns)
-                assert held == table_rows(self.shown.table(), columns)
-            found = verify_batches(session_of(path, self.stores.credentials))
-            assert (found.sentences, found.notes) == ((), ())
-        self.require_clean()
-
-    def require_clean(self) -> None:
-        """Nothing is left of what passed between the phases; a run that died may leave the probe of a store."""
-        files = left_in_shuffle(self.stores.folder / "storage")
-        left = [str(path) for path in files if not path.name.startswith("_probe-")]
-        assert not left, f"left below {self.folder}: {left}"
-
-    def require_swept(self) -> None:
-        """A sweep leaves nothing of what passed between the phases, and once it is old, nothing of dead writers."""
-        self.sweep()
-        assert set(left_in_shuffle(self.stores.folder / "storage")) <= set(left_by_writers(self.folder))
-        aged(self.folder, days=30)
-        unfinished = {str(path) for path in left_by_writers(self.folder)}
-        needed = {path: digest for path, digest in self.delivered().items() if path not in unfinished}
-        self.sweep()
-        assert self.delivered() == needed
-        assert left_by_writers(self.folder) == []
-
-    def _finish(self, pipeline: Path) -> None:
-        """Whatever the late run left open, the next ones finish."""
-        self.deliver(pipeline, self.request)
-        while self.deliver(pipeline):
-            pass
-
-
-def session_of(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
-    return PipelineSession.open(load_pipeline(pipeline), credentials=credentials or Credentials(), environ=os.environ)
-
-
-def _compact(table: Workspace) -> None:
-    """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
-    table.append()
-    path = Path(table.table.metadata_location.removeprefix("file://"))
-    metadata = json.loads(path.read_text())
-    metadata["snapshots"][-1]["summary"]["operation"] = "replace"
-    path.write_text(json.dumps(metadata))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from faults.scenarios import Place, deliver
+from faults.place import Place, deliver
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import IcefloeError
 from support.fakes.gates import Gate, gated_stores, stop_process

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from demo.servers.server_process import ServerUnavailableError
-from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.place import Place
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from support.missing import missing
 from support.pipelines.workspace import ROOT, Outcome
 from support.servers.faketime import faketime_library

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
-from faults.scenarios import recorded_states
+from faults.recorded_table import recorded_states
 from faults.test_clocks import library
 from faults.test_kernel import disk, leave_room, process
 from support.missing import require_program

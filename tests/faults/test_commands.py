@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
-from faults.scenarios import recorded_states
+from faults.recorded_table import recorded_states
 from icefloe.sinks.opensearch.cluster import Cluster
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.fakes.gates import GatedRun, gated_stores

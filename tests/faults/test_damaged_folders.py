@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.place import Place
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from icefloe.errors import IcefloeError, TerminalError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

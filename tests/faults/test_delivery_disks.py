@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.delivering import DELIVERING, sinks_in_memory
-from faults.scenarios import recorded_states
+from faults.recorded_table import recorded_states
 from faults.test_disk_faults import fail_at
 from icefloe.errors import TransientError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, Scenario, recorded_states
+from faults.place import Place
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS, Scenario
 from icefloe.errors import TransientError
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.pipelines.leftovers import left_by_writers

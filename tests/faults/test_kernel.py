@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.place import Place
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from faults.stores import Stores
 from support.missing import missing, require_program
 from support.pipelines.workspace import ROOT, Outcome, icefloe

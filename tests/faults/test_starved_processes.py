@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.place import Place
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from faults.struck_process import starved_run
 from support.pipelines.replay import table_rows
 from support.sinks.document_folder import DocumentFolder, registered

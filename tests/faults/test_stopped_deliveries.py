@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.delivering import DELIVERING, DeliveringPlace, DeliveringScenario, sinks_in_memory
-from faults.scenarios import recorded_states
+from faults.recorded_table import recorded_states
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

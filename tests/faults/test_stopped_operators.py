@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.operators import OperatedPlace
-from faults.scenarios import recorded_states
+from faults.recorded_table import recorded_states
 from icefloe.batch.operations.abandoned_batch import CursorMoveOpenError
 from icefloe.batch.operations.cursor_move import BatchOpenError
 from icefloe.errors import TransientError

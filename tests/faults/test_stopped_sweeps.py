@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, recorded_states
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

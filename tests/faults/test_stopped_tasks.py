@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, recorded_states
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from icefloe.batch.ends.already_finished import BatchFinished
 from icefloe.errors import TransientError
 from icefloe.flow import ROUTE_TASKS, FlowTask, Route, phase_of

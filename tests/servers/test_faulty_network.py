@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, recorded_states
+from faults.recorded_table import recorded_states
+from faults.scenarios import SCENARIOS
 from faults.stores import Stores
 from icefloe.errors import TransientError
 from icefloe.patience import PATIENCE_VARIABLE
