@@ -15,6 +15,13 @@ _VERIFY_BESIDE_RUNS: Final = ("tests/batch/verify/test_verify_beside_runs.py",)
 
 DELIVERIES: Final = (
     Mutation(
+        name="executors that deliver parts are given what opens the catalog",
+        path="batch/deliver/deliver_batch.py",
+        before="reference=TaskReference.of(reference, running.plan),",
+        after="reference=TaskReference(batch=reference, plan=running.plan),",
+        suite=("tests/batch/deliver/test_deliver.py",),
+    ),
+    Mutation(
         name="parts whose delivery is recorded are delivered again",
         path="batch/deliver/deliver_batch.py",
         before="missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]",

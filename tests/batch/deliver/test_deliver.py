@@ -1,17 +1,26 @@
 """Batches are staged, proven and then delivered, here to a folder of documents and by the command line."""
 
+import pickle
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 from batch.deliver.delivered import Delivered
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.credentials import Credentials
 from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
+from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest
+from support.catalogs import sql_properties
 from support.pipelines.workspace import icefloe
 from support.sinks.document_folder import BROKEN, refuses_once
 
@@ -210,3 +219,23 @@ def test_a_part_reads_no_manifest_once_more(lab: Delivered, monkeypatch: pytest.
     assert lab.deliver(shuffle={"map_task_bytes": 1}).code == 0
     assert lab.report(1)["delivery"]["parts"] == 3
     assert len(read) - 3 == beside_parts
+
+
+def test_no_task_of_a_batch_is_given_what_opens_the_catalog(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+    run = LocalEngine.map
+
+    def travelled(engine: LocalEngine, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        # As Spark sends its tasks to executors.
+        sent.append(cloudpickle.dumps(function))
+        return run(engine, pickle.loads(sent[-1]), numbers)
+
+    monkeypatch.setattr(LocalEngine, "map", travelled)
+    lab.append(1, 2, 3)
+    catalog = Credentials(catalog_properties={**sql_properties(lab.folder), "token": "planted"})
+    file = lab.pipeline(sink={"type": "documents", "folder": str(lab.target)}, catalog="lab")
+    for _ in range(2):
+        run_batch(PipelineSession.open(load_pipeline(file), credentials=catalog, environ={}), None, environ={})
+        lab.update(2, value=7.0)
+    assert len(sent) == 5
+    assert [b"planted" in each for each in sent] == [False] * 5

@@ -9,6 +9,7 @@ Read in this order:
 - `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
 - `batch_folder`: its plan and the files between its phases, for tasks that read map outputs
 - `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
+- `task_attempt`: one attempt of a task on it, with what it costs and how it ends
 - `map_inputs`: its folder and the table's files, for map tasks
 - `table_files`: access to the files of a batch's table, fresh from the catalog
 - `job_error`: why a Spark application failed, left for the process that started it
@@ -25,4 +26,5 @@ __all__ = [
     "sinks",
     "surroundings",
     "table_files",
+    "task_attempt",
 ]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_part import DeliverPart
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
@@ -98,7 +98,13 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             _refuse_other_destination(batch, sink, begun, now)
             numbers = _part_numbers(sink, manifest)
             with _taken_back(batch, sink, begun, now):
-                task = DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun)
+                task = DeliverPart(
+                    reference=TaskReference.of(reference, running.plan),
+                    batch=batch,
+                    manifest=manifest,
+                    output=output,
+                    begun=begun,
+                )
                 call = _PartsCall(task=task, numbers=numbers, engine=engine, running=running, tally=tally)
                 deliveries = call.finish(sink)
             records.create_batch(

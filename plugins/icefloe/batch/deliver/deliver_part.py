@@ -3,18 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import TaskReference
+from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import staged_parts
-from icefloe.batch.rows.memory_limit import out_of_memory
 from icefloe.batch.task_outcome import TaskOutcome
-from icefloe.errors import IcefloeError
-from icefloe.memory_pool import release_unshared_memory
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink
-from icefloe.storage.requests import RequestTotals
 
 __all__ = ["delivered_part"]
 
@@ -31,7 +28,7 @@ class DeliverPart:
         begun: facts that the sink returned when the delivery began.
     """
 
-    reference: BatchReference
+    reference: TaskReference
     batch: ProvenBatch
     manifest: Manifest
     output: OutputMode
@@ -39,29 +36,18 @@ class DeliverPart:
 
     def __call__(self, number: int) -> TaskOutcome:
         """Delivers the part of a number, unless its delivery is recorded."""
-        release_unshared_memory()
-        requests, is_adopted = RequestTotals(), False
-        try:
-            running = self.reference.open()
-            try:
-                with running.fenced():
-                    records = DeliveryRecords(running.folder.store)
-                    is_adopted = records.part(number) is not None
-                    if not is_adopted:
-                        memory_bytes = running.settings.memory_bytes
-                        staged = staged_parts(running.sink, self.manifest, memory_bytes=memory_bytes)
-                        parts = [self.output.reduced(part) for part in staged]
-                        with self.reference.delivery_sink() as sink:
-                            delivery = delivered_part(sink, self.batch, self.begun, parts, number)
-                        records.create_part(delivery)
-            finally:
-                requests = running.requests.taken()
-        except IcefloeError as error:
-            return TaskOutcome(error=error, requests=requests)
-        except MemoryError as cause:
-            part, memory_bytes = f"part {number} of the delivery", self.reference.settings.memory_bytes
-            return TaskOutcome(error=out_of_memory(cause, task=part, memory_bytes=memory_bytes), requests=requests)
-        return TaskOutcome(is_adopted=is_adopted, requests=requests)
+        with TaskAttempt(f"part {number} of the delivery", self.reference) as attempt:
+            running = attempt.open()
+            with running.fenced():
+                records = DeliveryRecords(running.folder.store)
+                attempt.is_adopted = records.part(number) is not None
+                if not attempt.is_adopted:
+                    staged = staged_parts(running.sink, self.manifest, memory_bytes=running.settings.memory_bytes)
+                    parts = [self.output.reduced(part) for part in staged]
+                    with self.reference.batch.delivery_sink() as sink:
+                        delivery = delivered_part(sink, self.batch, self.begun, parts, number)
+                    records.create_part(delivery)
+        return attempt.outcome
 
 
 def delivered_part(

@@ -1,0 +1,55 @@
+"""One attempt of a task, where an engine runs it: what it costs, and how it ends."""
+
+from types import TracebackType
+from typing import Self
+
+from icefloe.batch.context.references import TaskReference
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.rows.memory_limit import out_of_memory
+from icefloe.batch.task_outcome import TaskOutcome
+from icefloe.errors import IcefloeError
+from icefloe.memory_pool import release_unshared_memory
+from icefloe.storage.requests import RequestTotals
+
+__all__ = ["TaskAttempt"]
+
+
+class TaskAttempt:
+    """A block that is one attempt of a task: an error of ours, or of memory, becomes its outcome.
+
+    Args:
+        task: name of the task, for the sentence.
+        reference: opens its batch.
+
+    Attributes:
+        is_adopted: True if the task found the valid output of another attempt and kept it.
+        outcome: once the block has ended.
+    """
+
+    def __init__(self, task: str, reference: TaskReference) -> None:
+        self._task = task
+        self._reference = reference
+        self._running: RunningBatch | None = None
+        self.is_adopted = False
+        self.outcome = TaskOutcome()
+
+    def open(self) -> RunningBatch:
+        """The batch in this process; its requests are the task's."""
+        self._running = self._reference.open()
+        return self._running
+
+    def __enter__(self) -> Self:
+        release_unshared_memory()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        requests = RequestTotals() if self._running is None else self._running.requests.taken()
+        if isinstance(error, MemoryError):
+            memory_bytes = self._reference.batch.settings.memory_bytes
+            error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
+        if error is None or isinstance(error, IcefloeError):
+            self.outcome = TaskOutcome(error=error, is_adopted=self.is_adopted, requests=requests)
+            return True
+        return False
