@@ -172,8 +172,22 @@ UPKEEP: Final = (
     Mutation(
         name="a sweep deletes the marker of a backfill that was started again meanwhile",
         path="batch/sweep/shuffle_folders.py",
-        before="yield replace(marker, is_opened=states.is_open_now)",
-        after="yield marker",
+        before="                is_opened=states.is_open_now,\n",
+        after="",
+        suite=BACKFILLS,
+    ),
+    Mutation(
+        name="a sweep puts no marker back that a backfill needs since the last question",
+        path="batch/sweep/leftover.py",
+        before="        self.store.put(key, content)\n",
+        after="",
+        suite=BACKFILLS,
+    ),
+    Mutation(
+        name="a backfill that is started again trusts in the marker that it found",
+        path="batch/open/claim_batch.py",
+        before="if batch.session.backfill_id is not None and recorded",
+        after="if False and recorded",
         suite=BACKFILLS,
     ),
 )

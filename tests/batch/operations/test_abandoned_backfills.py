@@ -1,10 +1,14 @@
 """``icefloe abandon --backfill``: a backfill that is stuck ends without changes, and its range can be started again."""
 
+from collections.abc import Iterable
+from itertools import count
+
 import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
-from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
+from icefloe.storage.object_store import ObjectStore
+from support.pipelines.interrupted import Killed, Paused, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
 from support.pipelines.sweeping import survey_of, swept
 from support.pipelines.workshop import OpenBatch
@@ -119,3 +123,37 @@ def test_a_backfill_that_is_started_again_while_a_sweep_waits_for_its_answer_kee
     again.deliver()
     assert swept(operated.storage) == 1
     assert not (again.folder.parent / MARKER).exists()
+
+
+def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_has_it_again(
+    operated: Operated, batch: OpenBatch, request_: RequestedRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert operated.abandon(*arguments(batch)).code == 0
+    survey, delete, opened = survey_of(operated.storage), ObjectStore.delete, []
+
+    def delete_late(store: ObjectStore, keys: Iterable[str]) -> None:
+        deleted = list(keys)
+        if any(MARKER in key for key in deleted):
+            opened.append(operated.open(request_))
+        delete(store, deleted)
+
+    monkeypatch.setattr(ObjectStore, "delete", delete_late)
+    assert survey.delete() == (0, ())
+    [again] = opened
+    assert (again.folder.parent / MARKER).exists()
+    again.deliver()
+
+
+def test_a_sweep_at_any_write_of_a_backfill_that_is_started_again_leaves_it_a_marker(
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
+) -> None:
+    assert operated.abandon(*arguments(batch)).code == 0
+    for place in count(1):
+        with Paused(operated.open, request_, place=place) as paused:
+            swept(operated.storage)
+        if not paused.is_reached:
+            break
+        assert paused.error is None, paused.where
+        assert (paused.answer.folder.parent / MARKER).exists(), paused.where
+        assert operated.abandon(*arguments(batch)).code == 0
+    assert place > 10

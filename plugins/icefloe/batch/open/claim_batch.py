@@ -56,7 +56,11 @@ def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetR
     """
     if batch.is_resumed:
         return batch.offset
-    return batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
+    recorded = batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
+    if batch.session.backfill_id is not None and recorded.checkpoint_id is not None:
+        # A sweep that saw no open batch may have taken the marker with the backfill's last one, until this record.
+        _mark_folder(batch.session, recorded.checkpoint_id)
+    return recorded
 
 
 def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
@@ -71,19 +75,24 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
         PathClaimedError: the sink's path belongs to another checkpoint.
     """
     owner = _claimed(session, new_id)
-    pipeline, written = session.pipeline, session.pipeline.as_written
+    _mark_folder(session, owner.checkpoint_id)
+    for folder in session.numbered_folders:
+        folder.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+    return owner
+
+
+def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
+    """Leads from the shuffle folder of a checkpoint to the checkpoint."""
+    written = session.pipeline.as_written
     marker = FolderMarker(
-        checkpoint_id=owner.checkpoint_id,
+        checkpoint_id=checkpoint_id,
         checkpoint_url=checkpoint_url_of(written, session.backfill_id),
-        pipeline=pipeline.name,
+        pipeline=written.name,
         backfill_id=session.backfill_id,
         changes_url=None if written.changelog is None else written.changelog.path,
         coordination=written.coordination,
     )
-    mark_folder(session.open_storage(join_url(pipeline.shuffle_url, owner.checkpoint_id)), marker)
-    for folder in session.numbered_folders:
-        folder.claim(owner=owner.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
-    return owner
+    mark_folder(session.open_storage(join_url(session.pipeline.shuffle_url, checkpoint_id)), marker)
 
 
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:

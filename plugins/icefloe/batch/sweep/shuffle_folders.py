@@ -1,7 +1,7 @@
 """The leftovers in the shuffle folder of one checkpoint."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from icefloe.batch.sweep.found_checkpoint import (
     checkpoint_of_format_1,
     find_checkpoint,
 )
-from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.leftover import EndedMarker, Leftover, Reason
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
 from icefloe.storage.store import Store, StoredObject
 
@@ -73,9 +73,18 @@ class ShuffleFolders:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
         if found.backfill_id is not None and MARKER in names and states.has_ended:
-            marker = self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
-            # If it was abandoned, its range may be started again while an operator looks at the findings.
-            yield replace(marker, is_opened=states.is_open_now)
+            yield EndedMarker(
+                store=self.shuffle,
+                pipeline=folder.pipeline,
+                backfill_id=found.backfill_id,
+                batch_number=0,
+                reason=Reason.ENDED,
+                objects=1,
+                size_bytes=names[MARKER].size_bytes,
+                keys=(f"{folder.key}/{MARKER}",),
+                # If it was abandoned, its range may be started again while an operator looks at the findings.
+                is_opened=states.is_open_now,
+            )
 
     def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:
         """The leftovers of a batch of format 1. Pipelines of the same name share its folder.
