@@ -56,4 +56,25 @@ SETTINGS: Final = (
         after="",
         suite=("tests/batch/open/test_identity_policy.py",),
     ),
+    Mutation(
+        name="a filter moves to another column of its name",
+        path="batch/open/filter_policy.py",
+        before="        _refuse_other_columns(before, found, pipeline)\n",
+        after="",
+        suite=("tests/batch/open/test_filter_policy.py",),
+    ),
+    Mutation(
+        name="a filter forgets its columns once the snapshot of then has expired",
+        path="batch/open/filter_policy.py",
+        before="_recorded(session, view.cursor.batch_number) or ",
+        after="",
+        suite=("tests/batch/open/test_filter_policy.py",),
+    ),
+    Mutation(
+        name="numbers that a float rounds are compared otherwise without a word",
+        path="iceberg/filters/row_filter.py",
+        before="not math.isinf(near) and near != number",
+        after="False",
+        suite=("tests/batch/open/test_filter_policy.py",),
+    ),
 )

@@ -13,6 +13,7 @@ Read in this order:
 - `requested_range`: a range that somebody requests
 - `open_backfill`: the open backfill that a request without an end began before
 - `identity_policy`: the columns that make two rows the same row
+- `filter_policy`: the columns that the filter compares
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
 - `recorded_coordination`: the table that holds the records, if the pipeline names another one or none
 - `unfit_sink`: whether the sink can take the batch

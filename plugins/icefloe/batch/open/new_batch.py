@@ -2,6 +2,7 @@
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
+from icefloe.batch.open.filter_policy import filter_columns_of_batch
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord, format_of
@@ -27,7 +28,7 @@ def new_batch(
         cores: cores of the Spark master; None: as its configuration or this machine says.
 
     Raises:
-        TerminalError: a column that identifies rows is not in the table.
+        TerminalError: a column that identifies rows or that the filter compares is not in the table, or is another one.
     """
     pipeline = session.pipeline
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
@@ -36,6 +37,7 @@ def new_batch(
         recorded, schema, session.table, pipeline, after_snapshot_id=snapshots.after_snapshot_id
     )
     columns = delivered_columns(pipeline, identity)
+    filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     return OffsetRecord(
         version=format_of(view.cursor),
         batch_number=view.next_number,
@@ -59,7 +61,11 @@ def new_batch(
             cores=cores or available_cores(pipeline),
         ),
         warnings=(*snapshots.warnings, *warnings),
-        result_configuration={**session.result_configuration, **ChangesPlace.of(pipeline).configuration},
+        result_configuration={
+            **session.result_configuration,
+            **ChangesPlace.of(pipeline).configuration,
+            **filter_columns,
+        },
         opened_at=now_text(),
         icefloe_version=VERSION,
     )

@@ -1,10 +1,19 @@
 """The text of a row filter, read as an Iceberg expression; a schema gives its names and values their meaning later."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    LiteralPredicate,
+    Not,
+    Or,
+    SetPredicate,
+)
 from pyiceberg.expressions.parser import boolean_expression, parse
 from pyparsing import ParseBaseException
 
@@ -74,6 +83,33 @@ def _readable_length(text: str) -> int:
     except ValueError:
         return 0
     return found[2] if found is not None and not text[: found[1]].strip() else 0
+
+
+def comparisons(expression: BooleanExpression) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The comparisons of an unbound expression: the name of a column, and the values that it is compared with.
+
+    >>> dict(comparisons(parse_filter("a = 1 and not (b > 2 or c is null)")))
+    {'a': (1,), 'b': (2,), 'c': ()}
+    """
+    match expression:
+        case Not():
+            yield from comparisons(expression.child)
+        case And() | Or():
+            yield from comparisons(expression.left)
+            yield from comparisons(expression.right)
+        case AlwaysTrue() | AlwaysFalse():
+            pass
+        case _:
+            yield _comparison(expression)
+
+
+def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
+    literals: tuple[Any, ...] = ()
+    if isinstance(predicate, SetPredicate):
+        literals = tuple(predicate.literals)
+    elif isinstance(predicate, LiteralPredicate):
+        literals = (predicate.literal,)
+    return predicate.term.name, tuple(literal.value for literal in literals)
 
 
 def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:

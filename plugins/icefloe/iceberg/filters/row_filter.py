@@ -1,8 +1,9 @@
 """A row filter: selects rows of a table by an Iceberg expression over the names of one schema."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyiceberg.types import NestedField
 
 from icefloe.iceberg.filters.filter_binding import bind_filter
 from icefloe.iceberg.filters.filter_mask import filter_mask
-from icefloe.iceberg.filters.filter_syntax import parse_filter
+from icefloe.iceberg.filters.filter_syntax import comparisons, parse_filter
 from icefloe.iceberg.schemas.struct_paths import struct_paths
 from icefloe.pipeline.expanded_text import ExpandedText
 
@@ -33,12 +34,16 @@ class RowFilter:
         expression: bound, without ``not``.
         fields: the columns that it compares; for a nested column the innermost field.
         paths: by field id, the names that lead from the top of the schema to a column.
+        compared: by each name in the text, the values that the column is compared with.
+        named: by each name in the text, its column.
     """
 
     text: str
     expression: BooleanExpression
     fields: tuple[NestedField, ...]
     paths: Mapping[int, tuple[str, ...]]
+    compared: Mapping[str, Sequence[Any]]
+    named: Mapping[str, NestedField]
 
     @classmethod
     def parse(cls, text: str, schema: Schema, *, table: str, written: str | None = None) -> Self:
@@ -55,9 +60,20 @@ class RowFilter:
                 type.
         """
         given = ExpandedText.of(text, written)
-        expression = bind_filter(parse_filter(text, written=written), schema, table=table, given=given)
+        parsed = parse_filter(text, written=written)
+        expression = bind_filter(parsed, schema, table=table, given=given)
         fields = tuple(schema.find_field(field_id) for field_id in sorted(extract_field_ids(expression)))
-        return cls(text=given.written, expression=expression, fields=fields, paths=struct_paths(schema))
+        compared: dict[str, list[Any]] = {}
+        for name, values in comparisons(parsed):
+            compared.setdefault(name, []).extend(values)
+        return cls(
+            text=given.written,
+            expression=expression,
+            fields=fields,
+            paths=struct_paths(schema),
+            compared=compared,
+            named={name: schema.find_field(name) for name in compared},
+        )
 
     @property
     def columns(self) -> frozenset[str]:
@@ -69,6 +85,13 @@ class RowFilter:
         """The field ids of the top-level columns that it looks at."""
         ids = {path[0]: field_id for field_id, path in self.paths.items() if len(path) == 1}
         return frozenset(ids[name] for name in self.columns)
+
+    def rounds(self, name: str) -> bool:
+        """True if a column is compared with other numbers while it is a float than while it is a double."""
+        numbers = [float(value) for value in self.compared[name]]
+        narrow = [pa.scalar(number, pa.float64()).cast(pa.float32(), safe=False).as_py() for number in numbers]
+        # A number beyond all floats is compared as it is.
+        return any(not math.isinf(near) and near != number for near, number in zip(narrow, numbers, strict=True))
 
     def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Mask of the rows that pass.
