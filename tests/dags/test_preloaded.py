@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -30,6 +31,15 @@ if pid == 0:
     is_done = obstore.get(store, "rows").bytes() == b"rows" and pc.sum(table["number"]).as_py() == 4_999_950_000
     os._exit(0 if is_done else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+START = """
+import os, sys
+import airflow.jobs.scheduler_job_runner
+from icefloe.orchestration.tasks.preloaded import import_tasks
+import_tasks()
+import pyarrow as pa
+print(os.environ.get("ARROW_DEFAULT_MEMORY_POOL"), pa.default_memory_pool().backend_name)
 """
 
 
@@ -70,6 +80,29 @@ def test_the_start_of_a_task_imports_nothing(imported: list[str]) -> None:
 
 def test_a_fork_of_such_a_scheduler_uses_stores_and_threads_of_its_own(tmp_path: os.PathLike[str]) -> None:
     subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("named", "shown"), [(None, ["None", "system"]), ("mimalloc", ["mimalloc", "mimalloc"])])
+def test_such_a_scheduler_takes_the_memory_pool_of_tasks_and_leaves_its_environment_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, shown: list[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    if named is not None:
+        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", named)
+    done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split()[-2:] == shown
+
+
+def test_a_scheduler_starts_without_modules_that_cannot_be_imported(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    (Path(tmp_path) / ".pyiceberg.yaml").write_text("catalog: {lake: {token: very-secret-token")
+    done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True, timeout=60)
+    assert "PyIceberg's configuration" in done.stdout + done.stderr
+    assert "very-secret-token" not in done.stdout + done.stderr
 
 
 def test_the_modules_are_there() -> None:

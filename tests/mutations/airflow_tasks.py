@@ -46,6 +46,27 @@ AIRFLOW_TASKS: Final = (
         suite=("tests/dags/test_preloaded.py",),
     ),
     Mutation(
+        name="a scheduler that forks its tasks takes another memory pool than they would",
+        path="orchestration/tasks/preloaded.py",
+        before="    os.environ.update(pool)\n",
+        after="",
+        suite=("tests/dags/test_preloaded.py",),
+    ),
+    Mutation(
+        name="the memory pool of tasks goes to the programs of other DAGs",
+        path="orchestration/tasks/preloaded.py",
+        before="        for name in pool:\n            os.environ.pop(name, None)\n",
+        after="",
+        suite=("tests/dags/test_preloaded.py",),
+    ),
+    Mutation(
+        name="a scheduler that starts fails with the imports of tasks",
+        path="orchestration/tasks/preloaded.py",
+        before="    except Exception as error:",
+        after="    except KeyboardInterrupt as error:",
+        suite=("tests/dags/test_preloaded.py",),
+    ),
+    Mutation(
         name="the record of a failure waits for Airflow without an end",
         path="orchestration/tasks/calls.py",
         before="answer_within(brief_seconds(patience_seconds(os.environ)), call)",
