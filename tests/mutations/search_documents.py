@@ -171,6 +171,13 @@ SEARCH_DOCUMENTS: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="a cleanup of staged batches deletes dead letters",
+        path="pipeline/nested_places.py",
+        before="_dead_letters_url(pipeline)),",
+        after='""),',
+        suite=("tests/pipeline/test_nested_places.py",),
+    ),
+    Mutation(
         name="dead letters of an earlier try stay when the documents are taken",
         path="sinks/dead_letters.py",
         before="                self._store.delete([key])\n",

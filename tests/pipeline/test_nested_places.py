@@ -62,6 +62,35 @@ def test_a_place_inside_another_is_refused_with_both(tmp_path: Path, keys, inner
     assert f" is inside {outer}, " in caught.value.sentence
 
 
+def delivering(folder: Path, letters: str, **keys: Any):
+    sink = {"type": "opensearch", "url": "https://search", "index": "flights", "dead_letters": {"path": letters}}
+    return pipeline(folder, path="", sink=sink, **keys)
+
+
+@pytest.mark.parametrize(
+    ("letters", "keys", "outer"),
+    [
+        # Their batches have the same names, and a cleanup would delete the letters with the staged files.
+        ("s3://lake/changes", {"changelog": {"path": "s3://lake/changes"}}, "the place of staged batches"),
+        ("s3://lake/icefloe/staged/flights", {}, "the place of staged batches"),
+        ("s3://lake/icefloe/shuffle/dead", {}, "the shuffle folder"),
+        ("s3://lake/nyc/flights/dead", {}, "the location of table nyc.flights"),
+    ],
+    ids=str,
+)
+def test_dead_letters_inside_a_place_whose_files_are_deleted_are_refused(
+    tmp_path: Path, letters: str, keys: dict[str, Any], outer: str
+) -> None:
+    with pytest.raises(NestedPlacesError) as caught:
+        refuse_nested_places(delivering(tmp_path, letters, **keys), "s3://lake/nyc/flights")
+    assert "sink.dead_letters.path, " in caught.value.sentence
+    assert outer in caught.value.sentence
+
+
+def test_dead_letters_next_to_the_other_places_are_right(tmp_path: Path) -> None:
+    refuse_nested_places(delivering(tmp_path, "s3://lake/icefloe/dead/flights"), "s3://lake/nyc/flights")
+
+
 def test_a_symbolic_link_does_not_hide_that_a_place_is_inside_another(tmp_path: Path) -> None:
     (tmp_path / "storage" / "shuffle").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "storage")

@@ -12,6 +12,7 @@ from icefloe.cli.screen import Screen
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, UsageError
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import with_sink_of
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.part_sink import PartDelivery
@@ -82,6 +83,7 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     if arguments.sink is not None:
         target = with_sink_of(pipeline, arguments.sink, environ=os.environ)
         refuse_unbuilt(target)
+        refuse_nested_places(target)
     return Redelivery(
         pipeline=pipeline,
         target=target,

@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 from urllib.parse import unquote
@@ -25,7 +25,7 @@ class NestedPlacesError(TerminalError):
 
 
 def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
-    """Compares shuffle folder, checkpoint, output and the table's own files.
+    """Compares shuffle folder, checkpoint, output, dead letters and the table's own files.
 
     Args:
         pipeline: with ``${ENV}`` expanded.
@@ -66,6 +66,7 @@ def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[st
     places = (
         ("sink.path", "sink", pipeline.sink.path),
         _place_of_staged_batches(pipeline),
+        ("sink.dead_letters.path", "sink", _dead_letters_url(pipeline)),
         ("the checkpoint", "checkpoint" if pipeline.checkpoint else storage_key, pipeline.checkpoint_url),
         ("the shuffle folder", storage_key, url_below(pipeline.storage, "shuffle")),
         (f"the location of table {pipeline.table}", None, table_location or ""),
@@ -77,6 +78,13 @@ def _place_of_staged_batches(pipeline: Pipeline) -> tuple[str, str | None, str]:
     is_set = pipeline.changelog is not None and pipeline.changelog.path is not None
     url = pipeline.changes_folder.path if pipeline.delivers else ""
     return "the place of staged batches", "changelog" if is_set else "storage", url
+
+
+def _dead_letters_url(pipeline: Pipeline) -> str:
+    """The folder of dead letters; empty if there is none. A sink of another package may use the key for something."""
+    letters = pipeline.sink.options.get("dead_letters")
+    path = letters.get("path") if isinstance(letters, Mapping) else None
+    return path if isinstance(path, str) else ""
 
 
 def _segments(path: str) -> Iterator[str]:

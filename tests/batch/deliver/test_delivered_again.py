@@ -74,6 +74,17 @@ def test_a_batch_that_fails_says_where_to_go_on(lab: Delivered) -> None:
     assert values(lab) == {"1": 1.0, "2": 7.0, "3": None}
 
 
+def test_another_sink_keeps_its_dead_letters_away_from_files_that_are_deleted(lab: Delivered) -> None:
+    three_batches(lab)
+    letters = {"path": f"file://{lab.storage()}/shuffle/dead"}
+    sink = {"type": "opensearch", "url": "https://search", "index": "events", "dead_letters": letters}
+    file = lab.folder / "search.yaml"
+    file.write_text(json.dumps({"sink": sink}))
+    failed = icefloe("deliver", lab.pipeline(engine="local"), "--sink", file, "--batches", "0-2")
+    assert failed.code == 65
+    assert "sink.dead_letters.path, " in failed.err
+
+
 def test_a_backfill_goes_where_it_is_wanted(lab: Delivered) -> None:
     first = lab.append(1)
     lab.append(2)
