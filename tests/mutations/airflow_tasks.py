@@ -67,6 +67,13 @@ AIRFLOW_TASKS: Final = (
         suite=("tests/dags/test_preloaded.py",),
     ),
     Mutation(
+        name="an extra that is no object ends a task with an internal error",
+        path="orchestration/connections/airflow_connections.py",
+        before="    if not isinstance(extra, Mapping):\n",
+        after="    if False:\n",
+        suite=_CONNECTIONS,
+    ),
+    Mutation(
         name="the record of a failure waits for Airflow without an end",
         path="orchestration/tasks/calls.py",
         before="answer_within(brief_seconds(patience_seconds(os.environ)), call)",

@@ -76,6 +76,18 @@ def test_a_named_connection_that_is_missing_is_an_error(tmp_path: Path, keys: di
         resolve_credentials(pipeline_from(tmp_path, **keys))
 
 
+@pytest.mark.parametrize("extra", [["a"], "5", '"{\\"region_name\\": \\"eu\\"}"'])
+def test_an_extra_that_is_no_object_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: list[str] | str
+) -> None:
+    of_catalog: dict[str, Any] = {}
+    of_storage: dict[str, Any] = {"catalog": {"type": "sql"}, "storage_conn_id": "lakehouse"}
+    define(monkeypatch, "lakehouse", conn_type="iceberg", extra=extra)
+    for keys in (of_catalog, of_storage):
+        with pytest.raises(TerminalError, match="the extra of the Airflow connection 'lakehouse' is no JSON object"):
+            resolve_credentials(pipeline_from(tmp_path, **keys))
+
+
 def test_of_a_spark_connection_the_words_that_a_user_needs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"queue": "root", "deploy-mode": "client", "spark-binary": "spark-submit", "keytab_password": SECRET}
     for host in ("yarn", "local", "spark://me:s3cr3t@master", "me:t0k3n@master"):

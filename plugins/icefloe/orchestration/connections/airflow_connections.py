@@ -1,5 +1,6 @@
 """Credentials from Airflow's connections, read when a task or a trigger runs and never before."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
@@ -27,6 +28,7 @@ def find_connection(conn_id: str) -> Any | None:
     ordinary words too.
 
     Raises:
+        TerminalError: its extra is no JSON object.
         TransientError: a place that may have the connection does not answer, or denies access.
     """
     connection = _found(conn_id)
@@ -36,7 +38,14 @@ def find_connection(conn_id: str) -> Any | None:
     if connection is None:
         return None
     fields = {"login": connection.login, "password": connection.password, "host": connection.host}
-    hide({**fields, "extra": connection.extra_dejson}, only_secrets=True)
+    extra = connection.extra_dejson
+    hide({**fields, "extra": extra}, only_secrets=True)
+    if not isinstance(extra, Mapping):
+        raise TerminalError(
+            f'the extra of the Airflow connection {conn_id!r} is no JSON object: write it as {{"key": "value"}}, not '
+            "as a list or as a text in quotes",
+            conn_id=conn_id,
+        )
     return connection
 
 
