@@ -9,7 +9,6 @@ import pytest
 
 from demo.servers.server_process import ServerUnavailableError
 from faults.place import Place
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from support.missing import missing
 from support.pipelines.workspace import ROOT, Outcome
@@ -20,11 +19,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 STOPS_BEFORE = {"load": 9, "changes": 60}
 """The operation on a store before which the first run is killed."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("clocks"))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
-from faults.recorded_table import recorded_states
 from faults.test_clocks import library
 from faults.test_kernel import disk, leave_room, process
 from support.missing import require_program
@@ -26,11 +25,6 @@ CLOCKED = [
     for turn, command in enumerate(COMMANDS)
     for time in CLOCKS
 ]
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("processes"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from unittest import mock
 import pytest
 
 from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
-from faults.recorded_table import recorded_states
 from icefloe.sinks.opensearch.cluster import Cluster
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.fakes.gates import GatedRun, gated_stores
@@ -38,11 +37,6 @@ BESIDE = [
 """The command that is stopped, and what finishes meanwhile."""
 STOPPED = [("verify", "run", 30), ("deliver", "run", 118), ("purge", "run", 8), ("run", "purge", 120)]
 """The command, what finishes meanwhile, and where the command is stopped in the short run."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("commands"))
 
 
 @pytest.fixture(scope="module")

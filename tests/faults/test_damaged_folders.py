@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from faults.place import Place
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from icefloe.errors import IcefloeError, TerminalError
 from support.fakes.gates import GatedRun, gated_stores
@@ -20,11 +19,6 @@ from support.tiers import places
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 MOST_RUNS = 4
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("damaged"))
 
 
 def delete_all(shuffle: Path, chosen: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from faults.place import Place
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS, Scenario
 from icefloe.errors import TransientError
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
@@ -19,11 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LATER = 31
 """So many calls later than that of a load is the one that fails in the short run of changes, if there are as many."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("disks"))
 
 
 def fail_at(fault: DiskFault, scenario: Scenario, nth: int, folder: Path, states: TableStates) -> bool:

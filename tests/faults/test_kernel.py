@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from faults.place import Place
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from faults.stores import Stores
 from support.missing import missing, require_program
@@ -27,11 +26,6 @@ pytestmark = pytest.mark.slow
 
 FEW_FILES = 40
 """Open files that a process may have: a run needs about half as many."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("kernel"))
 
 
 def run(place: Place, *before: str, limits: Mapping[int, int] | None = None) -> Outcome:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from faults.place import Place
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from faults.struck_process import starved_run
 from support.pipelines.replay import table_rows
@@ -16,11 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FREE_BYTES = 6 << 20
 """Enough for small things, and too little for the stack of one more thread."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("starved"))
 
 
 @pytest.mark.parametrize("where", ["/plan", "/results/"])

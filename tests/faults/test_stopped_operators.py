@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from faults.operators import OperatedPlace
-from faults.recorded_table import recorded_states
 from icefloe.batch.operations.abandoned_batch import CursorMoveOpenError
 from icefloe.batch.operations.cursor_move import BatchOpenError
 from icefloe.errors import TransientError
@@ -28,11 +27,6 @@ PAIRS = [
 PLACES = {"reset": 22, "set_cursor": 18, "abandon": -25, "run": 40}
 """Where the first pair of each command is stopped in the short run; the others are some operations later."""
 REFUSALS = (BatchOpenError, CursorMoveOpenError, TransientError)
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("operated"))
 
 
 def stop_at(command: str, beside: str, number: int, folder: Path, states: TableStates) -> str:

@@ -5,18 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from faults.stopped_process import stopped_process
 from support.tables.table_states import TableStates
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("stopped"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS, Scenario
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
@@ -28,11 +27,6 @@ They have 77 to 316 operations. In ``moves`` and ``neighbours`` the run is about
 """
 MEETINGS = {"load": 7, "parts": 38, "changes": 43, "moves": 47, "divided": 90, "backfill": 27, "neighbours": 59}
 """Where two runs meet in `make test`. How many operations each of them has depends on which is first."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("stopped"))
 
 
 def stop_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:

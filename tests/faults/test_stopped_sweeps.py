@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
@@ -16,11 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 NEXT_STOPS_BEFORE = 90
 """An operation in the middle of the next batch."""
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("swept"))
 
 
 def sweep_beside(name: str, number: int, folder: Path, states: TableStates) -> str:

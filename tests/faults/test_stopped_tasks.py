@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from faults.recorded_table import recorded_states
 from faults.scenarios import SCENARIOS
 from icefloe.batch.ends.already_finished import BatchFinished
 from icefloe.errors import TransientError
@@ -19,11 +18,6 @@ from support.tables.table_states import TableStates
 from support.tiers import places, walk
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
-    return recorded_states(tmp_path_factory.mktemp("tasks"))
 
 
 def run_tasks(path: Path) -> None:

@@ -177,7 +177,7 @@ def _read_block(path: Path) -> list[Any]:
 
 
 def _read_index(path: Path) -> list[int]:
-    return decode_index(path.read_bytes(), num_partitions=4, data_size_bytes=900).tolist()
+    return decode_index(path.read_bytes(), num_blocks=4, data_size_bytes=900).tolist()
 
 
 def _records(_: Path) -> Sequence[bytes]:

@@ -1,4 +1,4 @@
-"""Files of shuffle blocks: the blocks of all reduce partitions, one after another, as they are being written.
+"""Files of shuffle blocks: the blocks of a map output, one after another, as they are being written.
 
 A map output's data file is such a file. Before that, a map task spills runs to local disk. One file holds many runs,
 because a process may have no more than some hundred files open.
@@ -24,10 +24,10 @@ _FEW_ROWS: Final = 1 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFile:
-    """Positions and checksums of each reduce partition's block in a written file.
+    """Positions and checksums of the blocks in a written file.
 
     Attributes:
-        offsets: ``num_partitions + 1`` int64; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
+        offsets: ``num_blocks + 1`` int64; block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
         content_bytes: int64, size of each block uncompressed; 0 if it is empty.
         block_crc32: uint32, CRC-32 of each block as it is in the file; 0 if it is empty.
         crc32: CRC-32 of the whole file.
@@ -64,29 +64,29 @@ class BlockFileWriter:
 
     Args:
         file: open for writing, at its start.
-        num_partitions: number of reduce partitions.
+        num_blocks: number of blocks.
         is_spill: True if the file stays on this machine.
     """
 
-    def __init__(self, file: BinaryIO, num_partitions: int, *, is_spill: bool = False) -> None:
+    def __init__(self, file: BinaryIO, num_blocks: int, *, is_spill: bool = False) -> None:
         self._file = file
         self._is_spill = is_spill
-        self._lengths = np.zeros(num_partitions, np.int64)
-        self._content_bytes = np.zeros(num_partitions, np.int64)
-        self._block_crc32 = np.zeros(num_partitions, np.uint32)
+        self._lengths = np.zeros(num_blocks, np.int64)
+        self._content_bytes = np.zeros(num_blocks, np.int64)
+        self._block_crc32 = np.zeros(num_blocks, np.uint32)
         self._crc32 = 0
 
-    def append(self, reduce_id: int, messages: Iterable[object], *, content_bytes: int) -> None:
+    def append(self, block_id: int, messages: Iterable[object], *, content_bytes: int) -> None:
         """Writes one block; the messages are together ``content_bytes`` long, more than 0."""
         block_crc32 = 0
         # The checksum is taken of the compressed bytes, so that a reader proves them before it lets LZ4 at them.
         for piece in compress_block(messages, content_bytes=content_bytes, is_spill=self._is_spill):
             self._file.write(piece)
-            self._lengths[reduce_id] += len(piece)
+            self._lengths[block_id] += len(piece)
             block_crc32 = zlib.crc32(piece, block_crc32)
             self._crc32 = zlib.crc32(piece, self._crc32)
-        self._content_bytes[reduce_id] = content_bytes
-        self._block_crc32[reduce_id] = block_crc32
+        self._content_bytes[block_id] = content_bytes
+        self._block_crc32[block_id] = block_crc32
 
     def finish(self) -> BlockFile:
         """Positions and checksums of the blocks that were written."""
@@ -98,45 +98,43 @@ class BlockFileWriter:
         )
 
 
-def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_partitions: int) -> None:
-    """Writes the rows of a batch as blocks, ordered by their reduce ids; never holds them twice as a whole."""
-    order, counts = order_by_reduce_id(ids, num_partitions)
+def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_blocks: int) -> None:
+    """Writes the rows of a batch as blocks, ordered by the ids of their blocks; never holds them twice as a whole."""
+    order, counts = order_by_reduce_id(ids, num_blocks)
     stops = np.cumsum(counts)
-    partitions = np.flatnonzero(counts)
-    # A take for each partition would be thousands of small ones, one take for all would hold every row twice. So:
-    #   rows of each partition   40,000   40,000   10,000   70,000
+    filled = np.flatnonzero(counts)
+    # A take for each block would be thousands of small ones, one take for all would hold every row twice. So:
+    #   rows of each block       40,000   40,000   10,000   70,000
     #   takes                    40,000   50,000            70,000
-    for window in _windows(partitions, counts):
+    for window in _windows(filled, counts):
         first, last = int(stops[window[0]] - counts[window[0]]), int(stops[window[-1]])
         rows = batch.take(pa.array(order[first:last]))
-        for reduce_id in window:
-            start = int(stops[reduce_id] - counts[reduce_id]) - first
-            pieces = list(split_batch(_compact(rows.slice(start, int(counts[reduce_id])))))
+        for block_id in window:
+            start = int(stops[block_id] - counts[block_id]) - first
+            pieces = list(split_batch(_compact(rows.slice(start, int(counts[block_id])))))
             content_bytes = sum(pa.ipc.get_record_batch_size(piece) for piece in pieces)
-            writer.append(int(reduce_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
+            writer.append(int(block_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
 
 
 def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
-    """Writes, per reduce partition, the messages of all runs as one block; holds one run's block at a time."""
-    #   run 1    |0 0|2|          one block for each reduce partition
+    """Writes, per block, the messages of all runs as one block; holds one run's block at a time."""
+    #   run 1    |0 0|2|          by block
     #   run 2    |0|1 1|
     #   merged   |0 0 0|1 1|2|
     with ExitStack() as stack:
         files = {path: stack.enter_context(path.open("rb")) for path in {run.path for run in runs}}
         totals = np.sum([run.blocks.content_bytes for run in runs], axis=0)
-        for reduce_id in np.flatnonzero(totals).tolist():
+        for block_id in np.flatnonzero(totals).tolist():
             # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
             # to end, are the content of the merged block, and no row is decoded.
-            contents = (
-                _content(files[run.path], run, reduce_id) for run in runs if run.blocks.content_bytes[reduce_id]
-            )
-            writer.append(reduce_id, contents, content_bytes=int(totals[reduce_id]))
+            contents = (_content(files[run.path], run, block_id) for run in runs if run.blocks.content_bytes[block_id])
+            writer.append(block_id, contents, content_bytes=int(totals[block_id]))
 
 
-def _content(file: BinaryIO, run: SpilledRun, reduce_id: int) -> bytes:
-    start, stop = run.blocks.offsets[reduce_id : reduce_id + 2].tolist()
+def _content(file: BinaryIO, run: SpilledRun, block_id: int) -> bytes:
+    start, stop = run.blocks.offsets[block_id : block_id + 2].tolist()
     file.seek(run.start + start)
-    return decompress_block(file.read(stop - start), max_bytes=int(run.blocks.content_bytes[reduce_id]))
+    return decompress_block(file.read(stop - start), max_bytes=int(run.blocks.content_bytes[block_id]))
 
 
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -144,8 +142,8 @@ def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.concat_batches([rows, rows.slice(0, 0)]) if rows.num_rows <= _FEW_ROWS else rows
 
 
-def _windows(partitions: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Neighbouring partitions of about `_ROWS_AT_ONCE` rows together, at least one."""
-    if len(partitions):
-        number = np.cumsum(counts[partitions]) // _ROWS_AT_ONCE
-        yield from np.split(partitions, np.flatnonzero(np.diff(number)) + 1)
+def _windows(filled: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Neighbouring blocks of about `_ROWS_AT_ONCE` rows together, at least one."""
+    if len(filled):
+        number = np.cumsum(counts[filled]) // _ROWS_AT_ONCE
+        yield from np.split(filled, np.flatnonzero(np.diff(number)) + 1)

@@ -90,7 +90,7 @@ def read_committed_output(
         # Releases before version 4 wrote two files.
         entries = _read(store, record, record.statistics)
     try:
-        offsets = decode_index(index, num_partitions=len(numbers), data_size_bytes=record.data.size_bytes)
+        offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
         statistics, block_crc32 = decode_statistics(entries, num_partitions=len(numbers))
     except (CorruptIndexError, CorruptStatisticsError) as cause:
         raise _corrupt(record, cause.reason) from cause

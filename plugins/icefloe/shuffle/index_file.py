@@ -1,6 +1,6 @@
 """Index files: the position of each reduce partition's block in a map task's data file.
 
-``num_partitions + 1`` big-endian signed 64-bit offsets, then the statistics (docs/formats.md, section "Index file").
+``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics (docs/formats.md, section "Index file").
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ class CorruptIndexError(TransientError):
 
 
 def encode_index(offsets: NDArray[np.int64]) -> bytes:
-    """The beginning of an index file, for ``num_partitions + 1`` offsets.
+    """The beginning of an index file, for ``num_blocks + 1`` offsets.
 
     >>> encode_index(np.array([0, 258])).hex()
     '00000000000000000000000000000102'
@@ -24,12 +24,12 @@ def encode_index(offsets: NDArray[np.int64]) -> bytes:
     return offsets.astype(">i8").tobytes()
 
 
-def index_bytes(num_partitions: int) -> int:
+def index_bytes(num_blocks: int) -> int:
     """The length of the offsets of an index file; the statistics follow."""
-    return 8 * (num_partitions + 1)
+    return 8 * (num_blocks + 1)
 
 
-def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> NDArray[np.int64]:
+def decode_index(data: bytes, *, num_blocks: int, data_size_bytes: int) -> NDArray[np.int64]:
     """The offsets that an index file begins with.
 
     Partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
@@ -38,9 +38,9 @@ def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> N
         CorruptIndexError: the length does not fit the number of partitions, or the offsets do not rise from 0 to the
             data file's size.
     """
-    expected_bytes = index_bytes(num_partitions)
+    expected_bytes = index_bytes(num_blocks)
     if len(data) != expected_bytes:
-        raise _corrupt(f"{len(data)} bytes, but {num_partitions} partitions take {expected_bytes}")
+        raise _corrupt(f"{len(data)} bytes, but {num_blocks} partitions take {expected_bytes}")
     offsets = np.frombuffer(data, ">i8").astype(np.int64)
     # Equal neighbours are an empty partition:  |0 0|1 1 1 1|3 3| has the offsets 0 2 6 6 8.
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():

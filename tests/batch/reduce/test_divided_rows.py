@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision
+from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision, _next_bits
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.divided_partitions import part_ids
 
 SCHEMA = pa.schema([pa.field("high", pa.uint64()), pa.field("low", pa.uint64()), pa.field("place", pa.int64())])
 
@@ -53,3 +54,10 @@ def test_many_rows_of_one_hash_do_not_fit_and_are_not_divided_for_ever() -> None
 def test_different_hashes_of_one_upper_half_stay_together() -> None:
     [(fits, rows)] = divided(1, [7] * 50, [3, 4] * 25)
     assert (fits, len(rows)) == (True, 50)
+
+
+def test_rows_are_divided_first_by_the_bits_that_choose_a_part_of_a_divided_partition() -> None:
+    # A range of one part begins with the next bits; with other first bits it would leave the order of delivery.
+    high = np.random.default_rng(1).integers(0, 1 << 64, 1_000, np.uint64)
+    hashes = RowHashes(high, np.zeros_like(high))
+    assert _next_bits(hashes, 0).tolist() == part_ids(hashes).tolist()

@@ -27,7 +27,7 @@ class RemainingRows:
         self._reader = reader
         self._budget = budget
         self._hashes: list[RowHashes] = []
-        self._places: list[Positions] = [np.zeros(0, np.int64)]
+        self._positions: list[Positions] = [np.zeros(0, np.int64)]
         self._kept: list[pa.RecordBatch] | None = []
         self._kept_bytes = 0
 
@@ -43,9 +43,7 @@ class RemainingRows:
             batch, positions = self._reader.plain(batch.take(pa.array(rows))), positions[rows]
         if not batch.num_rows:
             return
-        self._hashes.append(row_hashes_of_batch(batch))
-        self._places.append(positions)
-        self.num_rows += batch.num_rows
+        self._append(row_hashes_of_batch(batch), positions)
         self._keep(batch)
 
     def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
@@ -56,8 +54,7 @@ class RemainingRows:
         self.forget()
         hashed = row_hashes_of_batch(batch)
         in_slice = hash_slice.positions(hashed)
-        self._hashes.append(hashed.take(in_slice))
-        self._places.append(positions[in_slice])
+        self._append(hashed.take(in_slice), positions[in_slice])
 
     def forget(self) -> None:
         """Keeps no rows any more. Hashes and positions stay."""
@@ -67,7 +64,7 @@ class RemainingRows:
 
     def hashed_rows(self) -> HashedRows:
         """The rows that were added."""
-        places = np.concatenate(self._places)
+        places = np.concatenate(self._positions)
         return HashedRows(
             tally=self.tally,
             effects=seen_from(self.tally.file.effects, places),
@@ -75,6 +72,11 @@ class RemainingRows:
             kept=self._kept,
             places=places if self._kept is None else None,
         )
+
+    def _append(self, hashes: RowHashes, positions: Positions) -> None:
+        self._hashes.append(hashes)
+        self._positions.append(positions)
+        self.num_rows += len(positions)
 
     def _keep(self, batch: pa.RecordBatch) -> None:
         if self._kept is None:

@@ -91,50 +91,6 @@ class GroupChanges:
         for each in survivors:
             yield from self._of_many(each)
 
-    def _of_many(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
-        """Changes of rows that are in memory; their copies may be more than fit there."""
-        most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
-        copies = np.abs(survivors.weights)
-        if copies.sum() <= most:
-            if len(copies):
-                yield from self._paired(survivors)
-            return
-        keys = survivors.hashes if survivors.identities is None else survivors.identities
-        order = np.lexsort((keys.low, keys.high))
-        keys = keys.take(order)
-        is_start = np.ones(len(order), np.bool_)
-        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
-        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
-            rows = order[start:stop]
-            if copies[rows].sum() <= most:
-                yield from self._paired(survivors.take(rows))
-            else:
-                yield from self._of_one(iter([survivors.of_identity(rows)]))
-
-    def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
-        """Changes of one identity, of whose rows not all fit into memory."""
-        last_ordinal = 0
-        with TornIdentity(
-            self._shuffled.shape.delivered.arrow, num_ordinals=len(self._plan.steps), memory_bytes=self._memory_bytes
-        ) as torn:
-            for each in survivors:
-                last_ordinal = max(last_ordinal, each.last_ordinal)
-                if len(each.weights):
-                    # Only the last piece shows the ordinal of net changes, which is the same for all rows.
-                    ordinals = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
-                    torn.add(each.batch, each.hashes, each.weights, ordinals)
-                del each
-            yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
-
-    def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
-        picks, change_types = pair_updates(
-            row_hashes=survivors.hashes,
-            identity_hashes=survivors.identities,
-            change_ordinals=survivors.ordinals,
-            weights=survivors.weights,
-        )
-        return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
-
     def _survivors(self, piece: pa.Table) -> _Survivors:
         block_rows = BlockRows.of(piece)
         rows = block_rows.rows
@@ -189,6 +145,50 @@ class GroupChanges:
         )
         is_own = positions < len(keys)
         return positions[is_own], sums[is_own]
+
+    def _of_many(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
+        """Changes of rows that are in memory; their copies may be more than fit there."""
+        most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
+        copies = np.abs(survivors.weights)
+        if copies.sum() <= most:
+            if len(copies):
+                yield from self._paired(survivors)
+            return
+        keys = survivors.hashes if survivors.identities is None else survivors.identities
+        order = np.lexsort((keys.low, keys.high))
+        keys = keys.take(order)
+        is_start = np.ones(len(order), np.bool_)
+        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
+        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
+            rows = order[start:stop]
+            if copies[rows].sum() <= most:
+                yield from self._paired(survivors.take(rows))
+            else:
+                yield from self._of_one(iter([survivors.of_identity(rows)]))
+
+    def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
+        picks, change_types = pair_updates(
+            row_hashes=survivors.hashes,
+            identity_hashes=survivors.identities,
+            change_ordinals=survivors.ordinals,
+            weights=survivors.weights,
+        )
+        return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
+
+    def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
+        """Changes of one identity, of whose rows not all fit into memory."""
+        last_ordinal = 0
+        with TornIdentity(
+            self._shuffled.shape.delivered.arrow, num_ordinals=len(self._plan.steps), memory_bytes=self._memory_bytes
+        ) as torn:
+            for each in survivors:
+                last_ordinal = max(last_ordinal, each.last_ordinal)
+                if len(each.weights):
+                    # Only the last piece shows the ordinal of net changes, which is the same for all rows.
+                    ordinals = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
+                    torn.add(each.batch, each.hashes, each.weights, ordinals)
+                del each
+            yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
 
 
 def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:

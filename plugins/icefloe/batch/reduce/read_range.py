@@ -25,7 +25,7 @@ __all__ = ["range_changes", "read_range"]
 logger = logging.getLogger(__name__)
 
 
-def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requests, epoch: int = 0) -> RangeResult:
+def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requests, epoch: int) -> RangeResult:
     """Delivers the changes of one reduce range, or adopts an existing result.
 
     Args:
@@ -43,10 +43,10 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     if result is not None:
         return result
     started = time.monotonic()
-    of_batch = BatchExtents(folder, epoch)
-    extents = of_batch.of(range_id)
+    batch_extents = BatchExtents(folder, epoch)
+    extents = batch_extents.of(range_id)
     staged = StagedChanges(folder)
-    message = staged.write(sink, range_id, range_changes(folder, of_batch, range_id, staged))
+    message = staged.write(sink, range_id, range_changes(folder, batch_extents, range_id, staged))
     logger.info("range %d: wrote %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
@@ -64,13 +64,13 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
 
 
 def range_changes(
-    folder: BatchFolder, of_batch: BatchExtents, range_id: int, staged: StagedChanges
+    folder: BatchFolder, batch_extents: BatchExtents, range_id: int, staged: StagedChanges
 ) -> Iterator[pa.RecordBatch]:
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
         folder: folder of the batch.
-        of_batch: extents to fetch, and the sums that their rows must add up to.
+        batch_extents: extents to fetch, and the sums that their rows must add up to.
         range_id: range id of the coalesce plan.
         staged: builds the batches and keeps their sums.
 
@@ -79,12 +79,12 @@ def range_changes(
         MovesGoneError: a moves file has to be written again.
         AuditError: after the last batch, if the changes do not add up.
     """
-    shuffled, extents = folder.shuffled_form, of_batch.of(range_id)
+    shuffled, extents = folder.shuffled_form, batch_extents.of(range_id)
     expected = Sums(extents.ordinals)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
     disk = next(iter(local_folders(os.environ)), None)
     with CancelledRows(folder.plan.num_partitions, memory_bytes=folder.memory_bytes, disk=disk) as cancelled:
-        for some in load_moves(folder, of_batch, range_id):
+        for some in load_moves(folder, batch_extents, range_id):
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
             cancelled.add(some)
         changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)

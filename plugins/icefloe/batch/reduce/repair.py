@@ -54,7 +54,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
                 unfinished.pop_all()
                 return blocks
         void_damaged(folder, damaged)
-        redo([damage.map_id for damage in damaged])
+        redo(_map_ids(damaged))
     raise _unreliable_store(folder) from damaged[0]
 
 
@@ -122,12 +122,17 @@ def until_readable(
             continue
         if not damaged:
             return epoch
-        redo(sorted({map_id for damage in damaged for map_id, _ in damage.outputs}))
+        redo(_map_ids(damaged))
         if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
             # Nodes say nothing about the store. What they lost is in the store now, so they run out.
             rounds -= 1
         trouble, epoch = damaged[0], None
     raise _unreliable_store(folder) from trouble
+
+
+def _map_ids(damaged: Sequence[CorruptMapOutputError]) -> list[int]:
+    """The map tasks whose outputs are damaged: what one task finds may be about several."""
+    return sorted({map_id for damage in damaged for map_id, _ in damage.outputs})
 
 
 def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:

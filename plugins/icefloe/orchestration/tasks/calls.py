@@ -242,12 +242,12 @@ def end_trouble(pipeline: Pipeline, phase: str) -> None:
 
 
 def _absent_table_is_transient(pipeline: Pipeline) -> AbstractContextManager[None]:
-    return absent_table_is_transient(pipeline, lambda: _checkpoint(pipeline, None))
+    return absent_table_is_transient(pipeline, lambda: _checkpoint(pipeline))
 
 
 def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
     def call() -> None:
-        publish(_checkpoint(pipeline, None), pipeline.expanded(os.environ), writer=current_writer())
+        publish(_checkpoint(pipeline), pipeline.expanded(os.environ), writer=current_writer())
 
     try:
         # Perhaps the store failed, or Airflow's API server, which knows credentials and owner.
@@ -291,11 +291,10 @@ def _tasks_here(pipeline: Pipeline, reference: BatchReference) -> TasksInProcess
     )
 
 
-def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
+def _checkpoint(pipeline: Pipeline) -> Checkpoint:
     expanded = pipeline.expanded(os.environ)
     options = resolve_credentials(expanded).storage_options
-    checkpoint = Checkpoint(open_store(expanded.checkpoint_url, options=options))
-    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
+    return Checkpoint(open_store(expanded.checkpoint_url, options=options))
 
 
 def _reference(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
@@ -18,7 +19,7 @@ from icefloe.sinks.kafka.message_format import MessageFormat
 from icefloe.sinks.kafka.part_delivery import PartSender
 from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
 from icefloe.sinks.kafka.state_topic import StateTopic
-from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChanges
+from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
 from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
 from icefloe.sinks.kafka.topic_state import StartedBatch
@@ -31,6 +32,13 @@ Answer = TypeVar("Answer")
 
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _RANDOM: Final = SystemRandom()
+
+
+class LetterOrderError(TerminalError):
+    """Dead letters of a topic cannot take their place among changes that were sent since."""
+
+    topic: str
+    batch_number: int
 
 
 class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):

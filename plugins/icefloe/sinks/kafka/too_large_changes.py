@@ -5,16 +5,8 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.kafka.transaction import TooLargeError
-
-
-class LetterOrderError(TerminalError):
-    """Dead letters of a topic cannot take their place among changes that were sent since."""
-
-    topic: str
-    batch_number: int
 
 
 @dataclass(kw_only=True)
