@@ -52,7 +52,7 @@ class FetchedBlock(NamedTuple):
     batches: Iterable[pa.RecordBatch]
 
 
-class _Run(NamedTuple):
+class _Piece(NamedTuple):
     """Neighbouring blocks of one map output."""
 
     output: int
@@ -101,81 +101,84 @@ def fetch_blocks(
     """
     machine = machine or Machine()
 
-    def read(runs: Sequence[_Run]) -> list[memoryview]:
-        if not node_of(runs[0].file):
-            return [_read(store, run) for run in runs]
-        return read_from_node(machine, extents.files, [(run.file, run.start, run.stop) for run in runs])
+    def read(pieces: Sequence[_Piece]) -> list[memoryview]:
+        if not node_of(pieces[0].file):
+            return [_read(store, piece) for piece in pieces]
+        return read_from_node(machine, extents.files, [(piece.file, piece.start, piece.stop) for piece in pieces])
 
-    def fetched(runs: Sequence[_Run]) -> list[memoryview] | NodeOutputsLostError:
+    def fetched(pieces: Sequence[_Piece]) -> list[memoryview] | NodeOutputsLostError:
         try:
-            return read(runs)
+            return read(pieces)
         except NodeOutputsLostError as lost:
             # A value, so that all nodes that are lost are known at once.
             return lost
 
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
-        runs = _runs(extents, window)
-        requests = _requests([run for run in runs if run.output not in extents.embedded])
+        pieces = _pieces(extents, window)
+        requests = _requests([piece for piece in pieces if piece.output not in extents.embedded])
         with ExitStack() as stack:
-            of_output: dict[int, tuple[_Run, memoryview | BinaryIO]] = {
-                run.output: (run, extents.embedded[run.output].between(run.start, run.stop).data)
-                for run in runs
-                if run.output in extents.embedded
+            of_output: dict[int, tuple[_Piece, memoryview | BinaryIO]] = {
+                each.output: (each, extents.embedded[each.output].between(each.start, each.stop).data)
+                for each in pieces
+                if each.output in extents.embedded
             }
-            first = runs[0]
+            first = pieces[0]
             if requests and len(window) == 1 and first.stop - first.start > max_fetch_bytes:
                 file = stack.enter_context(_on_disk(read, first, piece_bytes=max_fetch_bytes))
                 of_output[first.output] = first, file
             else:
                 answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
                 of_output |= {
-                    run.output: (run, data)
-                    for runs, answer in zip(requests, answers, strict=True)
-                    for run, data in zip(runs, answer, strict=True)
+                    piece.output: (piece, data)
+                    for asked, answer in zip(requests, answers, strict=True)
+                    for piece, data in zip(asked, answer, strict=True)
                 }
             # One partition of all map outputs before the next, so that a reader can finish a partition and forget its
             # rows.
             for output, reduce_id, crc32, offset, length, rows, part in extents.blocks[window].tolist():
-                run, data = of_output[output]
-                block = data[offset - run.start : offset - run.start + length] if isinstance(data, memoryview) else data
-                source = _Block(extents.files, run.file, reduce_id, length, crc32, rows)
+                piece, data = of_output[output]
+                first_byte = offset - piece.start
+                block = data[first_byte : first_byte + length] if isinstance(data, memoryview) else data
+                source = _Block(extents.files, piece.file, reduce_id, length, crc32, rows)
                 batches = source.batches(block, schema, streamed_above_bytes=max_fetch_bytes)
                 is_shared = extents.parts is not None and part == WHOLE
-                yield FetchedBlock(reduce_id, run.file.map_id, is_shared, batches)
+                yield FetchedBlock(reduce_id, piece.file.map_id, is_shared, batches)
 
 
-def _runs(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Run]:
+def _pieces(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Piece]:
     """The bytes of a window in each map output, which are one piece: its blocks are neighbours in the data file."""
-    pieces = pieces_of(extents.blocks[np.sort(window)])
-    return [_Run(output, extents.files[output], start, stop) for output, start, stop in pieces]
+    found = pieces_of(extents.blocks[np.sort(window)])
+    return [_Piece(output, extents.files[output], start, stop) for output, start, stop in found]
 
 
-def _requests(runs: Sequence[_Run]) -> list[list[_Run]]:
+def _requests(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     """The bytes of a window by request: one for each map output in the store, one for each node."""
-    requests = [[run] for run in runs if not node_of(run.file)]
-    of_node: dict[str, list[_Run]] = {}
-    for run in runs:
-        if address := node_of(run.file):
-            of_node.setdefault(address, []).append(run)
+    requests = [[piece] for piece in pieces if not node_of(piece.file)]
+    of_node: dict[str, list[_Piece]] = {}
+    for piece in pieces:
+        if address := node_of(piece.file):
+            of_node.setdefault(address, []).append(piece)
     return [*requests, *of_node.values()]
 
 
-def _read(store: Store, run: _Run) -> memoryview:
-    file = run.file
+def _read(store: Store, piece: _Piece) -> memoryview:
+    file = piece.file
     data = read_piece(
-        store, file.data_key, run.start, run.stop, size_bytes=file.data_size_bytes, damage=partial(_corrupt, file)
+        store, file.data_key, piece.start, piece.stop, size_bytes=file.data_size_bytes, damage=partial(_corrupt, file)
     )
     return memoryview(data)
 
 
 @contextmanager
-def _on_disk(read: Callable[[Sequence[_Run]], list[memoryview]], run: _Run, *, piece_bytes: int) -> Iterator[BinaryIO]:
-    """The bytes of a run in a temporary file, at its start."""
+def _on_disk(
+    read: Callable[[Sequence[_Piece]], list[memoryview]], whole: _Piece, *, piece_bytes: int
+) -> Iterator[BinaryIO]:
+    """The bytes of a piece, read piece by piece, in a temporary file, at its start."""
     [disk, *_] = local_folders(os.environ) or [None]
     with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
-        for start in range(run.start, run.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
-            stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), run.stop)
-            [piece] = read([run._replace(start=start, stop=stop)])
+        for start in range(whole.start, whole.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
+            stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), whole.stop)
+            [piece] = read([whole._replace(start=start, stop=stop)])
             file.write(piece)
         file.seek(0)
         yield cast("BinaryIO", file)

@@ -37,7 +37,7 @@ def found_in(rows: WeightedHashes, memory_bytes: int) -> Counter[tuple[int, ...]
     found: Counter[tuple[int, ...]] = Counter()
     count = len(rows.weights)
     pieces = [rows.take(np.arange(start, min(start + 100, count))) for start in range(0, count, 100)]
-    with matched_rows(pieces, rows=count, plan=PLAN, memory_bytes=memory_bytes) as files:
+    with matched_rows(pieces, rows=count, coalesce_plan=PLAN, memory_bytes=memory_bytes) as files:
         for each in PLAN.ranges:
             moves = files.of(each.range_id)
             columns = (moves.identity_hashes.high, moves.identity_hashes.low, moves.weights)
@@ -60,7 +60,7 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
     monkeypatch.setattr(WeightedHashes, "from_file", counted)
     with monkeypatch.context() as patched:
         patched.setattr("icefloe.batch.reduce.match_rows._BYTES_PER_ROW", 1)
-        with matched_rows(iter([rows]), rows=3000, plan=PLAN, memory_bytes=most):
+        with matched_rows(iter([rows]), rows=3000, coalesce_plan=PLAN, memory_bytes=most):
             assert len(loaded) > 20
             # Parts by random hashes are not all of one size.
             assert max(loaded) <= 1.5 * most

@@ -47,7 +47,7 @@ class BatchExtents:
         """True if there are extents; whether they are whole is seen when they are read."""
         return self._folder.store.size(self._key) is not None
 
-    def write(self, plan: CoalescePlan, blocks: CollectedBlocks) -> None:
+    def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
         """Writes the extents of all ranges from the blocks of this epoch.
 
         Raises:
@@ -57,9 +57,9 @@ class BatchExtents:
         store_extents(
             self._folder.store,
             self._key,
-            blocks.extents(plan.all_ranges),
+            blocks.extents(coalesce_plan.all_ranges),
             blocks.files,
-            has_parts=plan.has_parts,
+            has_parts=coalesce_plan.has_parts,
             has_embedded=blocks.has_embedded,
             disk=disk,
         )

@@ -25,14 +25,14 @@ _LEAST_ROWS: Final = 16
 
 @contextmanager
 def matched_rows(
-    pieces: Iterable[WeightedHashes], *, rows: int, plan: CoalescePlan, memory_bytes: int
+    pieces: Iterable[WeightedHashes], *, rows: int, coalesce_plan: CoalescePlan, memory_bytes: int
 ) -> Iterator[SpilledMoves]:
     """The rows that equal rows of other identities cancel, by reduce range; on local disk until the context ends.
 
     Args:
         pieces: all rows of some row hashes, in any order.
         rows: number of all these rows, or a few more.
-        plan: the reduce ranges.
+        coalesce_plan: the reduce ranges.
         memory_bytes: memory of the task.
 
     Raises:
@@ -50,7 +50,7 @@ def matched_rows(
         most_rows = max(_LEAST_ROWS, memory_bytes // _BYTES_PER_ROW)
         for number in range(1 << bits):
             for cancelled in _cancelled(slices, number, most_rows=most_rows, disk=disk):
-                found.add(cancelled, plan.range_ids(cancelled.identity_hashes), len(plan.ranges))
+                found.add(cancelled, coalesce_plan.range_ids(cancelled.identity_hashes), len(coalesce_plan.ranges))
         yield found
 
 

@@ -25,14 +25,14 @@ from icefloe.storage.store import KeyMissingError
 logger = logging.getLogger(__name__)
 
 
-def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> None:
+def write_identity_moves(folder: BatchFolder, coalesce_plan: CoalescePlan, epoch: int) -> None:
     """Compares the rows of all map outputs across reduce partitions and writes the cancelled rows of each range.
 
     The map outputs are read once. The hashes of their rows go to local disk and are compared slice by slice.
 
     Args:
         folder: folder of the batch.
-        plan: its ranges.
+        coalesce_plan: its ranges.
         epoch: epoch of the extents to read.
 
     Raises:
@@ -40,12 +40,14 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
     """
     # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
     # may also be replaced while somebody reads it.
-    missing = _missing(folder, plan)
+    missing = _missing(folder, coalesce_plan)
     if not missing:
         return
     extents = BatchExtents(folder, epoch)
-    pieces = (part for each in plan.ranges for part in _rows(folder, extents.of(each.range_id)))
-    with matched_rows(pieces, rows=extents.rows, plan=plan, memory_bytes=folder.memory_bytes) as found:
+    pieces = (part for each in coalesce_plan.ranges for part in _rows(folder, extents.of(each.range_id)))
+    with matched_rows(
+        pieces, rows=extents.rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
+    ) as found:
         at_once = folder.store.requests_at_once
         map_parallel(lambda range_id: _write(folder, range_id, found), missing, at_once=at_once)
     logger.info("batch %d: found the rows that changed their identity only", folder.plan.batch_number)
@@ -67,7 +69,7 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> WeightedHashes:
         raise BatchFileMissingError(f"{what} is damaged: run coalesce again", url=folder.store.url, key=key) from cause
 
 
-def _missing(folder: BatchFolder, plan: CoalescePlan) -> list[int]:
+def _missing(folder: BatchFolder, coalesce_plan: CoalescePlan) -> list[int]:
     """The ranges whose file is missing or damaged."""
 
     def is_missing(range_id: int) -> bool:
@@ -77,7 +79,7 @@ def _missing(folder: BatchFolder, plan: CoalescePlan) -> list[int]:
             return True
         return False
 
-    range_ids = [each.range_id for each in plan.ranges]
+    range_ids = [each.range_id for each in coalesce_plan.ranges]
     found = map_parallel(is_missing, range_ids, at_once=folder.store.requests_at_once)
     return [range_id for range_id, is_needed in zip(range_ids, found, strict=True) if is_needed]
 

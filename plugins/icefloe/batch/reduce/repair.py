@@ -79,7 +79,7 @@ def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOut
 
 def until_readable(
     folder: BatchFolder,
-    plan: CoalescePlan,
+    coalesce_plan: CoalescePlan,
     redo: Callable[[Sequence[int]], None],
     read: Callable[[int], Sequence[CorruptMapOutputError]],
     *,
@@ -89,7 +89,7 @@ def until_readable(
 
     Args:
         folder: folder of the batch.
-        plan: its ranges.
+        coalesce_plan: its ranges.
         redo: runs map tasks: the given ones, and perhaps others without an output.
         read: reads by the extents of an epoch; voids the map outputs that it finds damaged and returns their damage.
         epoch: epoch of the extents, if they were just written; None: it is looked up here.
@@ -112,7 +112,7 @@ def until_readable(
         if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
             with read_all_blocks(folder, redo) as blocks:
                 epoch = blocks.epoch
-                BatchExtents(folder, epoch).write(plan, blocks)
+                BatchExtents(folder, epoch).write(coalesce_plan, blocks)
         try:
             damaged = read(epoch)
         except (ExtentsGoneError, MovesGoneError) as gone:

@@ -54,16 +54,18 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     key, store = moves_key(range_id), folder.store
     if has_whole_moves(store, key):
         return
-    extents, plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
+    extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
     disk = next(iter(local_folders(os.environ)), None)
     rows = extents.most_rows
     with ExitStack() as owned:
         found = owned.enter_context(
-            matched_rows(_pieces(folder, extents), rows=rows, plan=plan, memory_bytes=folder.memory_bytes)
+            matched_rows(
+                _pieces(folder, extents), rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
+            )
         )
         with on_local_disk(_CANNOT_KEEP):
             path = owned.enter_context(task_folder("moves", disk)) / "moves"
-            cancelled = write_moves_file(path, found, num_ranges=len(plan.ranges))
+            cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
         if not store.create(key, path) and not has_whole_moves(store, key):
             store.put(key, path)
     logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)

@@ -104,12 +104,12 @@ class _Tasks:
 
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
-        plan = load_coalesce_plan(self.folder)
+        coalesce_plan = load_coalesce_plan(self.folder)
         until_readable(
             self.folder,
-            plan,
+            coalesce_plan,
             self._write_again,
-            lambda epoch: self._read_missing(plan, epoch),
+            lambda epoch: self._read_missing(coalesce_plan, epoch),
             # The sum of the generations, which are all 0 where nothing was ever voided.
             epoch=0 if self._is_new() else None,
         )
@@ -133,29 +133,31 @@ class _Tasks:
             self.tally.map_outputs_missing += max(0, again.tasks_run - len(voided_map_ids))
             self.tally.requests += again.requests
 
-    def _read_missing(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+    def _read_missing(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
-        results = RangeResult.load_all(self.folder.store, [each.range_id for each in plan.ranges])
-        missing = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
-        logger.info("batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(plan.ranges))
+        results = RangeResult.load_all(self.folder.store, [each.range_id for each in coalesce_plan.ranges])
+        missing = [each.range_id for each, result in zip(coalesce_plan.ranges, results, strict=True) if result is None]
+        logger.info(
+            "batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(coalesce_plan.ranges)
+        )
         if not missing:
             self.tally.begin(0, of=len(results))
             return []
-        damaged = self._find_moves(plan, epoch)
+        damaged = self._find_moves(coalesce_plan, epoch)
         if damaged:
             return damaged
         self.tally.begin(len(missing), of=len(results))
         task = RangeRun(reference=self.reference, epoch=epoch)
         return self._damaged(self.tally.finish(self.engine.map(task, missing)))
 
-    def _find_moves(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+    def _find_moves(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `_read_missing`."""
-        if not plan.hash_ranges:
+        if not coalesce_plan.hash_ranges:
             return []
         # A tally of their own: progress and report count reduce ranges.
         of_hashes = PhaseTally()
         task = RangeRun(reference=self.reference, epoch=epoch, finds_moves=True)
-        errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in plan.hash_ranges]))
+        errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in coalesce_plan.hash_ranges]))
         self.tally.requests += of_hashes.requests
         return self._damaged(errors)
 
