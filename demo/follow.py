@@ -26,7 +26,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status.publish_status import load_status
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline

@@ -28,7 +28,7 @@ from demo.search_index import SearchIndex
 from demo.servers.server_process import ServerDiedError, ServerUnavailableError
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline

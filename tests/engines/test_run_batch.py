@@ -12,7 +12,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.status.publish_status import load_status
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit

@@ -19,7 +19,7 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from support.fakes.gates import gated_client
 from support.pipelines.replay import replayed, table_rows
 from support.sinks.index_sink import IndexSink

@@ -19,7 +19,7 @@ from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
 from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from support.pipelines.replay import delivered_rows, table_rows

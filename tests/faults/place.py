@@ -16,7 +16,7 @@ from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.sweep.survey import survey_storage
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase

@@ -13,7 +13,7 @@ import pytest
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -13,7 +13,7 @@ from histories.bench import Bench
 from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
 from icefloe.batch.report import BatchReport
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from support.nodes.machines_in_turn import MachinesInTurn
 from support.pipelines.workshop import Workshop
 

@@ -7,7 +7,7 @@ from mutations.mutation import Mutation
 __all__ = ["PROMISES"]
 
 _PROMISES: Final = ("tests/audit", "tests/batch/test_verify_promises.py")
-_VERIFY: Final = ("tests/batch/verify/test_replay_batches.py",)
+_VERIFY: Final = ("tests/batch/verify/test_verify_batches.py",)
 _CONTINUITY: Final = ("tests/batch/verify/test_continuity.py",)
 
 PROMISES: Final = (
@@ -153,7 +153,7 @@ PROMISES: Final = (
     ),
     Mutation(
         name="verify replays a pipeline that was edited since",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/verify_batches.py",
         before="    if recorded is not None:\n",
         after="    if False:\n",
         suite=_VERIFY,
@@ -174,7 +174,7 @@ PROMISES: Final = (
     ),
     Mutation(
         name="verify does not look whether batches follow one another",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/verify_batches.py",
         before="            *breaks_between(session.checkpoint, committed),\n",
         after="",
         suite=_CONTINUITY,

@@ -206,7 +206,7 @@ TOPICS: Final = (
     ),
     Mutation(
         name="a field that a struct did not have yet cannot be read back",
-        path="sinks/kafka/json_values.py",
+        path="sinks/kafka/values_from_json.py",
         before="value.get(names[field.name])",
         after="value[names[field.name]]",
         suite=("tests/sinks/kafka/test_message_format.py",),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.iceberg.history.history import is_replace
 from icefloe.iceberg.step import StepKind
 from spark.range_check import changes_of, check_range

@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.expressions import EqualTo, LessThan
 from pyiceberg.table import Table
 
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from spark.range_check import changes_of, check_range, check_ranges
 from support.pipelines.workshop import Workshop
 from support.spark.java_states import JavaStates

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.plan.plan_of_batch import ScanTooLargeError
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable

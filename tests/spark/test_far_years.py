@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from spark.moving_table import followed
 from spark.range_check import changes_of
 from support.spark.spark_table import SparkTable

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.cli.pipeline_session import open_session
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.catalogs import open_sql_catalog

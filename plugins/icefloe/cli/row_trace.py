@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.verify_batches import committed_batches
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE
 from icefloe.changes.plain_rows import plain_rows

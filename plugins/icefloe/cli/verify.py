@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen

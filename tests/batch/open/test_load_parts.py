@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from icefloe.batch.open.find_work import find_work
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status.publish_status import load_status, publish_status
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.load_part import LoadPart

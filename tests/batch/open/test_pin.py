@@ -13,7 +13,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 
 from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog import table_refs

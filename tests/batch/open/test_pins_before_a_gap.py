@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import StepKind
 from support.pipelines.workshop import Workshop

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyiceberg.expressions import In
 
 from icefloe.batch.report import BatchReport
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, difference, weights_of
 from support.tables.events import rows

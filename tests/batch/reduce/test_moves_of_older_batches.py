@@ -11,7 +11,7 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.moves_of_older_batches import load_identity_moves
 from icefloe.batch.reduce.repair import UnreliableStoreError
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.reduce_ids import reduce_ids

@@ -9,7 +9,7 @@ import pytest
 
 from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows

@@ -29,7 +29,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.batch.reduce.write_moves import write_moves
-from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Phase
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan

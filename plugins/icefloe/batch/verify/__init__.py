@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `replay_batches`: the batches of a pipeline, replayed run by run
+- `verify_batches`: the batches of a pipeline, replayed run by run
 - `schema_runs`: neighbouring batches that can be replayed at once
 - `schema_run_replay`: start state, changes and end state of such a run
 - `table_state`: the rows of the table at a snapshot
@@ -15,4 +15,4 @@ Read in this order:
 - `delivery_findings`: the findings of that comparison, in sentences
 """
 
-__all__ = ["replay_batches", "table_state", "verify_delivery", "written_columns"]
+__all__ = ["table_state", "verify_batches", "verify_delivery", "written_columns"]

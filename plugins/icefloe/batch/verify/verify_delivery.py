@@ -25,10 +25,10 @@ from icefloe.batch.verify.delivery_findings import (
     left_out_note,
 )
 from icefloe.batch.verify.missing_manifests import missing_manifests
-from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import since_last_start
 from icefloe.batch.verify.sink_rows import SinkRows
 from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.verify_batches import committed_batches
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.cursor import Cursor

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyarrow.types import is_map
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.verify.replay_batches import committed_batches
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_load
+from icefloe.batch.verify.verify_batches import committed_batches
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.checkpoint.records import CommitRecord

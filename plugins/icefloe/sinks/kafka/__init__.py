@@ -29,7 +29,7 @@ Read in this order:
 - `batch_marks`: BEGIN and END of a batch, for Debezium's topic of transactions
 - `retained`: the changes that the topic still holds
 - `arrivals`: messages as they arrive at a consumer
-- `json_values`: values of Arrow types from JSON
+- `values_from_json`: values of Arrow types from JSON
 
 Why a change is in the topic once
 ---------------------------------

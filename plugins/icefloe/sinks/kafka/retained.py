@@ -23,10 +23,10 @@ from icefloe.sinks.kafka.arrivals import arrivals
 from icefloe.sinks.kafka.avro_schemas import avro_name
 from icefloe.sinks.kafka.encoder import BATCH_HEADER, SNAPSHOT_HEADER
 from icefloe.sinks.kafka.json_texts import JsonForm
-from icefloe.sinks.kafka.json_values import from_json
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
 from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
+from icefloe.sinks.kafka.values_from_json import from_json
 
 _LOOKED_AT: Final = 1000
 
