@@ -167,4 +167,18 @@ STEPS: Final = (
         after="load_part=None,",
         suite=("tests/batch/open/test_load_parts.py",),
     ),
+    Mutation(
+        name="a branch without a snapshot is work again and again",
+        path="batch/open/find_work.py",
+        before="    elif is_emptied(history, session.pipeline, cursor):",
+        after="    elif False:",
+        suite=("tests/batch/open/test_next_batch.py",),
+    ),
+    Mutation(
+        name="a branch without a snapshot fails a run that only has to wait",
+        path="batch/open/next_range.py",
+        before="        if is_emptied(table.history, pipeline, cursor):",
+        after="        if False:",
+        suite=("tests/batch/open/test_next_batch.py",),
+    ),
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.open.find_work import find_work
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -54,8 +55,10 @@ def test_a_table_that_was_replaced_by_an_empty_one_waits_for_its_first_commit(
     workshop.deliver()
     last = head(table)
     table.sql("CREATE OR REPLACE TABLE {table} (id bigint, v int) USING iceberg")
+    assert not find_work(workshop.session()).is_due
+    assert workshop.deliver() is None
     with pytest.raises(NotAnAncestorError, match="after the next commit"):
-        workshop.prepare()
+        changes_of(table, last)
     insert(table, 3, 5)
     check_steps(table, last, head(table))
     check_batch(workshop, table, [head(table)], [StepKind.STATES])

@@ -178,6 +178,47 @@ def test_a_rollback_stops_a_pipeline_that_wants_to_fail(workshop: Workshop) -> N
     assert workshop.set(on_rollback="compensate").deliver() is not None
 
 
+def lose_all_snapshots(workshop: Workshop) -> None:
+    """The main branch as a table has it that was replaced by an empty one."""
+    workshop.table.refresh().manage_snapshots().remove_branch("main").commit()
+    workshop.table.refresh()
+
+
+def test_a_branch_that_has_no_snapshot_any_more_is_waited_for(workshop: Workshop) -> None:
+    workshop.append([1, 2])
+    workshop.deliver()
+    lose_all_snapshots(workshop)
+    assert work(workshop) == (False, False)
+    assert workshop.deliver() is None
+    workshop.append([3])
+    assert work(workshop) == (False, True)
+    report = workshop.deliver()
+    assert report is not None
+    assert (report.counts["delete"], report.counts["insert"]) == (2, 1)
+
+
+def test_a_load_goes_on_although_its_branch_has_no_snapshot_any_more(workshop: Workshop) -> None:
+    workshop.append([1])
+    workshop.append([2])
+    workshop.set(max_bytes_per_batch=1).deliver()
+    lose_all_snapshots(workshop)
+    assert work(workshop) == (False, True)
+    report = workshop.deliver()
+    assert report is not None
+    assert report.counts["insert"] == 1
+    assert work(workshop) == (False, False)
+    assert workshop.deliver() is None
+
+
+def test_a_branch_that_has_no_snapshot_any_more_stops_a_pipeline_that_wants_to_fail(workshop: Workshop) -> None:
+    workshop.append([1])
+    workshop.set(on_rollback="fail").deliver()
+    lose_all_snapshots(workshop)
+    assert work(workshop) == (False, True)
+    with pytest.raises(NotAnAncestorError, match="the branch has no snapshot any more"):
+        workshop.prepare()
+
+
 def test_a_rollback_that_the_table_has_forgotten_is_taken_back_behind_the_cursor(workshop: Workshop) -> None:
     first = workshop.append(range(10))
     workshop.append([20, 21])

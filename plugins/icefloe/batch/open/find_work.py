@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.next_range import is_emptied
+from icefloe.batch.open.recorded_pipeline import has_other_meaning
 from icefloe.iceberg.history.history import History
 
 __all__ = ["Work", "find_work"]
@@ -27,7 +29,8 @@ def find_work(session: PipelineSession) -> Work:
 
     This takes a few look-ups in the checkpoint.
     """
-    head = History.of(session.table).head(session.pipeline.branch)
+    history = History.of(session.table)
+    head = history.head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
     view = session.checkpoint.look()
     cursor = view.cursor
@@ -35,6 +38,11 @@ def find_work(session: PipelineSession) -> Work:
         # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
         # Otherwise the first run after that snapshot would place it after the first rows.
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
+    elif cursor.load_part is not None:
+        has_new = True
+    elif is_emptied(history, session.pipeline, cursor):
+        # Perhaps another table has the name now. A run stops at that, so that people hear of it.
+        has_new = view.pipeline is not None and has_other_meaning(session, view.pipeline)
     else:
-        has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
+        has_new = head_id != cursor.snapshot_id
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)

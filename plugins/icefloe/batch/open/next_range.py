@@ -6,7 +6,7 @@ from typing import Final
 
 from icefloe.batch.open.passage_after_cursor import passage_after_cursor, passage_at_gap
 from icefloe.checkpoint.cursor import Cursor
-from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
@@ -28,6 +28,7 @@ def next_range(
     The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
     size. A load is cut between data files. The next batches go on with it, at its snapshot, until it is complete.
     Before a gap in the history, the range goes as far as the pins hold it. ``on_gap`` decides about the gap itself.
+    If the branch has no snapshot any more, there is no range until its next commit, from which the rows go.
 
     Args:
         table: as loaded.
@@ -52,6 +53,12 @@ def next_range(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
             )
             return _with_rest(part, table, pipeline)
+        if is_emptied(table.history, pipeline, cursor):
+            logger.warning(
+                "%s: branch %r of table %s has no snapshot any more: the next commit delivers the difference",
+                pipeline.name, pipeline.branch, table.name,
+            )  # fmt: skip
+            return None
         passage = passage_after_cursor(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
@@ -69,6 +76,15 @@ def next_range(
         return _with_rest(snapshots, table, pipeline)
     is_reload = passage.after_snapshot_id is None
     return replace(snapshots, warnings=(gap_warning, *snapshots.warnings), is_reload=is_reload)
+
+
+def is_emptied(history: History, pipeline: Pipeline, cursor: Cursor | None) -> bool:
+    """True if a branch that was delivered has no snapshot any more, and the pipeline waits for its next commit.
+
+    A table that was replaced by an empty one is so until somebody writes to it.
+    """
+    is_delivered = cursor is not None and cursor.snapshot_id is not None
+    return is_delivered and pipeline.on_rollback == "compensate" and history.head(pipeline.branch) is None
 
 
 def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:

@@ -71,6 +71,15 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
         )
 
 
+def has_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> bool:
+    """True if `refuse_other_meaning` stops the pipeline."""
+    try:
+        refuse_other_meaning(session, recorded)
+    except ConfigurationChangedError:
+        return True
+    return False
+
+
 def warnings_of_resumed(pipeline: Pipeline, opened: OffsetRecord) -> tuple[str, ...]:
     """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today.
 
