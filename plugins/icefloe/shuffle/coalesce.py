@@ -106,7 +106,7 @@ class _Partitions:
                 yield self._filled[positions[first]], self._filled[positions[last - 1]] + 1, None
 
     def _cut(self, partition: int, size: int, target: int) -> list[tuple[int, int]]:
-        """The parts of each range of a partition; one or none if it is a range of its own, or of several."""
+        """The parts of each range of a partition that is cut. None or one: it is not cut, and may share a range."""
         parts = self._part_bytes.get(partition)
         if parts is None or size <= _MERGED_RANGE_FACTOR * target:
             return []
@@ -115,7 +115,8 @@ class _Partitions:
         # Every range reads the shared bytes too. They are never more than half of what it reads.
         left = max(target - shared, shared)
         # Even shares, a part more for what greedy merging leaves; 5 ranges of 80 % rather than 4 full ones and a rest.
-        share = -(-of_parts // max(1, -(-of_parts // left)))
+        num_ranges = max(1, -(-of_parts // left))
+        share = -(-of_parts // num_ranges)
         return _merge(parts.tolist(), max(1, min(left, share + of_parts // len(parts))))
 
 

@@ -174,7 +174,7 @@ class MapOutputWriter(KeepsLocalFiles):
         Raises:
             TransientError: local disk or the store is full or broken; nothing was committed.
         """
-        numbers = self._decided()
+        numbers = self._decide_blocks()
         statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         block_file, blocks = self._block_file()
@@ -211,7 +211,7 @@ class MapOutputWriter(KeepsLocalFiles):
                 self._place.delete(f"{stem}.data")
         return winner
 
-    def _decided(self) -> BlockNumbers:
+    def _decide_blocks(self) -> BlockNumbers:
         """The numbers of the blocks, which are decided by the rows so far."""
         if self._numbers is not None or self._sizes is None:
             return self._numbers or self._block_numbers()
@@ -265,7 +265,7 @@ class MapOutputWriter(KeepsLocalFiles):
         self._spill()
         path = self._next_folder() / "output.blocks"
         with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
-            writer = BlockFileWriter(file, len(self._decided()))
+            writer = BlockFileWriter(file, len(self._decide_blocks()))
             merge_runs(writer, self._runs)
             return writer.finish(), path
 
@@ -292,7 +292,7 @@ class MapOutputWriter(KeepsLocalFiles):
             self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
 
     def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
-        numbers = self._decided()
+        numbers = self._decide_blocks()
         writer = BlockFileWriter(file, len(numbers), is_spill=is_spill)
         if self._buffered:
             rows = pa.concat_batches([batch for batch, _, _ in self._buffered])
