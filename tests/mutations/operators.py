@@ -11,6 +11,9 @@ _KILLED: Final = (
     "tests/batch/operations/test_cursor_change.py::test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command",
 )
 _HALF: Final = ("tests/batch/operations/test_half_delivered.py",)
+_SET_BACK: Final = (
+    "tests/batch/operations/test_cursor_change.py::test_rows_of_several_ranges_that_a_sink_missed_come_by_one_cursor_set_back",
+)
 _MOVED: Final = ("tests/batch/operations/test_moved_changes.py",)
 
 _STATUS: Final = ("tests/batch/status",)
@@ -192,6 +195,20 @@ OPERATORS: Final = (
         before="    if _is_half_delivered(reference):\n",
         after="    if False:\n",
         suite=_HALF,
+    ),
+    Mutation(
+        name="a batch goes past the place that the cursor was set back from",
+        path="batch/open/next_range.py",
+        before=".up_to_first_of(ends)",
+        after="",
+        suite=_SET_BACK,
+    ),
+    Mutation(
+        name="only the last place that the cursor was moved away from ends a batch",
+        path="batch/open/places_of_moves.py",
+        before="            found.add(cursor.snapshot_id)\n",
+        after="            found.add(cursor.snapshot_id)\n        break\n",
+        suite=_SET_BACK,
     ),
     Mutation(
         name="a reset that gives a batch up leaves the cursor where it was until its own batch",

@@ -31,7 +31,8 @@ class Cursor:
         load_part: last delivered part of a load that is not complete.
         is_beginning: True if nothing counts as delivered, so that the next batch begins as ``initial_load`` says:
             after a reset, and after a first batch that was abandoned.
-        pipeline_since: number of the reset whose offset has the record of the pipeline; None: ``pipeline.json`` has it.
+        pipeline_since: number of the move, mostly a reset, whose offset has the record of the pipeline; None:
+            ``pipeline.json`` has it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

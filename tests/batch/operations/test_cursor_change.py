@@ -116,6 +116,47 @@ def test_a_range_that_a_sink_missed_comes_by_a_cursor_that_is_set_back_and_by_no
         assert (verified.code, verified.document["rows"], verified.document["notes"]) == (0, 4, []), verified.err
 
 
+@pytest.mark.parametrize("changes", ["each", "net", "upsert"])
+def test_a_row_that_changed_back_since_is_right_after_the_cursor_was_set_back(tmp_path: Path, changes: str) -> None:
+    """The index has 7.0, and in one batch over both commits the row would not change."""
+    new = Operated.create(tmp_path / "new").set(sink={"type": "index", "server": changes}, changes=changes)
+    new.append([1, 2])
+    new.update([1], value=1.0)
+    before = new.head()
+    with registered_sinks():
+        new.run()
+        new.update([1], value=7.0)
+        delivered = new.run()["up_to_snapshot_id"]
+        new.update([1], value=1.0)
+        set_cursor(new, before)
+        assert new.run()["up_to_snapshot_id"] == delivered
+        assert new.run()["up_to_snapshot_id"] == str(new.head())
+        assert new.command("verify").code == 0
+
+
+def test_rows_of_several_ranges_that_a_sink_missed_come_by_one_cursor_set_back(tmp_path: Path) -> None:
+    """The index has 7.0, because the commits before and after that one were left out, and they end where they began."""
+    new = Operated.create(tmp_path / "new").set(sink={"type": "index", "server": "ranges"}, changes="net")
+    new.append([1, 2])
+    new.update([1], value=1.0)
+    before = new.head()
+    with registered_sinks():
+        new.run()
+        set_cursor(new, new.append([3]))
+        new.update([1], value=7.0)
+        new.run()
+        new.update([1], value=1.0)
+        set_cursor(new, new.head())
+        assert new.command("verify").code == 65
+        set_cursor(new, before)
+        while new.run()["batch"] is not None:
+            pass
+        assert new.command("verify").code == 0
+        new.append([4])
+        new.update([4], value=2.0)
+        assert new.run()["steps"] == 2, "the places of moves are behind"
+
+
 @pytest.mark.parametrize("words", ["is not in the history of branch 'main'"])
 def test_a_snapshot_that_is_not_of_the_branch_is_refused(operated: Operated, words: str) -> None:
     operated.append([50])

@@ -38,6 +38,23 @@ def test_a_passage_has_the_commits_after_its_start_oldest_first_and_the_state_th
     }
 
 
+def test_the_beginning_of_a_passage_ends_with_the_first_of_some_snapshots(table: Table) -> None:
+    first, second, third = snapshot_ids(table)
+    found = passage(table, after_snapshot_id=first)
+    beginning = found.up_to_first_of({first, second, third})
+    assert (beginning.up_to_snapshot_id, commits(beginning)) == (second, [second])
+    assert found.up_to_first_of({first, third, 4711}) == found
+
+
+def test_the_beginning_of_a_passage_may_end_with_its_landing(table: Table) -> None:
+    first, _, third = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    table.append(rows(9))
+    found = passage(table, after_snapshot_id=third, on_rollback="compensate")
+    beginning = found.up_to_first_of({first})
+    assert (beginning.up_to_snapshot_id, commits(beginning), beginning.landing) == (first, [], found.landing)
+
+
 def test_without_a_start_the_first_commit_comes_from_nothing(table: Table) -> None:
     found = passage(table)
     assert commits(found) == snapshot_ids(table)

@@ -9,6 +9,7 @@ Read in this order:
 - `new_batch`: the record of a new one
 - `claim_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the range of a pipeline's next batch
+- `places_of_moves`: the snapshots at which it has to end, because the cursor was moved away from them
 - `passage_after_cursor`: the snapshots after its cursor, as far as history and pins lead
 - `requested_range`: a range that somebody requests
 - `open_backfill`: the open backfill that a request without an end began before

@@ -6,6 +6,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.open_backfill import open_backfill
+from icefloe.batch.open.places_of_moves import places_of_moves
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
 from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request
@@ -73,7 +74,8 @@ def next_batch(
             return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
-        snapshots = next_range(table, pipeline, view.cursor, pins=pins)
+        ends = places_of_moves(session.checkpoint, view.cursor)
+        snapshots = next_range(table, pipeline, view.cursor, pins=pins, ends=ends)
         if snapshots is None:
             return None
         offset = new_batch(session, table, view, snapshots, cores)

@@ -1,6 +1,7 @@
 """The snapshots that a pipeline's next batch covers."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +22,12 @@ _CONTINUOUS: Final = "@continuous"
 
 
 def next_range(
-    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, *, pins: PinNames | None = None
+    table: LoadedTable,
+    pipeline: Pipeline,
+    cursor: Cursor | None,
+    *,
+    pins: PinNames | None = None,
+    ends: Collection[int] = (),
 ) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
@@ -35,6 +41,7 @@ def next_range(
         pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
         pins: names of the branch and the tags by which the pipeline keeps snapshots; None: it keeps none.
+        ends: snapshots that no range goes past; see `places_of_moves`.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
@@ -59,7 +66,7 @@ def next_range(
                 pipeline.name, pipeline.branch, table.name,
             )  # fmt: skip
             return None
-        passage = passage_after_cursor(table, pipeline, cursor)
+        passage = passage_after_cursor(table, pipeline, cursor).up_to_first_of(ends)
     except ExpiredHistoryError as gap:
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
         logger.warning("%s: %s", pipeline.name, gap_warning)

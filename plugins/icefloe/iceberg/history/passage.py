@@ -1,7 +1,7 @@
 """The passage of a branch from one snapshot to another: every snapshot of a range, found once and handed down."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pyiceberg.table.snapshots import Snapshot
@@ -39,6 +39,15 @@ class Passage:
         """The snapshot before each of the commits, by the commit's id; None if there was none, or if it has expired."""
         before = (self.before, *self.commits)
         return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
+
+    def up_to_first_of(self, snapshot_ids: Collection[int]) -> "Passage":
+        """The beginning of the passage that ends with the first of some snapshots; all of it if it has none of them."""
+        if self.landing is not None and self.landing.snapshot.snapshot_id in snapshot_ids:
+            return replace(self, up_to_snapshot_id=self.landing.snapshot.snapshot_id, commits=())
+        for number, snapshot in enumerate(self.commits, 1):
+            if snapshot.snapshot_id in snapshot_ids:
+                return replace(self, up_to_snapshot_id=snapshot.snapshot_id, commits=self.commits[:number])
+        return self
 
 
 def find_passage(
