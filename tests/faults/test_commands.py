@@ -138,10 +138,10 @@ def test_a_command_whose_disk_fails_at_some_call_can_be_repeated(
     assert fail_at(found, placed(command), nth)
 
 
-@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in FAULTS])
+@pytest.mark.parametrize(("turn", "fault"), [walk(turn, fault, name=str(fault)) for turn, fault in enumerate(FAULTS)])
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
 def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
-    command: str, fault: DiskFault, placed: Callable[[str], CommandPlace]
+    command: str, turn: int, fault: DiskFault, placed: Callable[[str], CommandPlace]
 ) -> None:
     place = placed(command)
-    list(takewhile(lambda nth: fail_at(fault, place, nth), places(23)))
+    list(takewhile(lambda nth: fail_at(fault, place, nth), places(43, turn)))
