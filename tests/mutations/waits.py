@@ -134,6 +134,20 @@ WAITS: Final = (
         suite=_TRIGGER,
     ),
     Mutation(
+        name="a pipeline that the triggerer cannot read ends the triggerer",
+        path="orchestration/tasks/snapshot_trigger.py",
+        before="        except Exception as error:",
+        after="        except KeyboardInterrupt as error:",
+        suite=_TRIGGER,
+    ),
+    Mutation(
+        name="a table whose name is a variable cannot be waited for",
+        path="orchestration/tasks/snapshot_trigger.py",
+        before='super().__init__(table="namespace.name", **kwargs)',
+        after='super().__init__(table=pipeline["data"]["table"], **kwargs)',
+        suite=_TRIGGER,
+    ),
+    Mutation(
         name="trouble of the sensor is never over",
         path="orchestration/tasks/snapshot_trigger.py",
         before="            end_trouble(self._pipeline, _WAITING)\n",

@@ -58,6 +58,34 @@ def troubles(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return found
 
 
+@pytest.mark.parametrize(
+    "mapping",
+    [{"path": "flights.yaml", "data": {"version": 1, "key_of_a_newer_release": 1}}, {"path": "flights.yaml"}],
+)
+def test_a_pipeline_that_the_triggerer_cannot_read_fails_its_own_sensor_alone(mapping: dict[str, Any]) -> None:
+    """Airflow's triggerer ends if making a trigger raises anything but a TypeError, and again when it is restarted."""
+    trigger = PipelineSnapshotTrigger(pipeline=mapping, deadline="2026-01-01T00:00:00+00:00")
+    assert trigger.serialize()[1]["pipeline"] == mapping
+    [event] = asyncio.run(all_events(trigger))
+    assert event["error"].startswith("the triggerer cannot read the pipeline that a worker gave it (")
+    assert event["is_terminal"] is False
+
+
+def test_a_table_whose_name_is_a_variable_is_waited_for(tmp_path: Path) -> None:
+    pipeline = pipeline_from(tmp_path, table="${FLIGHTS}")
+    trigger = PipelineSnapshotTrigger(
+        pipeline=pipeline_to_mapping(pipeline),
+        deadline=datetime.now(UTC).isoformat(),
+        first_look="2100-01-01T00:00:00Z",
+    )
+    [event] = asyncio.run(all_events(trigger))
+    assert (event["table"], event["is_due"]) == ("${FLIGHTS}", False)
+
+
+async def all_events(trigger: PipelineSnapshotTrigger) -> list[dict[str, Any]]:
+    return [event.payload async for event in trigger.run()]
+
+
 def only_event(trigger: PipelineSnapshotTrigger) -> Any:
     async def events() -> list[Any]:
         return [event.payload async for event in trigger.run()]

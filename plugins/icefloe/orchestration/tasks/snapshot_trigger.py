@@ -53,13 +53,16 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     def __init__(
         self, *, pipeline: Mapping[str, object], deadline: str, first_look: str | None = None, **kwargs: object
     ) -> None:
-        self._pipeline = pipeline_from_mapping(pipeline)
-        super().__init__(
-            table=self._pipeline.table,
-            branch=self._pipeline.branch,
-            poll_interval=self._pipeline.poll_interval,
-            **kwargs,
-        )
+        # The provider refuses a table without a dot, and `${NAME}` may have none.
+        super().__init__(table="namespace.name", **kwargs)
+        self._fault: TransientError | None = None
+        try:
+            self._pipeline = pipeline_from_mapping(pipeline)
+        except Exception as error:  # noqa: BLE001 - it would end the triggerer, and so the triggers of all DAGs
+            self._fault = _unreadable(error)
+        else:
+            self.table, self.branch = self._pipeline.table, self._pipeline.branch
+            self.poll_interval = self._pipeline.poll_interval
         self.pipeline = dict(pipeline)
         self.deadline = deadline
         self.first_look = first_look
@@ -80,6 +83,9 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         The provider's own loop looks in asyncio's few threads, which all triggers share. A handful of catalogs that do
         not answer would hold up every other pipeline.
         """
+        if self._fault is not None:
+            yield TriggerEvent({"error": self._fault.sentence, "is_terminal": False})
+            return
         try:
             with outgoing_errors():
                 async with asyncio.timeout(_seconds_until(self.deadline)) as timeout:
@@ -163,6 +169,15 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         if is_news:
             self.log.warning("look %d in a row at %s failed, looking again: %s", self._failed_looks, self.table, error)
         return is_news
+
+
+def _unreadable(error: Exception) -> TransientError:
+    """The fault of a pipeline that this process cannot make, although the one that deferred the sensor could."""
+    reason = error.sentence if isinstance(error, IcefloeError) else f"{type(error).__name__}: {one_line(error)}"
+    return TransientError(
+        f"the triggerer cannot read the pipeline that a worker gave it ({reason}): have one release of icefloe, and "
+        "the packages of its sinks, where triggerer and workers run, and restart the triggerer"
+    )
 
 
 def _seconds_until(time: str) -> float:
