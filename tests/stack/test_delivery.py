@@ -5,7 +5,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -134,8 +134,12 @@ def run(running: Running, words: list[str]) -> str:
 
 
 def airflow(component: str) -> list[psutil.Process]:
-    """The processes of a component of Airflow, without those that they started."""
-    found = [each for each in psutil.Process().children(recursive=True) if each.cmdline()[-1:] == [component]]
+    """The processes of a component of Airflow, without those that run tasks."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            if component in each.cmdline():
+                found.append(each)
     assert found
     return found
 
