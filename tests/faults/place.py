@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "deliver", "session_of"]
 
-SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
+_SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
 """Several map tasks and several ranges, of a few rows each."""
 _WEEK_SECONDS = 7 * 86_400
 
@@ -76,7 +76,7 @@ class Place:
                 "storage": f"{self.stores.url}/storage",
                 "checkpoint": f"{self.stores.url}/{path.stem}/checkpoint",
                 "engine": "local",
-                "shuffle": SHUFFLE,
+                "shuffle": _SHUFFLE,
                 "sink": {"type": "files", "path": f"{self.stores.url}/{path.stem}/changes"},
             }
             path.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
@@ -185,4 +185,5 @@ def deliver(pipeline: Path, request: RequestedRange | None = None, *, credential
 
 
 def session_of(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
+    """A session of a pipeline file, as a run opens it."""
     return PipelineSession.open(load_pipeline(pipeline), credentials=credentials or Credentials(), environ=os.environ)

@@ -172,13 +172,13 @@ STEPS: Final = (
         path="batch/open/find_work.py",
         before="    elif is_emptied(history, session.pipeline, cursor):",
         after="    elif False:",
-        suite=("tests/batch/open/test_next_batch.py",),
+        suite=("tests/batch/open/test_moved_branch.py", "tests/batch/open/test_next_batch.py"),
     ),
     Mutation(
         name="a branch without a snapshot fails a run that only has to wait",
         path="batch/open/next_range.py",
         before="        if is_emptied(table.history, pipeline, cursor):",
         after="        if False:",
-        suite=("tests/batch/open/test_next_batch.py",),
+        suite=("tests/batch/open/test_moved_branch.py", "tests/batch/open/test_next_batch.py"),
     ),
 )

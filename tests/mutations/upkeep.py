@@ -179,8 +179,8 @@ UPKEEP: Final = (
     Mutation(
         name="a sweep puts no marker back that a backfill needs since the last question",
         path="batch/sweep/leftover.py",
-        before="        self.store.put(key, content)\n",
-        after="",
+        before="                self.store.put(key, content)\n",
+        after="                pass\n",
         suite=BACKFILLS,
     ),
     Mutation(

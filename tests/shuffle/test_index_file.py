@@ -17,7 +17,7 @@ def test_offsets_come_back(lengths):
 
 @pytest.mark.parametrize("size", [0, 1, 8, 23, 25, 32])
 def test_another_length_is_never_an_empty_index(size):
-    with pytest.raises(CorruptIndexError, match="2 partitions take 24"):
+    with pytest.raises(CorruptIndexError, match="2 blocks take 24"):
         decode_index(bytes(size), num_blocks=2, data_size_bytes=0)
 
 

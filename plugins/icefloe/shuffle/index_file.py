@@ -1,4 +1,4 @@
-"""Index files: the position of each reduce partition's block in a map task's data file.
+"""Index files: the position of each block in a map task's data file.
 
 ``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics (docs/formats.md, section "Index file").
 """
@@ -32,17 +32,17 @@ def index_bytes(num_blocks: int) -> int:
 def decode_index(data: bytes, *, num_blocks: int, data_size_bytes: int) -> NDArray[np.int64]:
     """The offsets that an index file begins with.
 
-    Partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
+    Block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
 
     Raises:
-        CorruptIndexError: the length does not fit the number of partitions, or the offsets do not rise from 0 to the
+        CorruptIndexError: the length does not fit the number of blocks, or the offsets do not rise from 0 to the
             data file's size.
     """
     expected_bytes = index_bytes(num_blocks)
     if len(data) != expected_bytes:
-        raise _corrupt(f"{len(data)} bytes, but {num_blocks} partitions take {expected_bytes}")
+        raise _corrupt(f"{len(data)} bytes, but {num_blocks} blocks take {expected_bytes}")
     offsets = np.frombuffer(data, ">i8").astype(np.int64)
-    # Equal neighbours are an empty partition:  |0 0|1 1 1 1|3 3| has the offsets 0 2 6 6 8.
+    # Equal neighbours are an empty block:  |0 0|1 1 1 1|3 3| has the offsets 0 2 6 6 8.
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
         raise _corrupt("its offsets do not rise from 0")
     if offsets[-1] != data_size_bytes:

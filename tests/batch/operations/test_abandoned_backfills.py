@@ -7,6 +7,8 @@ import pytest
 
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.sweep.batch_states import BatchStates
+from icefloe.errors import TransientError
 from icefloe.storage.object_store import ObjectStore
 from support.pipelines.interrupted import Killed, Paused, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
@@ -142,6 +144,24 @@ def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_has_i
     [again] = opened
     assert (again.folder.parent / MARKER).exists()
     again.deliver()
+
+
+def test_a_sweep_that_cannot_ask_again_after_the_deletion_puts_the_marker_back(
+    operated: Operated, batch: OpenBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert operated.abandon(*arguments(batch)).code == 0
+    answers = [False]
+
+    def asked(_: BatchStates) -> bool:
+        if answers:
+            return answers.pop()
+        raise TransientError("the store does not answer")
+
+    monkeypatch.setattr(BatchStates, "is_open_now", asked)
+    survey = survey_of(operated.storage)
+    deleted, [problem] = survey.delete()
+    assert (deleted, problem.sentence) == (0, "the store does not answer")
+    assert (batch.folder.parent / MARKER).exists()
 
 
 def test_a_sweep_at_any_write_of_a_backfill_that_is_started_again_leaves_it_a_marker(

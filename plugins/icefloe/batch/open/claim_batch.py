@@ -87,7 +87,7 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
     marker = FolderMarker(
         checkpoint_id=checkpoint_id,
         checkpoint_url=checkpoint_url_of(written, session.backfill_id),
-        pipeline=written.name,
+        pipeline=session.pipeline.name,
         backfill_id=session.backfill_id,
         changes_url=None if written.changelog is None else written.changelog.path,
         coordination=written.coordination,

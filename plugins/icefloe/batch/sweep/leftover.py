@@ -96,7 +96,13 @@ class EndedMarker(Leftover):
         [key] = self.keys
         content = self.store.find(key)
         deleted = Leftover.delete(self)
-        if content is None or not deleted or self.is_opened is None or not self.is_opened():
+        if content is None or not deleted or self.is_opened is None:
             return deleted
-        self.store.put(key, content)
-        return 0
+        is_needed = True
+        try:
+            is_needed = self.is_opened()
+        finally:
+            # Also if nobody can say it now: the next sweep asks again.
+            if is_needed:
+                self.store.put(key, content)
+        return 0 if is_needed else deleted
