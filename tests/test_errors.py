@@ -1,9 +1,20 @@
 import copy
 import pickle
+import zlib
 
+import pyarrow as pa
 import pytest
 
-from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, UsageError
+from icefloe.errors import (
+    IcefloeError,
+    NotBuiltError,
+    TerminalError,
+    TransientError,
+    UsageError,
+    lack_of_memory_named,
+)
+from icefloe.iceberg.catalog.file_io import reading_data_file
+from icefloe.iceberg.files.avro_container import decoding
 from icefloe.storage.store import KeyMissingError
 
 
@@ -45,3 +56,36 @@ def test_an_error_survives_the_way_between_processes(duplicate):
     assert type(error) is NotBuiltError
     assert error.sentence == "net is not built yet"
     assert error.facts == {"key": "changes", "line": 4}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("LZ4F_compressBegin failed with code: ERROR_allocation_failed"),
+        zlib.error("Error -4 while decompressing data: insufficient memory"),
+        OSError("ZSTD decompression failed: Allocation error : not enough memory"),
+        OSError("LZ4 init failed: ERROR_allocation_failed"),
+    ],
+)
+def test_a_library_that_got_no_memory_is_understood(error: Exception) -> None:
+    with pytest.raises(MemoryError, match=r"alloc|memory"), lack_of_memory_named():
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        zlib.error("Error -3 while decompressing data: invalid code lengths set"),
+        RuntimeError("LZ4F_decompress failed with code: ERROR_frameType_unknown"),
+    ],
+)
+def test_damaged_bytes_stay_damaged(error: Exception) -> None:
+    with pytest.raises(type(error)), lack_of_memory_named():
+        raise error
+
+
+def test_a_file_of_the_table_is_not_called_damaged_for_lack_of_memory() -> None:
+    with pytest.raises(MemoryError), reading_data_file("s3://b/a.avro", table="db.t"), decoding():
+        raise zlib.error("Error -4 while decompressing data")
+    with pytest.raises(TerminalError, match="cannot be decoded"), reading_data_file("s3://b/a.avro", table="db.t"):
+        raise pa.ArrowInvalid("Corrupt snappy compressed data.")

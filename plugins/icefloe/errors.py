@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import get_annotations
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform, get_origin
 
 from icefloe.redaction.hidden import redacted, redacted_foreign
 
@@ -14,9 +14,13 @@ __all__ = [
     "TransientError",
     "UsageError",
     "about_key",
+    "lack_of_memory_named",
     "one_line",
 ]
 
+
+_WORDS: Final = ("ERROR_allocation_failed", "Error -4 while", "Allocation error : not enough memory")
+"""In which LZ4, zlib and Zstandard say that they got no memory: the class of the error is that of damaged bytes."""
 
 _Made = TypeVar("_Made", bound="_DeclaredFacts")
 
@@ -169,6 +173,21 @@ def about_key(key: str) -> Iterator[None]:
         yield
     except TerminalError as error:
         error.key = error.key or key
+        raise
+
+
+@contextmanager
+def lack_of_memory_named() -> Iterator[None]:
+    """Run a block that compresses or decompresses.
+
+    Raises:
+        MemoryError: the library got no memory; the bytes may be whole.
+    """
+    try:
+        yield
+    except Exception as cause:
+        if any(words in str(cause) for words in _WORDS):
+            raise MemoryError(str(cause)) from cause
         raise
 
 

@@ -194,4 +194,11 @@ MACHINES: Final = (
         after="_COPIES: Final = 6",
         suite=_LARGE_ROW,
     ),
+    Mutation(
+        name="bytes that LZ4 has no memory to read are damaged",
+        path="errors.py",
+        before='"ERROR_allocation_failed", ',
+        after="",
+        suite=("tests/test_errors.py", "tests/shuffle/test_blocks.py"),
+    ),
 )

@@ -174,6 +174,37 @@ def test_a_message_that_asks_for_more_memory_than_the_block_holds_is_damaged_unl
         decode_block(encode_block([small_batch()]), small_batch().schema, max_bytes=MAX_BYTES)
 
 
+class NoMemoryForLz4:
+    """Says it as the bindings of LZ4 do: in the class of error that they also have for damaged bytes."""
+
+    eof = False
+    unused_data = b""
+    needs_input = True
+
+    def __init__(self, **_):
+        pass
+
+    def begin(self, **_):
+        raise RuntimeError("LZ4F_compressBegin failed with code: ERROR_allocation_failed")
+
+    def decompress(self, _data, **_):
+        raise RuntimeError("LZ4F_decompress failed with code: ERROR_allocation_failed")
+
+
+def test_a_block_that_lz4_has_no_memory_to_make_is_no_defect(monkeypatch):
+    monkeypatch.setattr(lz4.frame, "LZ4FrameCompressor", NoMemoryForLz4)
+    with pytest.raises(MemoryError, match="allocation_failed"):
+        encode_block([small_batch()])
+
+
+@WAYS
+def test_a_block_that_lz4_has_no_memory_to_read_is_not_damaged(decode, monkeypatch):
+    data = encode_block([small_batch()])
+    monkeypatch.setattr(lz4.frame, "LZ4FrameDecompressor", NoMemoryForLz4)
+    with pytest.raises(MemoryError, match="allocation_failed"):
+        decode(data, small_batch().schema, max_bytes=MAX_BYTES)
+
+
 @pytest.mark.parametrize("content", [b"x", b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(64)])
 def test_bytes_that_are_no_arrow_message_are_refused(content):
     block = b"".join(compress_block([content], content_bytes=len(content)))

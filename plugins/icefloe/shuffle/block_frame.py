@@ -6,7 +6,7 @@ from typing import BinaryIO, Final
 import lz4.frame
 import pyarrow as pa
 
-from icefloe.errors import one_line
+from icefloe.errors import lack_of_memory_named, one_line
 from icefloe.shuffle.blocks import corrupt_block, declared_bytes, record_batches
 from icefloe.storage.local_folders import on_local_disk
 
@@ -55,7 +55,8 @@ class FrameReader:
         self._waiting = source.read(_HEAD_BYTES)
         self.content_bytes = declared_bytes(self._waiting, size_bytes=size_bytes, max_bytes=max_bytes)
         self._position = 0
-        self._decompressor = lz4.frame.LZ4FrameDecompressor()
+        with lack_of_memory_named():
+            self._decompressor = lz4.frame.LZ4FrameDecompressor()
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer only at the end of the frame; never more than its header declares."""
@@ -106,6 +107,7 @@ class FrameReader:
         if self._decompressor.needs_input:
             data, self._waiting = self._next(), b""
         try:
-            return self._decompressor.decompress(data, max_length=most)
+            with lack_of_memory_named():
+                return self._decompressor.decompress(data, max_length=most)
         except (RuntimeError, EOFError) as cause:
             raise corrupt_block(self._size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_ORDINAL, WEIGHT
-from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
 
 __all__ = ["BlockRows", "CorruptBlockError", "block_schema", "decode_block", "encode_block"]
 
@@ -97,15 +97,19 @@ def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: boo
         messages: encapsulated record-batch messages, or runs of several; anything with the buffer protocol.
         content_bytes: written to the frame's header, so that a reader knows how much to allocate.
         is_spill: True if the block stays on this machine; speed then counts more than size.
+
+    Raises:
+        MemoryError: the process has no memory for LZ4's state.
     """
     level = _FAST if is_spill or content_bytes > _SMALL_BLOCK_BYTES else _DENSE
-    compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
-    yield compressor.begin(source_size=content_bytes)
-    for message in messages:
-        view = memoryview(message)
-        for start in range(0, len(view), _PIECE_BYTES):
-            yield compressor.compress(view[start : start + _PIECE_BYTES])
-    yield compressor.flush()
+    with lack_of_memory_named():
+        compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
+        yield compressor.begin(source_size=content_bytes)
+        for message in messages:
+            view = memoryview(message)
+            for start in range(0, len(view), _PIECE_BYTES):
+                yield compressor.compress(view[start : start + _PIECE_BYTES])
+        yield compressor.flush()
 
 
 def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int) -> list[pa.RecordBatch]:
@@ -164,12 +168,14 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
 
     Raises:
         CorruptBlockError: not exactly one whole frame as `compress_block` writes it, or more than ``max_bytes``.
+        MemoryError: the process has no memory for the messages, or for LZ4's state.
     """
     declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
     try:
         # Not lz4.frame.decompress: it ignores bytes after the frame, and a second frame.
-        decompressor = lz4.frame.LZ4FrameDecompressor()
-        content = decompressor.decompress(data, max_length=declared)
+        with lack_of_memory_named():
+            decompressor = lz4.frame.LZ4FrameDecompressor()
+            content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:
         raise corrupt_block(len(data), f"LZ4 refuses it: {one_line(cause)}") from cause
     if len(content) != declared or not decompressor.eof or decompressor.unused_data:
@@ -193,7 +199,8 @@ def declared_bytes(head: bytes | memoryview, *, size_bytes: int, max_bytes: int)
     if bytes(head[: len(_FRAME_START)]) != _FRAME_START:
         raise corrupt_block(size_bytes, "it does not start with the LZ4 frame header of a block")
     try:
-        declared = int(lz4.frame.get_frame_info(head)["content_size"])
+        with lack_of_memory_named():
+            declared = int(lz4.frame.get_frame_info(head)["content_size"])
     except RuntimeError as cause:
         raise corrupt_block(size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause
     if not 0 < declared <= max_bytes:

@@ -17,7 +17,7 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRe
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["MapOutputLog", "MapOutputState", "MissingMapOutputError"]
+__all__ = ["MapOutputLog", "MissingMapOutputError"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,11 @@ class MapOutputLog:
         """`current` of each map task, several at once, in the order given; one look-up each if nothing was voided."""
         current = partial(self._current, has_voids=self.has_voids)
         return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
+
+    def missing(self, map_ids: Sequence[int]) -> dict[int, int]:
+        """The map tasks without a valid output, in the order given, and the generation that is open for each."""
+        states = self.states(map_ids)
+        return {map_id: state.generation for map_id, state in zip(map_ids, states, strict=True) if state.record is None}
 
     def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
         """The record of each planned map task, in the order given; a missing one is never an empty one.

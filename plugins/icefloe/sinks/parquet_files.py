@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.errors import TerminalError, one_line
+from icefloe.errors import TerminalError, lack_of_memory_named, one_line
 from icefloe.sinks.row_groups import GROUP_ROWS
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import on_local_disk
@@ -61,7 +61,8 @@ def parquet_schema(store: Store, key: str) -> pa.Schema:
 @contextmanager
 def _readable(store: Store, key: str) -> Iterator[None]:
     try:
-        yield
+        with lack_of_memory_named():
+            yield
     except MemoryError:
         raise  # Arrow's own is an ArrowException too, and says nothing of the file
     except (pa.ArrowException, OSError) as cause:

@@ -16,7 +16,6 @@ from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.task_outcome import require_success
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
-from icefloe.shuffle.map_output_log import MapOutputState
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 
@@ -91,16 +90,13 @@ class _Tasks:
     def missing_map_tasks(self) -> dict[int, int]:
         """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
         sizes = self.folder.plan.map_task_bytes
-        if self._is_new():
-            states = [MapOutputState(generation=0, record=None)] * len(sizes)
-        else:
-            states = self.folder.map_outputs.states(range(len(sizes)))
-        missing = [map_id for map_id, state in enumerate(states) if state.record is None]
+        map_ids = range(len(sizes))
+        generations = dict.fromkeys(map_ids, 0) if self._is_new() else self.folder.map_outputs.missing(map_ids)
         # The largest first: one that begins last would run alone at the end.
-        missing.sort(key=lambda map_id: (-sizes[map_id], map_id))
+        missing = sorted(generations, key=lambda map_id: (-sizes[map_id], map_id))
         logger.info("batch %d: %d of %d map tasks to do", self.folder.plan.batch_number, len(missing), len(sizes))
         self.tally.begin(len(missing), of=len(sizes))
-        return {map_id: states[map_id].generation for map_id in missing}
+        return {map_id: generations[map_id] for map_id in missing}
 
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""

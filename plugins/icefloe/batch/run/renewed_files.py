@@ -68,5 +68,4 @@ class RenewedFiles:
 
     def _outputs(self) -> int:
         folder = self._running.folder
-        states = folder.map_outputs.states(range(folder.plan.num_map_tasks))
-        return sum(state.record is not None for state in states)
+        return folder.plan.num_map_tasks - len(folder.map_outputs.missing(range(folder.plan.num_map_tasks)))

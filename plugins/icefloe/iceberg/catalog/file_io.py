@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyiceberg.io import FileIO, InputFile, load_file_io
 
-from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError, encrypted_file
 from icefloe.redaction.hidden import hide
 
@@ -108,9 +108,11 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
         FileRefusedError: access is denied.
         FileUnansweredError: the storage did not answer, or refused in words that Arrow does not know.
         TerminalError: the content is damaged.
+        MemoryError: the process has no memory to decode it.
     """
     try:
-        yield
+        with lack_of_memory_named():
+            yield
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
