@@ -232,9 +232,9 @@ MAP_OUTPUTS: Final = (
     ),
     Mutation(
         name="hash rows of a task that spilled are lost",
-        path="shuffle/map_output.py",
-        before="            hash_rows = self._buffered_hashes\n",
-        after="            hash_rows = self._buffered_hashes[-1:]\n",
+        path="shuffle/buffered_rows.py",
+        before="            write_rows(writer, pa.concat_batches(hash_rows)",
+        after="            write_rows(writer, pa.concat_batches(hash_rows[-1:])",
         suite=_HASH_ROWS,
     ),
     Mutation(

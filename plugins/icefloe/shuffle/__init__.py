@@ -24,6 +24,7 @@ Read in this order:
 - `blocks`: rows of one map task for one partition
 - `block_frame`: a large block, read piece by piece
 - `block_file`: the blocks of all partitions
+- `buffered_rows`: rows that wait for their blocks
 - `spilled_rows`: rows on local disk in numbered parts
 - `index_file`: the position of each block
 - `statistics_file`: the contents of each block

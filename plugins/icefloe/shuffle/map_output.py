@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
-from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
-from icefloe.shuffle.blocks import BlockRows, block_schema
-from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
+from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.buffered_rows import BufferedRows, RowsChunk
+from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, part_ids
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
-from icefloe.shuffle.reduce_ids import reduce_ids as partitions_of
-from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
+from icefloe.shuffle.statistics_file import GatheredStatistics, encode_statistics
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 from icefloe.storage.store import Store
 
@@ -36,8 +36,6 @@ _LARGEST_BUFFER_BYTES: Final = 1 << 30
 """Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
 _JOINED_BYTES: Final = 1 << 20
 """Blocks up to here are in one file with their index: one request writes both, and coalesce reads both by one."""
-_ENTRIES_MERGED_AT: Final = 1 << 18
-_HASH_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,7 @@ class MapOutputWriter(KeepsLocalFiles):
         self._num_partitions = num_partitions
         self._hash_partitions = hash_partitions
         self._sizes = sizes
-        self._numbers = self._block_numbers() if sizes is None else None
+        self._numbers: BlockNumbers | None = None
         self._place = place
         # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
         # blocks or in the order of their partitions.
@@ -111,11 +109,8 @@ class MapOutputWriter(KeepsLocalFiles):
         self._spill_folders: Sequence[Path | None] = spill_folders or [None]
         self._folders: list[Path] = []
         self._runs: list[SpilledRun] = []
-        self._statistics = PartitionStatistics.empty()
-        self._new_statistics: list[PartitionStatistics] = []
-        self._new_entries = 0
-        self._uncounted: list[RowHashes] = []
-        self._forget_buffered()
+        self._statistics = GatheredStatistics()
+        self._buffer = BufferedRows(num_partitions=num_partitions, hash_partitions=hash_partitions)
 
     def write(
         self,
@@ -151,22 +146,15 @@ class MapOutputWriter(KeepsLocalFiles):
             return
         ours = [pa.array(weights, pa.int64()), pa.array(change_ordinals, pa.int32())]
         rows = pa.RecordBatch.from_arrays([*batch.columns, *ours], schema=self._schema)
-        if self._buffered and self._buffered_bytes + rows.nbytes > self._buffer_bytes:
+        if self._buffer.size_bytes and self._buffer.size_bytes + rows.nbytes > self._buffer_bytes:
             self._spill()
+        hash_rows = None
         if self._hash_partitions and identity_hashes is not None:
             # Loaded here, because few batches need it.
             from icefloe.shuffle.hash_rows import HashRows
 
             hash_rows = HashRows(row_hashes, identity_hashes, change_ordinals, weights).batch
-            self._buffered_hashes.append((hash_rows, self._hash_ids(row_hashes)))
-            self._buffered_bytes += hash_rows.nbytes
-        self._buffered.append((rows, reduce_ids, parts))
-        self._buffered_bytes += rows.nbytes
-        if self._numbers is None:
-            self._uncounted.append(row_hashes)
-            self._buffered_bytes += _HASH_BYTES * len(row_hashes)
-        else:
-            self._count(self._numbers, rows, reduce_ids, parts, row_hashes)
+        self._buffer.append(RowsChunk(rows, reduce_ids, parts, row_hashes), hash_rows)
 
     def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
         """Writes the files and then the commit record; returns the record that counts, of whichever attempt.
@@ -174,10 +162,10 @@ class MapOutputWriter(KeepsLocalFiles):
         Raises:
             TransientError: local disk or the store is full or broken; nothing was committed.
         """
-        numbers = self._decide_blocks()
-        statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
+        numbers = self._block_numbers()
         block_file, blocks = self._block_file()
+        statistics = self._statistics.total()
         encoded = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
         data, index = self._put(stem, block_file, blocks, encoded)
         is_joined = data.key == index.key
@@ -211,51 +199,13 @@ class MapOutputWriter(KeepsLocalFiles):
                 self._place.delete(f"{stem}.data")
         return winner
 
-    def _decide_blocks(self) -> BlockNumbers:
-        """The numbers of the blocks, which are decided by the rows so far."""
-        if self._numbers is not None or self._sizes is None:
-            return self._numbers or self._block_numbers()
-        rows = np.zeros(self._num_partitions, np.int64)
-        for _, reduce_ids, _ in self._buffered:
-            rows += np.bincount(reduce_ids, minlength=self._num_partitions)
-        divided = hot_partitions(self._sizes, rows, sum(batch.nbytes for batch, _, _ in self._buffered))
-        self._numbers = self._block_numbers(divided)
-        for (batch, reduce_ids, parts), row_hashes in zip(self._buffered, self._uncounted, strict=True):
-            self._count(self._numbers, batch, reduce_ids, parts, row_hashes)
-        self._uncounted = []
+    def _block_numbers(self) -> BlockNumbers:
+        """The numbers of the blocks, which the rows before the first spill decide."""
+        if self._numbers is None:
+            divided = () if self._sizes is None else self._buffer.hot_partitions(self._sizes)
+            partitions = self._num_partitions + self._hash_partitions
+            self._numbers = BlockNumbers(num_partitions=partitions, divided=divided)
         return self._numbers
-
-    def _block_numbers(self, divided: tuple[int, ...] = ()) -> BlockNumbers:
-        return BlockNumbers(num_partitions=self._num_partitions + self._hash_partitions, divided=divided)
-
-    def _hash_ids(self, row_hashes: RowHashes) -> NDArray[np.int32]:
-        """The hash partition of each row, numbered on from the reduce partitions."""
-        return self._num_partitions + partitions_of(row_hashes, self._hash_partitions)
-
-    def _count(
-        self,
-        numbers: BlockNumbers,
-        rows: pa.RecordBatch,
-        reduce_ids: NDArray[np.int32],
-        parts: NDArray[np.uint8],
-        row_hashes: RowHashes,
-    ) -> None:
-        """Adds rows, and their hash rows, to the statistics."""
-        _, weights, ordinals = BlockRows.of(rows)
-        ids = [numbers.of_rows(reduce_ids, parts)]
-        if self._hash_partitions:
-            ids.append(numbers.of_rows(self._hash_ids(row_hashes), parts))
-        for each in ids:
-            statistics = PartitionStatistics.of_rows(
-                reduce_ids=each, change_ordinals=ordinals, weights=weights, row_hashes=row_hashes
-            )
-            self._new_statistics.append(statistics)
-            self._new_entries += len(statistics)
-        # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
-        # chunk.
-        if self._new_entries > max(_ENTRIES_MERGED_AT, len(self._statistics)):
-            self._statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
-            self._new_statistics, self._new_entries = [], 0
 
     def _block_file(self) -> tuple[BlockFile, bytes | Path]:
         """All blocks, and their bytes or the local file that has them."""
@@ -265,7 +215,7 @@ class MapOutputWriter(KeepsLocalFiles):
         self._spill()
         path = self._next_folder() / "output.blocks"
         with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
-            writer = BlockFileWriter(file, len(self._decide_blocks()))
+            writer = BlockFileWriter(file, len(self._block_numbers()))
             merge_runs(writer, self._runs)
             return writer.finish(), path
 
@@ -292,26 +242,9 @@ class MapOutputWriter(KeepsLocalFiles):
             self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
 
     def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
-        numbers = self._decide_blocks()
+        numbers = self._block_numbers()
         writer = BlockFileWriter(file, len(numbers), is_spill=is_spill)
-        if self._buffered:
-            rows = pa.concat_batches([batch for batch, _, _ in self._buffered])
-            ids = np.concatenate([numbers.of_rows(ids, parts) for _, ids, parts in self._buffered])
-            hash_rows = self._buffered_hashes
-            self._forget_buffered()
-            write_rows(writer, rows, ids, len(numbers))
-            del rows
-            if hash_rows:
-                # Hash partitions are never divided. All parts have one block.
-                hash_ids = np.concatenate([ids for _, ids in hash_rows])
-                ids = numbers.of_rows(hash_ids, np.zeros(len(hash_ids), np.uint8))
-                write_rows(writer, pa.concat_batches([batch for batch, _ in hash_rows]), ids, len(numbers))
-        return writer.finish()
-
-    def _forget_buffered(self) -> None:
-        self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32], NDArray[np.uint8]]] = []
-        self._buffered_hashes: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
-        self._buffered_bytes = 0
+        return self._buffer.write(writer, numbers, self._statistics.add)
 
     def _next_folder(self) -> Path:
         """The next spill folder in turn."""

@@ -26,6 +26,7 @@ _ENTRY: Final = np.dtype(
      ("hash_low", ">u8")]
 )  # fmt: skip
 _ORDINAL_BITS: Final = 32
+_ENTRIES_MERGED_AT: Final = 1 << 18
 
 
 class CorruptStatisticsError(TransientError):
@@ -160,6 +161,30 @@ class PartitionStatistics:
             hash_high=hash_high,
             hash_low=hash_low,
         )
+
+
+class GatheredStatistics:
+    """The statistics of rows that come chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._merged = PartitionStatistics.empty()
+        self._new: list[PartitionStatistics] = []
+        self._new_entries = 0
+
+    def add(self, statistics: PartitionStatistics) -> None:
+        """Takes the statistics of a chunk."""
+        self._new.append(statistics)
+        self._new_entries += len(statistics)
+        # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
+        # chunk.
+        if self._new_entries > max(_ENTRIES_MERGED_AT, len(self._merged)):
+            self.total()
+
+    def total(self) -> PartitionStatistics:
+        """The statistics of all rows so far."""
+        self._merged = PartitionStatistics.merged([self._merged, *self._new])
+        self._new, self._new_entries = [], 0
+        return self._merged
 
 
 def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:

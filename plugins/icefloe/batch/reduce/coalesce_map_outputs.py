@@ -11,7 +11,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.moves_of_older_batches import write_identity_moves
-from icefloe.batch.reduce.repair import read_all_blocks, until_readable, void_damaged
+from icefloe.batch.reduce.repair import ReadsMapOutputs, read_all_blocks, until_readable, void_damaged
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_log import MissingMapOutputError
@@ -22,6 +22,34 @@ from icefloe.storage.store import KeyMissingError
 __all__ = ["Coalesced", "coalesce_map_outputs", "load_coalesce_plan"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coalesce(ReadsMapOutputs):
+    """Coalesce as a step that reads map outputs; see `coalesce_map_outputs`."""
+
+    inputs: MapInputs
+    tally: PhaseTally
+    new_name: Callable[[], str]
+
+    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+        """Reads every row between the phases, if identities have to be compared and there are no hash rows for it."""
+        folder = self.inputs.folder
+        try:
+            if folder.shape.is_identity_carried and not folder.plan.hash_partitions:
+                write_identity_moves(folder, coalesce_plan, epoch)
+        except CorruptMapOutputError as damage:
+            self.tally.lose_nodes([damage])
+            void_damaged(folder, [damage])
+            return [damage]
+        return []
+
+    def redo(self, map_ids: Sequence[int]) -> None:
+        """Runs the given map tasks in this process."""
+        self.tally.map_tasks_run_again += len(map_ids)
+        self.tally.map_outputs_void += len(map_ids)
+        for map_id in map_ids:
+            write_map_output(self.inputs, map_id, attempt=self.new_name())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +76,10 @@ def coalesce_map_outputs(
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs are found damaged again and again.
     """
-
-    def redo(map_ids: Sequence[int]) -> None:
-        tally.map_tasks_run_again += len(map_ids)
-        tally.map_outputs_void += len(map_ids)
-        for map_id in map_ids:
-            write_map_output(inputs, map_id, attempt=new_name())
-
+    step = _Coalesce(inputs, tally, new_name)
     folder, plan = inputs.folder, inputs.folder.plan
     try:
-        collected = read_all_blocks(folder, redo)
+        collected = read_all_blocks(folder, step.redo)
     except MissingMapOutputError as error:
         tally.map_outputs_missing += len(error.map_ids)
         raise
@@ -86,19 +108,7 @@ def coalesce_map_outputs(
             )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
-
-    def read(epoch: int) -> list[CorruptMapOutputError]:
-        """Reads every row between the phases, if identities have to be compared and there are no hash rows for it."""
-        try:
-            if folder.shape.is_identity_carried and not plan.hash_partitions:
-                write_identity_moves(folder, created, epoch)
-        except CorruptMapOutputError as damage:
-            tally.lose_nodes([damage])
-            void_damaged(folder, [damage])
-            return [damage]
-        return []
-
-    epoch = until_readable(folder, created, redo, read, epoch=blocks.epoch)
+    epoch = until_readable(folder, created, step, epoch=blocks.epoch)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Protocol
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
@@ -17,7 +17,7 @@ from icefloe.shuffle.node_outputs import NodeOutputsLostError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
 
-__all__ = ["until_readable", "void_damaged"]
+__all__ = ["ReadsMapOutputs", "until_readable", "void_damaged"]
 
 _MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""
@@ -29,6 +29,21 @@ class UnreliableStoreError(TerminalError):
     """Map outputs, or what follows from them, were made again and again and found damaged each time."""
 
     url: str
+
+
+class ReadsMapOutputs(Protocol):
+    """A step between the map tasks and the results: coalesce, or the reduce tasks."""
+
+    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> Sequence[CorruptMapOutputError]:
+        """Reads what is still to be read; voids the map outputs that it finds damaged and returns their damage.
+
+        Raises:
+            ExtentsGoneError: the extents of the epoch are gone.
+            MovesGoneError: moves that an earlier read of this epoch left are gone.
+        """
+
+    def redo(self, map_ids: Sequence[int]) -> None:
+        """Runs map tasks: the given ones, and perhaps others without an output."""
 
 
 def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
@@ -80,18 +95,16 @@ def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOut
 def until_readable(
     folder: BatchFolder,
     coalesce_plan: CoalescePlan,
-    redo: Callable[[Sequence[int]], None],
-    read: Callable[[int], Sequence[CorruptMapOutputError]],
+    step: ReadsMapOutputs,
     *,
     epoch: int | None = None,
 ) -> int:
-    """Reads map outputs range by range until none proves damaged; damaged ones are made again in between.
+    """Lets a step read map outputs until none proves damaged; damaged ones are made again in between.
 
     Args:
         folder: folder of the batch.
         coalesce_plan: its ranges.
-        redo: runs map tasks: the given ones, and perhaps others without an output.
-        read: reads by the extents of an epoch; voids the map outputs that it finds damaged and returns their damage.
+        step: reads, and runs map tasks again.
         epoch: epoch of the extents, if they were just written; None: it is looked up here.
 
     Returns:
@@ -106,23 +119,23 @@ def until_readable(
     while rounds < _MAX_ROUNDS:
         rounds += 1
         if epoch is None:
-            epoch = _epoch(folder, redo)
+            epoch = _epoch(folder, step.redo)
         extents = BatchExtents(folder, epoch)
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
         if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
-            with read_all_blocks(folder, redo) as blocks:
+            with read_all_blocks(folder, step.redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(coalesce_plan, blocks)
         try:
-            damaged = read(epoch)
+            damaged = step.read(coalesce_plan, epoch)
         except (ExtentsGoneError, MovesGoneError) as gone:
             # Both follow from the map outputs, which are as they were: so is the epoch. Extents are written above, and
-            # moves by `read` itself before its ranges.
+            # moves by the step itself before its ranges.
             trouble = gone
             continue
         if not damaged:
             return epoch
-        redo(_map_ids(damaged))
+        step.redo(_map_ids(damaged))
         if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
             # Nodes say nothing about the store. What they lost is in the store now, so they run out.
             rounds -= 1

@@ -9,7 +9,7 @@ from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.deliver.deliver_batch import Engine, deliver_batch
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.repair import until_readable, void_damaged
+from icefloe.batch.reduce.repair import ReadsMapOutputs, until_readable, void_damaged
 from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import MapTaskRun, RangeRun
 from icefloe.batch.stage.range_results import RangeResult
@@ -72,7 +72,7 @@ def run_phase(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tasks:
+class _Tasks(ReadsMapOutputs):
     """The tasks of one batch, and the engine that runs them."""
 
     folder: BatchFolder
@@ -100,15 +100,9 @@ class _Tasks:
 
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
-        coalesce_plan = load_coalesce_plan(self.folder)
-        until_readable(
-            self.folder,
-            coalesce_plan,
-            self._write_again,
-            lambda epoch: self._read_missing(coalesce_plan, epoch),
-            # The sum of the generations, which are all 0 where nothing was ever voided.
-            epoch=0 if self._is_new() else None,
-        )
+        # The epoch is the sum of the generations, which are all 0 where nothing was ever voided.
+        epoch = 0 if self._is_new() else None
+        until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
 
     def _is_new(self) -> bool:
         """True if nobody has left anything yet: no attempt before this one, and no void map output."""
@@ -116,7 +110,7 @@ class _Tasks:
         # by commit, and made again by the next attempt.
         return self.tally.is_first and not self.folder.map_outputs.has_voids
 
-    def _write_again(self, voided_map_ids: Sequence[int]) -> None:
+    def redo(self, map_ids: Sequence[int]) -> None:
         """Runs every map task whose output was voided or is gone, as a part of another phase."""
         again = PhaseTally()
         try:
@@ -125,11 +119,11 @@ class _Tasks:
             require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
         finally:
             self.tally.map_tasks_run_again += again.tasks_run
-            self.tally.map_outputs_void += len(voided_map_ids)
-            self.tally.map_outputs_missing += max(0, again.tasks_run - len(voided_map_ids))
+            self.tally.map_outputs_void += len(map_ids)
+            self.tally.map_outputs_missing += max(0, again.tasks_run - len(map_ids))
             self.tally.requests += again.requests
 
-    def _read_missing(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
         results = RangeResult.load_all(self.folder.store, [each.range_id for each in coalesce_plan.ranges])
         missing = [each.range_id for each, result in zip(coalesce_plan.ranges, results, strict=True) if result is None]
@@ -147,7 +141,7 @@ class _Tasks:
         return self._damaged(self.tally.finish(self.engine.map(task, missing)))
 
     def _find_moves(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `_read_missing`."""
+        """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `read`."""
         if not coalesce_plan.hash_ranges:
             return []
         # A tally of their own: progress and report count reduce ranges.
