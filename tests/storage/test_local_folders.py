@@ -176,6 +176,6 @@ def test_yarn_names_them_by_another_variable(tmp_path: Path) -> None:
     assert local_folders({"LOCAL_DIRS": str(tmp_path), "SPARK_LOCAL_DIRS": "/gone"}) == (tmp_path,)
 
 
-def test_without_spark_there_are_none() -> None:
-    assert local_folders({}) == ()
-    assert local_folders({"SPARK_LOCAL_DIRS": ""}) == ()
+def test_without_spark_it_is_the_temporary_folder() -> None:
+    assert local_folders({}) == (None,)
+    assert local_folders({"SPARK_LOCAL_DIRS": ""}) == (None,)

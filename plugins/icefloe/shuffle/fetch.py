@@ -174,7 +174,7 @@ def _on_disk(
     read: Callable[[Sequence[_Piece]], list[memoryview]], whole: _Piece, *, piece_bytes: int
 ) -> Iterator[BinaryIO]:
     """The bytes of a piece, read piece by piece, in a temporary file, at its start."""
-    [disk, *_] = local_folders(os.environ) or [None]
+    disk = local_folders(os.environ)[0]
     with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
         for start in range(whole.start, whole.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
             stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), whole.stop)

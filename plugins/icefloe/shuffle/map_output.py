@@ -69,7 +69,7 @@ class MapOutputWriter(KeepsLocalFiles):
         num_partitions: reduce partitions.
         memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
         place: place on this machine for the data file; None, or if it is full: the data file goes to the store.
-        spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
+        spill_folders: local folders for spills, used in turn; None is the machine's temporary folder.
         hash_partitions: number of hash partitions; 0: no hash rows are kept.
         sizes: of the batch; hot reduce partitions among the rows before the first spill are divided. None: none is.
 
@@ -88,7 +88,7 @@ class MapOutputWriter(KeepsLocalFiles):
         num_partitions: int,
         memory_bytes: int,
         place: BatchPlace | None = None,
-        spill_folders: Sequence[Path] = (),
+        spill_folders: Sequence[Path | None] = (None,),
         hash_partitions: int = 0,
         sizes: BatchSizes | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class MapOutputWriter(KeepsLocalFiles):
         # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
         # blocks or in the order of their partitions.
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
-        self._spill_folders: Sequence[Path | None] = spill_folders or [None]
+        self._spill_folders = spill_folders
         self._folders: list[Path] = []
         self._runs: list[SpilledRun] = []
         self._statistics = GatheredStatistics()

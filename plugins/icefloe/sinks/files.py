@@ -268,7 +268,7 @@ class FilesSink(Sink):
 def _staging_folder(number: int) -> AbstractContextManager[Path]:
     """A folder on one of the machine's disks for tasks, another one for the next task."""
     disks = local_folders(os.environ)
-    return task_folder("part", disks[number % len(disks)] if disks else None)
+    return task_folder("part", disks[number % len(disks)])
 
 
 def _manifest_key(batch_number: int) -> str:

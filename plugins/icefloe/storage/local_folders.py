@@ -27,8 +27,8 @@ _TRIES: Final = 20
 """New folders that others may remove before they are locked: more, and something else is wrong with the disk."""
 
 
-def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders that Spark gives its tasks, one per disk; none if Spark named none, which means the temporary folder.
+def local_folders(environ: Mapping[str, str]) -> tuple[Path | None, ...]:
+    """The folders that Spark gives its tasks, one per disk; if Spark named none, one None: the temporary folder.
 
     Args:
         environ: of this process.
@@ -38,7 +38,7 @@ def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
         usable = tuple(folder for folder in named if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
         if usable:
             return usable
-    return ()
+    return (None,)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class BatchExtents:
         Raises:
             TransientError: local disk or the store is full or broken.
         """
-        disk = next(iter(local_folders(os.environ)), None)
+        disk = local_folders(os.environ)[0]
         store_extents(
             self._folder.store,
             self._key,

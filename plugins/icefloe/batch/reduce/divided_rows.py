@@ -60,7 +60,7 @@ class RowDivision:
             num_parts: number of parts.
             turn: chooses among the disks of a task.
         """
-        disks = local_folders(os.environ) or (None,)
+        disks = local_folders(os.environ)
         return SpilledRows(self.schema, num_parts, memory_bytes=self.memory_bytes // 8, disk=disks[turn % len(disks)])
 
     def parts(self, batches: Iterable[pa.RecordBatch], hashes_of: HashesOf, *, depth: int = 0) -> Iterator[HashPart]:

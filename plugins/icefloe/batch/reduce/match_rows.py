@@ -39,7 +39,7 @@ def matched_rows(
         TransientError: local disk is full or broken.
     """
     bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // memory_bytes)) - 1).bit_length())
-    disk = next(iter(local_folders(os.environ)), None)
+    disk = local_folders(os.environ)[0]
     #   pieces -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
     # Only hashes go through it: 44 bytes on disk for a row of any size.
     with SpilledMoves(disk) as slices, SpilledMoves(disk) as found:

@@ -82,7 +82,7 @@ def range_changes(
     shuffled, extents = folder.shuffled_form, batch_extents.of(range_id)
     expected = Sums(extents.ordinals)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
-    disk = next(iter(local_folders(os.environ)), None)
+    disk = local_folders(os.environ)[0]
     with CancelledRows(folder.plan.num_partitions, memory_bytes=folder.memory_bytes, disk=disk) as cancelled:
         for some in load_moves(folder, batch_extents, range_id):
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)

@@ -61,7 +61,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
         partitions = folder.plan.num_partitions + folder.plan.hash_partitions
-        blocks = CollectedBlocks(partitions, disk=next(iter(local_folders(os.environ)), None))
+        blocks = CollectedBlocks(partitions, disk=local_folders(os.environ)[0])
         with ExitStack() as unfinished:
             unfinished.enter_context(blocks)
             damaged = _collect(folder, blocks)

@@ -55,7 +55,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     if has_whole_moves(store, key):
         return
     extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
-    disk = next(iter(local_folders(os.environ)), None)
+    disk = local_folders(os.environ)[0]
     rows = extents.most_rows
     with ExitStack() as owned:
         found = owned.enter_context(

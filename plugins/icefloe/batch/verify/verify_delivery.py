@@ -283,7 +283,7 @@ class _Comparison:
 @contextmanager
 def _folders() -> Iterator[tuple[Path, Path]]:
     """Two empty folders on local disk."""
-    disk = next(iter(local_folders(os.environ)), None)
+    disk = local_folders(os.environ)[0]
     with task_folder("verify", disk) as folder:
         made = folder / "wanted", folder / "held"
         with on_local_disk(f"rows cannot be compared in {folder}"):

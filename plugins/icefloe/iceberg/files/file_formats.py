@@ -104,7 +104,7 @@ def _parquet(
 def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
     """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
     with ExitStack() as owned:
-        folder = owned.enter_context(task_folder("file", next(iter(local_folders(os.environ)), None)))
+        folder = owned.enter_context(task_folder("file", local_folders(os.environ)[0]))
         path = folder / "copy"
         with on_local_disk(_CANNOT_COPY):
             copy = owned.enter_context(scratch_file(path.open("wb")))
