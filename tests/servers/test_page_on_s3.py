@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
+from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from
 from support.sample_records import an_offset
 from support.servers.versitygw import Versitygw
+
+_PAUSE_SECONDS = 0.05
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
@@ -83,8 +87,9 @@ def test_a_connection_that_is_not_there_is_a_sentence(pipeline: Pipeline, monkey
 
 @pytest.mark.parametrize("kind", ["dead", "silent"])
 def test_a_store_that_does_not_answer_is_a_sentence_and_no_wait(
-    pipeline: Pipeline, connect: Callable[..., None], silent_port: int, kind: str
+    pipeline: Pipeline, connect: Callable[..., None], silent_port: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "2")
     connect(endpoint=f"http://127.0.0.1:{silent_port if kind == 'silent' else free_port()}")
     reader = CheckpointReader(deadline_seconds=0.5, fresh_seconds=3_600)
 
@@ -99,4 +104,5 @@ def test_a_store_that_does_not_answer_is_a_sentence_and_no_wait(
     connect()
     while (found := ask()).value is None:
         assert "the page looks again" in str(found.sentence)
+        time.sleep(_PAUSE_SECONDS)
     assert found == Found(value={"lag_snapshots": 2})
