@@ -181,14 +181,14 @@ ROWS: Final = (
     Mutation(
         name="a row with bytes that are no text is inserted",
         path="batch/map/carryover.py",
-        before="self._reader.checked(file.data_file, self._reader.plain(rows.batch))",
+        before="self._reader.with_valid_values(file.data_file, self._reader.plain(rows.batch))",
         after="self._reader.plain(rows.batch)",
         suite=("tests/batch/map/test_wrong_values.py",),
     ),
     Mutation(
         name="a row with bytes that are no text is shuffled",
         path="batch/map/hashed_rows.py",
-        before="            reader.checked(self.tally.file.data_file, batch)\n",
+        before="            reader.with_valid_values(self.tally.file.data_file, batch)\n",
         after="",
         suite=("tests/batch/map/test_wrong_values.py",),
     ),

@@ -44,8 +44,8 @@ class CountingReader:
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.inner.plain(batch)
 
-    def checked(self, data_file: DataFile, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self.inner.checked(data_file, batch)
+    def with_valid_values(self, data_file: DataFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.inner.with_valid_values(data_file, batch)
 
 
 def files_of(batch: OpenBatch) -> list[FileRows]:

@@ -90,7 +90,7 @@ class CarryOver:
         tally = FileTally(file)
         for rows in self._reader.read(file):
             tally.add(rows)
-            plain = self._reader.checked(file.data_file, self._reader.plain(rows.batch))
+            plain = self._reader.with_valid_values(file.data_file, self._reader.plain(rows.batch))
             if combined.is_small(plain):
                 combined.add(plain, rows.positions, file.effects)
                 if combined.is_full:

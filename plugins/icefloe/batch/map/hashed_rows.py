@@ -85,7 +85,7 @@ class HashedRows:
         for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
             positions = wanted[start : start + batch.num_rows]
             start += batch.num_rows
-            reader.checked(self.tally.file.data_file, batch)
+            reader.with_valid_values(self.tally.file.data_file, batch)
             yield WeightedRows.of(batch, self.hashes.take(positions), positions, effects)
 
     def _rows_at(self, wanted: Positions, reader: TableRowReader) -> Iterator[pa.RecordBatch]:

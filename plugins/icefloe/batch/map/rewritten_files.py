@@ -4,7 +4,8 @@ Each file is read once, whatever its rows turn out to be.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from math import inf
+from typing import Self
 
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.file_window import FileWindow
@@ -13,9 +14,6 @@ from icefloe.batch.map.ordered_rows import cancel_in_order
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
-
-_MOST_LOST_PAIRS: Final = 2
-"""After so many pairs that had to be read in vain, the others are probably like them."""
 
 
 def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
@@ -73,30 +71,76 @@ def compare_rewritten(
         rows are left. If memory is too short for all their hashes, such a pair is left out.
     """
     pairs = [pair for pair in rewritten_pairs(files) if ways]
-    rows = sum(file.data_file.record_count for pair in pairs for file in pair)
-    # With memory for all hashes, the rows of a pair that no way fits are hashed at once, and no file is read twice.
-    # Without, such files are read for each slice of the hashes anyway.
-    is_ample = 2 * rows * BYTES_PER_HASHED_ROW <= budget.free_bytes
-    if is_ample:
-        budget.take(rows * BYTES_PER_HASHED_ROW)
+    memory = _Ample.of(pairs, budget) or _Scarce(budget)
     lost_pairs = 0
     for pair in pairs:
-        if not is_ample and lost_pairs >= _MOST_LOST_PAIRS:
+        if lost_pairs >= memory.most_lost_pairs:
             return
-        pair_rows = sum(file.data_file.record_count for file in pair)
-        most_rows = pair_rows if is_ample else budget.free_bytes // BYTES_PER_HASHED_ROW
+        rows = _rows_of(pair)
+        most_rows = memory.most_left_rows(rows)
         sides = [FileWindow(FileTally(file), reader, budget, most_left_rows=most_rows) for file in pair]
         way = cancel_in_order(*sides, ways=ways)
         lefts = [side.remaining for side in sides]
-        if (is_ample or way is not None) and all(side.leave_rest() for side in sides):
-            left_rows = sum(left.num_rows for left in lefts)
-            if is_ample:
-                budget.give_back((pair_rows - left_rows) * BYTES_PER_HASHED_ROW)
-            else:
-                budget.take(min(budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
+        if (way is not None or memory.holds_unlike) and all(side.leave_rest() for side in sides):
+            memory.keep(sum(left.num_rows for left in lefts), of=rows)
             first, second = (left.hashed_rows() for left in lefts)
             yield way, first, second
         else:
             lost_pairs += 1
             for left in lefts:
                 left.forget()
+
+
+class _Ample:
+    """Memory for the hashes of all pairs: the rows of two unlike files are hashed at once, and no file is read twice.
+
+    Attributes:
+        most_lost_pairs: number of pairs that may be read in vain before the others are not tried.
+        holds_unlike: True if the rows of two files that no way fits are kept.
+    """
+
+    most_lost_pairs: float = inf
+    holds_unlike = True
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[FileRows, FileRows]], budget: MemoryBudget) -> Self | None:
+        """Takes the memory, at most half of what is free; None if that is too little."""
+        needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW
+        if 2 * needed_bytes > budget.free_bytes:
+            return None
+        budget.take(needed_bytes)
+        return cls(budget)
+
+    def most_left_rows(self, rows: int) -> int:
+        """The most rows that may be left of a pair of so many."""
+        return rows
+
+    def keep(self, left_rows: int, *, of: int) -> None:
+        """Counts the hashes of the rows that are left of a pair."""
+        self._budget.give_back((of - left_rows) * BYTES_PER_HASHED_ROW)
+
+
+class _Scarce:
+    """Less: unlike files are left out, because they are read for each slice of the hashes anyway. See `_Ample`."""
+
+    most_lost_pairs: float = 2
+    """After so many pairs that had to be read in vain, the others are probably like them."""
+    holds_unlike = False
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+
+    def most_left_rows(self, _rows: int) -> int:
+        """As many as there is memory for."""
+        return self._budget.free_bytes // BYTES_PER_HASHED_ROW
+
+    def keep(self, left_rows: int, *, of: int) -> None:  # noqa: ARG002 - none of the others was taken
+        """See `_Ample`."""
+        self._budget.take(min(self._budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
+
+
+def _rows_of(pair: tuple[FileRows, FileRows]) -> int:
+    return sum(file.data_file.record_count for file in pair)

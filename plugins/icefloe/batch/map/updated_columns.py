@@ -39,7 +39,7 @@ def compare_updated(
     num_rows = removed.data_file.record_count
     if 2 * num_rows < LEAST_UPDATED_ROWS:
         return None
-    identical = reader.identical_columns(removed.data_file, added.data_file)
+    identical = reader.columns_of_equal_bytes(removed.data_file, added.data_file)
     if not identical:
         return None
     sides = _Side(removed, reader), _Side(added, reader)

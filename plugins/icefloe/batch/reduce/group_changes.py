@@ -65,6 +65,19 @@ class _Survivors(NamedTuple):
         )
 
 
+class _Left(NamedTuple):
+    """The rows of a piece that are left when weights have cancelled; see `_Survivors`.
+
+    Attributes:
+        positions: int64, of each row in the piece.
+    """
+
+    positions: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    ordinals: NDArray[np.int32]
+    last_ordinal: int
+
+
 class GroupChanges:
     """Turns groups of rows into changes.
 
@@ -97,14 +110,18 @@ class GroupChanges:
         table = self._shuffled.without_identity(rows)
         hashes = row_hashes(table.columns)
         identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
-        positions, weights, ordinals, last_ordinal = self._consolidated(block_rows, hashes, identities)
-        taken = table.take(pa.array(positions)).combine_chunks()
-        return _Survivors(taken, hashes.take(positions), _taken(identities, positions), weights, ordinals, last_ordinal)
+        left = self._left_of(block_rows, hashes, identities)
+        return _Survivors(
+            table.take(pa.array(left.positions)).combine_chunks(),
+            hashes.take(left.positions),
+            _taken(identities, left.positions),
+            left.weights,
+            left.ordinals,
+            left.last_ordinal,
+        )
 
-    def _consolidated(
-        self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
-        """The rows whose weights do not cancel, with weights and ordinals, and the last ordinal that changed any."""
+    def _left_of(self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None) -> _Left:
+        """The rows whose weights do not cancel, neither among themselves nor against rows of other identities."""
         _, weights, ordinals = block_rows
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
@@ -119,13 +136,14 @@ class GroupChanges:
                 weights=weights,
             )
             positions = positions[kept]
+        left = _Left(positions, weights, ordinals, last_ordinal)
         if self._cancelled is None or identities is None or not len(hashes):
-            return positions, weights, ordinals, last_ordinal
+            return left
         cancelled = self._cancelled.of(hashes, identities)
         if not len(cancelled.weights):
-            return positions, weights, ordinals, last_ordinal
+            return left
         kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
-        return positions[kept], weights, ordinals[kept], last_ordinal
+        return left._replace(positions=positions[kept], weights=weights, ordinals=ordinals[kept])
 
     def _without(
         self,

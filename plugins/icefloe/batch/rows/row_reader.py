@@ -112,7 +112,7 @@ class TableRowReader:
         for _, batch in read_data_file(data_file, **self._options(data_file, schema)):
             yield batch
 
-    def identical_columns(self, one: DataFile, other: DataFile) -> frozenset[str]:
+    def columns_of_equal_bytes(self, one: DataFile, other: DataFile) -> frozenset[str]:
         """Names of columns to read that hold equal values at equal positions of two files, by their bytes.
 
         No names if the files are not alike, or if the columns are too few to help.
@@ -164,10 +164,10 @@ class TableRowReader:
         columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
         schema = self.shape.read.arrow
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-        self._check(data_file, batch)
+        self._refuse_too_large(data_file, batch)
         return self.plain(self.shape.compared(batch))
 
-    def checked(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def with_valid_values(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Compared rows of a file that leave the map task.
 
         Raises:
@@ -232,9 +232,9 @@ class TableRowReader:
 
     def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
         self.decoded.add(batch)
-        self._check(data_file, batch)
+        self._refuse_too_large(data_file, batch)
 
-    def _check(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
+    def _refuse_too_large(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
         if self.bound is not None:
             self.bound.check(batch, place=f"data file {data_file.path} of table {self.table}")
 
