@@ -19,7 +19,7 @@ from support.tiers import extended, soak
 
 pytestmark = pytest.mark.slow
 
-OF_EVERY_CHANGE = {"pyiceberg": 20, "java": 15, "sql": 6}
+OF_EVERY_CHANGE = {"pyiceberg": 12, "java": 8, "sql": 4}
 """How many seeds `make test` tries."""
 OF_A_RELEASE = {"pyiceberg": 60, "java": 45, "sql": 18}
 """Before which seed `make extended` goes on."""

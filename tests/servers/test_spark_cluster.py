@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(1200)]
 FILES = 40
 
 
+@pytest.mark.extended
 def test_workers_without_the_libraries_are_reported_in_one_sentence(
     place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
 ) -> None:

@@ -19,7 +19,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog import table_refs
 from icefloe.iceberg.catalog.table_refs import EVER_MS, RefsRefusedError
 from support.pipelines.workshop import Workshop
-from support.tiers import extended
+from support.tiers import extended, soak
 
 RIGHT = r"pin: true needs the right to commit to table db\.events"
 
@@ -72,7 +72,7 @@ def branch_name(workshop: Workshop) -> str:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 100)])
+@pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 25), soak(2, 100)])
 @pytest.mark.slow
 def test_expiry_loses_nothing_that_the_last_look_saw(workshop: Workshop, seed: int, runs: int) -> None:
     chance = random.Random(seed)

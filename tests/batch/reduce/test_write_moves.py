@@ -36,6 +36,7 @@ from icefloe.shuffle.reduce_ranges import CoalescePlan
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 from support.tables.events import rows
+from support.tiers import soak
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +269,7 @@ def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", ["each", "net"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, soak(1), soak(2), soak(3)])
 def test_both_ways_deliver_the_same(tmp_path: Path, changes: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few values under many keys, changed at random: equal rows of many identities, removed here and added there."""
     delivered = []

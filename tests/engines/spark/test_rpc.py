@@ -10,6 +10,7 @@ import pytest
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.rpc import machine_defaults, open_rpc_advice, rpc_settings
 from icefloe.engines.spark.spark_conf import spark_conf
+from support.tiers import extended
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 STANDALONE = SparkMaster(url="spark://master:7077", is_local=False)
@@ -51,7 +52,7 @@ def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMa
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("url", ["local[1]", "local-cluster[1,1,1024]"])
+@pytest.mark.parametrize("url", [extended("local[1]"), "local-cluster[1,1,1024]"])
 def test_no_secret_of_a_large_closure_is_readable_on_a_disk(tmp_path: Path, url: str) -> None:
     environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     script = Path(__file__).parent / "large_closure.py"
