@@ -14,7 +14,9 @@ from icefloe.errors import (
     lack_of_memory_named,
 )
 from icefloe.iceberg.catalog.file_io import reading_data_file
+from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.files.avro_container import decoding
+from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError
 
 
@@ -89,3 +91,13 @@ def test_a_file_of_the_table_is_not_called_damaged_for_lack_of_memory() -> None:
         raise zlib.error("Error -4 while decompressing data")
     with pytest.raises(TerminalError, match="cannot be decoded"), reading_data_file("s3://b/a.avro", table="db.t"):
         raise pa.ArrowInvalid("Corrupt snappy compressed data.")
+
+
+def test_a_manifest_is_not_called_damaged_for_lack_of_memory():
+    with pytest.raises(MemoryError), reading_metadata("db.t", "manifest", "s3://b/m.avro"), decoding():
+        raise zlib.error("Error -4 while decompressing data")
+
+
+def test_a_codec_without_memory_is_no_full_disk():
+    with pytest.raises(MemoryError), on_local_disk("the changes cannot be kept"):
+        raise OSError("ZSTD compression failed: Allocation error : not enough memory")

@@ -178,7 +178,7 @@ def about_key(key: str) -> Iterator[None]:
 
 @contextmanager
 def lack_of_memory_named() -> Iterator[None]:
-    """Run a block that compresses or decompresses.
+    """Run a block in which a codec works.
 
     Raises:
         MemoryError: the library got no memory; the bytes may be whole.

@@ -201,4 +201,11 @@ MACHINES: Final = (
         after="",
         suite=("tests/test_errors.py", "tests/shuffle/test_blocks.py"),
     ),
+    Mutation(
+        name="a manifest that there is no memory to decode is damaged",
+        path="iceberg/catalog/metadata_errors.py",
+        before="        with lack_of_memory_named():\n",
+        after="        if True:\n",
+        suite=("tests/test_errors.py",),
+    ),
 )

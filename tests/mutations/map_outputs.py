@@ -233,8 +233,8 @@ MAP_OUTPUTS: Final = (
     Mutation(
         name="hash rows of a task that spilled are lost",
         path="shuffle/buffered_rows.py",
-        before="            write_rows(writer, pa.concat_batches(hash_rows)",
-        after="            write_rows(writer, pa.concat_batches(hash_rows[-1:])",
+        before="        if hash_rows:\n            write_rows",
+        after="        if hash_rows and not writer._is_spill:\n            write_rows",
         suite=_HASH_ROWS,
     ),
     Mutation(

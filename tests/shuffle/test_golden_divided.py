@@ -53,7 +53,7 @@ def written() -> dict[str, bytes]:
             memory_bytes=1 << 20,
         ) as writer:  # fmt: skip
             # The partition is far too small for a map task that decides by itself.
-            writer._numbers = numbers or writer._numbers
+            writer._numbers = numbers
             writer.write(
                 rows.batch, reduce_ids=rows.reduce_ids, change_ordinals=rows.change_ordinals, weights=rows.weights,
                 row_hashes=rows.row_hashes, identity_hashes=identities(),

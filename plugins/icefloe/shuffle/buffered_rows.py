@@ -89,8 +89,10 @@ class BufferedRows:
         rows = pa.concat_batches([chunk.rows for chunk in chunks])
         # Otherwise the rows would be there twice while they are written.
         del chunks, chunk
-        write_rows(writer, rows, np.concatenate(blocks), len(numbers))
-        del rows
+        ids = np.concatenate(blocks)
+        del blocks, ids_of_chunks
+        write_rows(writer, rows, ids, len(numbers))
+        del rows, ids
         if hash_rows:
             write_rows(writer, pa.concat_batches(hash_rows), np.concatenate(hash_blocks), len(numbers))
         return writer.finish()

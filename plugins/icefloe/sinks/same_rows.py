@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 from icefloe.errors import TerminalError
 from icefloe.sinks.parquet_files import read_parquet
+from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import Store
 
 _COMPARED_BYTES: Final = 8 * 2**20
@@ -19,12 +20,13 @@ def holds_same_rows(store: Store, key: str, file: Path) -> bool:
     """True if the file under a key is whole and has the same rows in the same order; holds one row group of each.
 
     Raises:
-        TransientError: the store did not answer.
+        TransientError: the store did not answer, or the local disk fails.
     """
     try:
         if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
             return True
-        return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches(use_threads=False))
+        with on_local_disk("the changes of a task cannot be read back"):
+            return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches(use_threads=False))
     except TerminalError:
         # Damaged, or deleted between two looks, as by an operator who ends the batch at this moment.
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from icefloe.errors import TransientError, one_line
+from icefloe.errors import TransientError, lack_of_memory_named, one_line
 
 __all__ = ["KeepsLocalFiles", "local_folders", "on_local_disk", "scratch_file", "task_folder"]
 
@@ -50,9 +50,11 @@ def on_local_disk(failed: str) -> Iterator[None]:
 
     Raises:
         TransientError: the disk is full or broken.
+        MemoryError: a codec that writes there, or reads from there, got no memory.
     """
     try:
-        yield
+        with lack_of_memory_named():
+            yield
     except OSError as cause:
         raise TransientError(
             f"{failed}: {one_line(cause)}; free space there, or set SPARK_LOCAL_DIRS or TMPDIR to a larger disk"

@@ -7,7 +7,7 @@ from typing import Final
 import pydantic
 from pyiceberg.exceptions import ResolveError, ValidationError
 
-from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, one_line
+from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
 from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.unreadable import UndecodableError
@@ -79,9 +79,11 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         MissingMetadataError: there is no such file.
         TransientError: the store did not answer.
         TerminalError: the file is damaged, or not of the format its name promises.
+        MemoryError: the process has no memory to decode it.
     """
     try:
-        yield
+        with lack_of_memory_named():
+            yield
     except IcefloeError:
         raise
     except FileNotFoundError as cause:
