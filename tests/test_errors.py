@@ -79,9 +79,10 @@ def test_a_library_that_got_no_memory_is_understood(error: Exception) -> None:
     [
         zlib.error("Error -3 while decompressing data: invalid code lengths set"),
         RuntimeError("LZ4F_decompress failed with code: ERROR_frameType_unknown"),
+        TerminalError("column 'log' cannot be delivered: 'ERROR_allocation_failed'"),
     ],
 )
-def test_damaged_bytes_stay_damaged(error: Exception) -> None:
+def test_other_errors_stay_what_they_are(error: Exception) -> None:
     with pytest.raises(type(error)), lack_of_memory_named():
         raise error
 

@@ -14,7 +14,6 @@ from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
-from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from
@@ -87,9 +86,8 @@ def test_a_connection_that_is_not_there_is_a_sentence(pipeline: Pipeline, monkey
 
 @pytest.mark.parametrize("kind", ["dead", "silent"])
 def test_a_store_that_does_not_answer_is_a_sentence_and_no_wait(
-    pipeline: Pipeline, connect: Callable[..., None], silent_port: int, kind: str, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, connect: Callable[..., None], silent_port: int, kind: str
 ) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "2")
     connect(endpoint=f"http://127.0.0.1:{silent_port if kind == 'silent' else free_port()}")
     reader = CheckpointReader(deadline_seconds=0.5, fresh_seconds=3_600)
 
