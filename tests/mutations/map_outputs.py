@@ -147,6 +147,20 @@ MAP_OUTPUTS: Final = (
         suite=("tests/shuffle/test_fetch.py", "tests/batch/run/test_phases.py"),
     ),
     Mutation(
+        name="a repair that was interrupted is left to the phase of the map tasks",
+        path="batch/reduce/repair.py",
+        before="if not all(generations.values()):",
+        after="if True:",
+        suite=("tests/batch/run/test_phases.py",),
+    ),
+    Mutation(
+        name="coalesce runs map tasks that never ran",
+        path="batch/reduce/repair.py",
+        before="if not all(generations.values()):",
+        after="if False:",
+        suite=("tests/batch/reduce/test_coalesce_map_outputs.py",),
+    ),
+    Mutation(
         name="each attempt of a phase is the first",
         path="batch/phase_record.py",
         before="is_first=before.attempts == 0",

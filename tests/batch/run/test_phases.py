@@ -137,6 +137,22 @@ def test_outputs_damaged_before_coalesce_or_reading_are_made_again(
     require_right(workshop, batch)
 
 
+def test_a_coalesce_that_ended_before_a_damaged_output_was_made_again_is_repeated_as_it_is(
+    workshop: Workshop, batch: OpenBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object, **__: object) -> None:
+        raise TransientError("the store of the table does not answer")
+
+    batch.run(Phase.SHUFFLE_WRITE)
+    damage(batch, "index", flip)
+    with monkeypatch.context() as patch, pytest.raises(TransientError, match="does not answer"):
+        patch.setattr("icefloe.batch.reduce.coalesce_map_outputs.write_map_output", silent)
+        batch.coalesce()
+    assert batch.coalesce().epoch == 1
+    batch.run(Phase.SHUFFLE_READ)
+    require_right(workshop, batch)
+
+
 @data_in_the_storage
 def test_a_damaged_block_is_found_while_reading_and_only_its_ranges_are_read_again(
     workshop: Workshop, batch: OpenBatch

@@ -9,11 +9,12 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import (
     changed_records,
     deletes_added,
+    file_bytes_bound,
     record_delta,
     summary_row_delta,
     total_records,
 )
-from icefloe.iceberg.step import Step
+from icefloe.iceberg.step import Step, StepKind
 from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
@@ -44,6 +45,33 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
     summary: dict[str, str], delta: int | None
 ) -> None:
     assert record_delta(snapshot(**summary)) == delta
+
+
+@pytest.mark.parametrize(
+    ("summary", "bound"),
+    [
+        ({"added-data-files": "1", "added-files-size": "7"}, 107),
+        ({"added-delete-files": "1", "added-files-size": "7"}, 107),
+        ({"deleted-data-files": "1"}, 100),
+        ({"total-data-files": "3"}, 100),
+        ({"added-data-files": "1"}, None),
+        ({"added-files-size": "7"}, 107),
+        ({"engine-name": "mill"}, None),
+        ({}, None),
+    ],
+)
+def test_a_commit_adds_no_bytes_only_if_its_summary_counts_files(summary: dict[str, str], bound: int | None) -> None:
+    start, commit = snapshot(**{"total-files-size": "100"}), snapshot(**summary)
+    step = Step(
+        change_ordinal=0,
+        kind=StepKind.COMMIT,
+        start_snapshot_id=1,
+        end_snapshot_id=2,
+        snapshot_ids=(2,),
+        commit_snapshot_id=2,
+        commit_timestamp_us=0,
+    )
+    assert file_bytes_bound({1: start, 2: commit}, [step]) == bound
 
 
 @pytest.mark.parametrize(

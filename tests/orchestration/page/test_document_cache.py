@@ -105,6 +105,17 @@ def starve(_: BegunThread) -> None:
     raise MemoryError("the system lets this process start no further thread")
 
 
+def test_a_document_that_memory_is_too_small_for_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> int:
+        raise MemoryError
+
+    cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
+    with monkeypatch.context() as patch:
+        patch.setattr("icefloe.orchestration.page.document_cache._size_bytes", fail)
+        assert "(MemoryError)" in (cache.get({"a": lambda: 1})["a"].sentence or "")
+    assert cache.get({"a": lambda: 1})["a"].value == 1
+
+
 def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=60, deadline_seconds=0.2, threads=2)

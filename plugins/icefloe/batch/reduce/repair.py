@@ -12,7 +12,8 @@ from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.collected_blocks import CollectedBlocks
 from icefloe.shuffle.committed_output import read_committed_outputs
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
 from icefloe.shuffle.node_outputs import NodeOutputsLostError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
@@ -64,7 +65,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
         blocks = CollectedBlocks(partitions, disk=local_folders(os.environ)[0])
         with ExitStack() as unfinished:
             unfinished.enter_context(blocks)
-            damaged = _collect(folder, blocks)
+            damaged = _collect(folder, redo, blocks)
             if not damaged:
                 unfinished.pop_all()
                 return blocks
@@ -73,9 +74,11 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
     raise _unreliable_store(folder) from damaged[0]
 
 
-def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOutputError]:
+def _collect(
+    folder: BatchFolder, redo: Callable[[Sequence[int]], None], blocks: CollectedBlocks
+) -> list[CorruptMapOutputError]:
     """Adds the blocks of all map outputs; returns the damage of those that are not whole."""
-    records = folder.map_outputs.records(range(folder.plan.num_map_tasks))
+    records = _records(folder, redo)
     damaged: list[CorruptMapOutputError] = []
     for start in range(0, len(records), _OUTPUTS_AT_ONCE):
         outputs, more = read_committed_outputs(
@@ -90,6 +93,20 @@ def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOut
         for output in () if damaged else outputs:
             blocks.add(output)
     return damaged
+
+
+def _records(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> Sequence[MapOutputRecord]:
+    """The record of every planned map task; outputs that an earlier try voided, and did not make again, are made."""
+    map_ids = range(folder.plan.num_map_tasks)
+    try:
+        return folder.map_outputs.records(map_ids)
+    except MissingMapOutputError as error:
+        generations = folder.map_outputs.missing(error.map_ids)
+        if not all(generations.values()):
+            # Some have never been made: that is a phase's work, not a repair.
+            raise
+        redo(list(generations))
+        return folder.map_outputs.records(map_ids)
 
 
 def until_readable(

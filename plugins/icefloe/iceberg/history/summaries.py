@@ -1,4 +1,4 @@
-"""Row counts of snapshot summaries, for the audit: the writers' own count next to ours."""
+"""Snapshot summaries: rows for the audit, the writers' own count next to ours, and bytes of files for planning."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,6 +11,7 @@ __all__ = ["file_bytes_bound", "summary_row_delta", "total_records"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")
+_ADDED_FILES: Final = ("added-data-files", "added-delete-files")
 _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files", "deleted-data-files")
 
 
@@ -107,8 +108,11 @@ def _total_file_bytes(snapshot: Snapshot | None) -> int | None:
 
 def _added_file_bytes(snapshot: Snapshot | None) -> int | None:
     summary = _properties(snapshot)
-    has_files = any(_number(summary, key) != 0 for key in ("added-data-files", "added-delete-files") if key in summary)
-    return _number(summary, "added-files-size") if has_files or not summary else 0
+    size = _number(summary, "added-files-size")
+    if size is not None or not any(key in summary for key in (*_WRITTEN_BY_ALL, *_ADDED_FILES)):
+        return size
+    has_files = any(_number(summary, key) != 0 for key in _ADDED_FILES if key in summary)
+    return None if has_files else 0
 
 
 def _properties(snapshot: Snapshot | None) -> Mapping[str, str]:

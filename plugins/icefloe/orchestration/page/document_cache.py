@@ -109,10 +109,18 @@ class DocumentCache:
             return None
 
     def _run(self, key: str, look: Callable[[], object]) -> Found:
-        found = _found(key, look)
-        size_bytes = _size_bytes(found.value)
-        if size_bytes > self._max_bytes:
-            found, size_bytes = Found(sentence=f"{key} is too large for the page: {size_bytes:,} bytes in memory"), 0
+        try:
+            found, size_bytes = _found(key, look)
+            if size_bytes > self._max_bytes:
+                sentence = f"{key} is too large for the page: {size_bytes:,} bytes in memory"
+                found, size_bytes = Found(sentence=sentence), 0
+            return self._remembered(key, found, size_bytes)
+        finally:
+            # A look that ended in any other way would be under way for ever, and its error the answer to every call.
+            with self._lock:
+                self._under_way.pop(key, None)
+
+    def _remembered(self, key: str, found: Found, size_bytes: int) -> Found:
         with self._lock:
             before = self._forget(key)
             # A failed look takes nothing off the page: the document that is known stays, next to the error.
@@ -127,7 +135,6 @@ class DocumentCache:
             seconds = self._fresh_seconds if is_whole else self._retry_seconds
             self._known[key] = _Known(found=found, counts_until=time.monotonic() + seconds, size_bytes=size_bytes)
             self._known_bytes += size_bytes
-            self._under_way.pop(key, None)
         return found
 
     def _forget(self, key: str) -> _Known | None:
@@ -152,20 +159,21 @@ def _fail(error: MemoryError) -> None:
     raise error
 
 
-def _found(key: str, look: Callable[[], object]) -> Found:
+def _found(key: str, look: Callable[[], object]) -> tuple[Found, int]:
+    """The result of a look, and the size of its document in memory."""
     try:
-        return Found(value=look())
+        value = look()
+        return Found(value=value), _size_bytes(value)
     except TransientError as error:
-        return Found(sentence=f"{error.sentence}; the page looks again")
+        return Found(sentence=f"{error.sentence}; the page looks again"), 0
     except IcefloeError as error:
-        return Found(sentence=error.sentence)
+        return Found(sentence=error.sentence), 0
     except Exception as error:  # noqa: BLE001 - a store or catalog must not take the page along
         # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
         kind = type(error).__name__
         logger.warning("%s could not be read: %s", key, kind)
-        return Found(
-            sentence=f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store"
-        )
+        sentence = f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store"
+        return Found(sentence=sentence), 0
 
 
 def _size_bytes(value: object) -> int:
