@@ -105,7 +105,7 @@ def measured(batch: OpenBatch, bed: str, rows: int, memory_mib: int) -> RangeFig
     running = limited.running
     running.folder.store.delete(["results/00000.json"])
     base, started = peak_kib(), time.process_time()
-    result = read_range(running.folder, running.sink, 0, requests=running.requests, epoch=0)
+    result = read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0)
     return RangeFigures(
         bed=bed,
         rows=rows,

@@ -91,7 +91,7 @@ def measured(batch: OpenBatch, node: psutil.Process, cold: Sequence[Path]) -> tu
     for path in cold:
         forget(path)
     before, began = processor_seconds(node), time.perf_counter()
-    result = read_range(running.folder, running.sink, 0, requests=running.requests, epoch=0)
+    result = read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0)
     return time.perf_counter() - began, processor_seconds(node) - before, result.fetched_bytes
 
 

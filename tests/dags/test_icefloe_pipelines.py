@@ -122,9 +122,9 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
-    batch, found_from = commit(pipeline, prepared)
+    batch, committed_before_at = commit(pipeline, prepared)
     assert batch == report
-    assert found_from is not None
+    assert committed_before_at is not None
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
     assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")

@@ -177,8 +177,8 @@ DELETES: Final = (
     Mutation(
         name="terms of equal deletes cancel whatever their weights",
         path="batch/rows/term_effects.py",
-        before="weights[place] = weights.get(place, 0) + weight",
-        after="weights[place] = 0 if place in weights else weight",
+        before="weights[number] = weights.get(number, 0) + weight",
+        after="weights[number] = 0 if number in weights else weight",
         suite=("tests/batch/rows/test_term_effects.py",),
     ),
     Mutation(

@@ -79,7 +79,7 @@ OPERATORS: Final = (
     Mutation(
         name="a commit that is cleared starts the consumers again",
         path="orchestration/dags/assets.py",
-        before="if found_from is None:",
+        before="if committed_before_at is None:",
         after="if True:",
         suite=_EVENTS,
     ),
@@ -197,15 +197,15 @@ OPERATORS: Final = (
         suite=_HALF,
     ),
     Mutation(
-        name="a batch goes past the place that the cursor was set back from",
+        name="a batch goes past the snapshot that the cursor was set back from",
         path="batch/open/next_range.py",
-        before=".up_to_first_of(ends)",
+        before=".up_to_first_of(end_at)",
         after="",
         suite=_SET_BACK,
     ),
     Mutation(
         name="only the last place that the cursor was moved away from ends a batch",
-        path="batch/open/places_of_moves.py",
+        path="batch/open/snapshots_left_by_cursor.py",
         before="            found.add(cursor.snapshot_id)\n",
         after="            found.add(cursor.snapshot_id)\n        break\n",
         suite=_SET_BACK,

@@ -16,7 +16,7 @@ SETTINGS: Final = (
     ),
     Mutation(
         name="a plan is made for a driver that cannot be given what opens the table",
-        path="engines/spark/handed_over.py",
+        path="engines/spark/job_limits.py",
         before="    refuse_large_environment(driver_environment(environ, handed, master=master), handed)\n",
         after="",
         suite=("tests/engines/spark/test_submit.py",),

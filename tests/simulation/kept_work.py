@@ -24,7 +24,7 @@ from icefloe.batch.map.read_tally import ReadTally
 from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan import plan_of_batch
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
-from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import WeightedRows
@@ -104,14 +104,14 @@ def _shape(schema: TableSchema, **options: Any) -> RowShape:
     return _kept(("shape", id(schema), repr(options)), lambda: (_SHAPE_OF(schema, **options), schema))[0]
 
 
-def _file_rows(task: MapTask, **options: Any) -> list[FileRows]:
-    return _kept(("effects", repr(task)), lambda: task_file_rows(task, **options))
+def _file_effects(task: MapTask, **options: Any) -> list[FileEffects]:
+    return _kept(("effects", repr(task)), lambda: task_file_effects(task, **options))
 
 
 class _KeptCarryOver:
     """In place of a `CarryOver`: the rows that an equal one gave."""
 
-    def __init__(self, rows: Sequence[FileRows], reader: TableRowReader, **options: Any) -> None:
+    def __init__(self, rows: Sequence[FileEffects], reader: TableRowReader, **options: Any) -> None:
         self._rows, self._reader, self._options = rows, reader, options
         self.files_by_way: dict[str, int] = {}
 
@@ -169,7 +169,7 @@ _REPLACED: Final = (
     (plan_of_batch, "make_plan", _plan),
     (TableSchema, "from_json", _schema),
     (RowShape, "of", _shape),
-    (map_inputs, "task_file_rows", _file_rows),
+    (map_inputs, "task_file_effects", _file_effects),
     (write_map_output, "CarryOver", _KeptCarryOver),
     (write_part, "CarryOver", _KeptCarryOver),
     (files, "write_parquet_files", _parquet_files),

@@ -7,8 +7,9 @@ A room passes files to the next one:
                                           +-> parts, if all rows are inserts                     insert_only
     parts and their records -> prove -> deliver (if another sink is wanted) -> commit
 
-No room calls an earlier one to learn what it needs. Two begin with the work of an earlier one: coalesce makes damaged
-map outputs again, and `deliver` and `commit` prove the batch first.
+No room calls an earlier one to learn what it needs. Three begin with the work of an earlier one: the task `plan` begins
+in `plan/open_and_plan`, which opens the batch; coalesce makes damaged map outputs again; `deliver` and `commit` prove
+the batch first.
 `run` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share: documents
 that pass between them, settings, credentials, and the store that a late task cannot write to.
 

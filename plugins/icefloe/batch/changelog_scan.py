@@ -12,7 +12,6 @@ import pyarrow as pa
 from icefloe.batch.batch_keys import tasks_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
@@ -27,6 +26,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.task_outcome import Engine
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route

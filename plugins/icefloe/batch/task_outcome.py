@@ -1,10 +1,20 @@
-"""The outcome of a task, as an engine brings it back to the driver of its phase."""
+"""An engine, and the outcome of a task as it brings it back to the driver of its phase."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage.requests import RequestTotals
+
+_Result = TypeVar("_Result")
+
+
+class Engine(Protocol):
+    """Hands numbers to a function in as many processes or threads as it has."""
+
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
+        """The results, in the order of ``numbers``; begins with the first."""
+        ...
 
 
 class TaskOutcome(NamedTuple):

@@ -17,7 +17,7 @@ from icefloe.units import id_json
 @changing_command
 def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     """Ends the open batch; if nothing of it was delivered, its number is never used again."""
-    place = AbandonablePipeline(
+    abandonable = AbandonablePipeline(
         pipeline=pipeline,
         credentials=credentials_here(pipeline),
         writer=writer_here("abandon"),
@@ -25,19 +25,19 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     )
     name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
-        end = place.find()
+        end = abandonable.find()
     outcome = None
     if end is None:
         screen.say(f"{name}: no batch is open")
     else:
         screen.facts(_facts(end, is_backfill=arguments.backfill is not None))
         if not arguments.dry_run and is_agreed(_question(name, end), yes=arguments.yes):
-            outcome = _ended(place, end)
+            outcome = _ended(abandonable, end)
         screen.say("nothing was changed" if outcome is None else _done_text(name, end, outcome))
     if arguments.json:
         screen.json(
             {
-                "pipeline": place.pipeline.name,
+                "pipeline": abandonable.pipeline.name,
                 "backfill_id": arguments.backfill,
                 "batch": None if end is None else end.offset.batch_number,
                 "outcome": outcome,
@@ -47,11 +47,11 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _ended(place: AbandonablePipeline, end: EmptyEnd | DeliveredEnd) -> BatchOutcome:
+def _ended(abandonable: AbandonablePipeline, end: EmptyEnd | DeliveredEnd) -> BatchOutcome:
     """Ends the batch, and returns how it ended: a run may have been faster."""
     if isinstance(end, EmptyEnd):
-        return place.abandon(end).outcome
-    place.record_as_done(end)
+        return abandonable.abandon(end).outcome
+    abandonable.record_as_done(end)
     return BatchOutcome.DELIVERED
 
 

@@ -102,7 +102,7 @@ class _Trace:
 
     def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
         """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
-        files = self._session.sink
+        files = self._session.folder_of_changes
         if not isinstance(files, FilesSink):
             return None
         try:

@@ -67,7 +67,7 @@ class LocalPhases:
 
     @property
     def advice(self) -> Sequence[str]:
-        """None: nothing of it can be set."""
+        """No sentences: nothing of it can be set."""
         return ()
 
     def check_engine(self) -> None:

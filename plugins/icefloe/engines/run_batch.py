@@ -94,7 +94,7 @@ def _run(
         return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
     reference = opened.reference
     try:
-        report = _deliver(opened.route, reference, runner, environ, observe)
+        report = _run_tasks(opened.route, reference, runner, environ, observe)
     except BatchFinished as finished:
         try_to_clean_up(reference)
         was_abandoned = finished.was_abandoned
@@ -106,7 +106,7 @@ def _run(
     return BatchRun(report=report)
 
 
-def _deliver(
+def _run_tasks(
     route: Route, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
 ) -> BatchReport:
     """Runs the tasks between plan and cleanup."""

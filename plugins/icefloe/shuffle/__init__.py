@@ -20,7 +20,8 @@ Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
 - `map_output_record`: the commit record
-- `map_output_log`: which map tasks have a valid output: of each task the first attempt counts
+- `map_output_log`: which map tasks have a valid output, and the error that names those without: of each task the first
+  attempt counts
 - `blocks`: rows of one map task for one partition
 - `block_frame`: a large block, read piece by piece
 - `block_file`: the blocks of all partitions
@@ -37,7 +38,7 @@ Read in this order:
 - `reduce_ranges`: the ranges, created once
 - `extents`: the blocks of a range
 - `partition_sums`: sums of many statistics files
-- `collected_blocks`: the blocks of all map outputs, by reduce partition
+- `collected_blocks`: the blocks of all map outputs, by reduce partition; refuses ranges that leave one out
 - `extents_file`: extents as bytes
 - `stored_extents`: the extents of all ranges in the store
 - `node_outputs`: the blocks that are at nodes

@@ -105,7 +105,7 @@ class StagedPart:
     An insert-only batch is not shuffled: there a key that two files insert may be in two parts.
 
     Attributes:
-        number: number of the part within the batch; not every number exists.
+        number: number of the part within the batch. icefloe numbers parts without gaps, and a sink must not rely on it.
         first_row: number of rows in the parts before it.
         rows: changes in it.
         size_bytes: size of its files.

@@ -195,7 +195,7 @@ def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parts(schema: pa.Schema, changes: Sequence[Row]) -> Iterator[StagedPart]:
-    """The parts of a batch: numbers 0, 2, 4, because not every number exists; an empty part is left out."""
+    """The parts of a batch: 0, 2, 4, because no sink may rely on numbers without gaps; an empty one is left out."""
     first_row = 0
     for number in range(_PARTS):
         # A stable sort by key: changes of one key are next to each other, in the order of their ordinals.

@@ -19,7 +19,7 @@ def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -
     running = reference.open()
     inputs = MapInputs(folder=running.folder, io=files.open(running.plan))
     assert running.plan == batch.plan
-    rows = [rows for file in inputs.file_rows(0) for rows in inputs.row_reader().read(file)]
+    rows = [rows for file in inputs.file_effects(0) for rows in inputs.row_reader().read(file)]
     assert sum(each.batch.num_rows for each in rows) == 5
 
 

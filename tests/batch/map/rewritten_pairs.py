@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from batch.touched_files import touched_file
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.identity import Identity
@@ -80,7 +80,7 @@ class Rewrite:
     group_rows: tuple[int, int] = (7, 7)
 
 
-def written_pair(folder: Path, rewrite: Rewrite) -> tuple[FileRows, FileRows, list[Row], list[Row]]:
+def written_pair(folder: Path, rewrite: Rewrite) -> tuple[FileEffects, FileEffects, list[Row], list[Row]]:
     """The removed and the added file, and their rows."""
     random = Random(rewrite.seed)
     before = [_row(random, rewrite.keys) for _ in range(rewrite.rows)]

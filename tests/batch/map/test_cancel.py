@@ -1,9 +1,9 @@
 from batch.touched_files import touched_file
 from icefloe.batch.map.carryover import contended_ordinals
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 
 
-def work(*weights: tuple[int, int]) -> FileRows:
+def work(*weights: tuple[int, int]) -> FileEffects:
     return touched_file("a", 1, *weights)
 
 

@@ -9,7 +9,7 @@ from pyiceberg.expressions import AlwaysTrue
 
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Effect
@@ -29,7 +29,7 @@ class CountingReader:
         self.whole: Counter[str] = Counter()
         self.by_position: Counter[str] = Counter()
 
-    def read(self, file: FileRows) -> Iterator[ReadRows]:
+    def read(self, file: FileEffects) -> Iterator[ReadRows]:
         self.whole[file.data_file.path] += 1
         return self.inner.read(file)
 
@@ -48,9 +48,9 @@ class CountingReader:
         return self.inner.with_valid_values(data_file, batch)
 
 
-def files_of(batch: OpenBatch) -> list[FileRows]:
+def files_of(batch: OpenBatch) -> list[FileEffects]:
     inputs = batch.inputs
-    return [work for map_id in range(batch.plan.num_map_tasks) for work in inputs.file_rows(map_id)]
+    return [work for map_id in range(batch.plan.num_map_tasks) for work in inputs.file_effects(map_id)]
 
 
 def handed_on(carryover: CarryOver) -> Counter[tuple[int, Row]]:
@@ -151,7 +151,7 @@ def test_a_file_that_counts_twice_leaves_the_cancelling_to_the_reduce_side(works
     workshop.replace(rows(range(10, 30)))
     batch = workshop.open()
     removed, added = sorted(files_of(batch), key=lambda file: file.effects[0].weight)
-    twice = FileRows(data_file=added.data_file, effects=(Effect(change_ordinal=0, weight=2),))
+    twice = FileEffects(data_file=added.data_file, effects=(Effect(change_ordinal=0, weight=2),))
     carryover = CarryOver([removed, twice], batch.inputs.row_reader(), memory_bytes=AMPLE)
     weights = Counter[int]()
     for changed in carryover.changed_rows():

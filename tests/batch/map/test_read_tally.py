@@ -7,7 +7,7 @@ import pytest
 from batch.touched_files import touched_file
 from icefloe.audit.sums import AuditError
 from icefloe.batch.map.read_tally import FileTally, ReadTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import ReadRows
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
@@ -15,7 +15,7 @@ from icefloe.batch.rows.weighted_rows import Effect
 FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]
 
 
-def read(file: FileRows, positions: range) -> FileTally:
+def read(file: FileEffects, positions: range) -> FileTally:
     found = FileTally(file)
     batch = pa.RecordBatch.from_pydict({"id": list(positions)})
     found.add(ReadRows(positions=np.array(positions, np.int64), batch=batch, rows_read=len(positions)))
@@ -46,7 +46,7 @@ def test_a_file_that_is_read_with_other_constants_counts_again() -> None:
 
 def test_of_a_file_with_deletes_only_the_touched_rows_are_read_and_count_where_they_are_touched() -> None:
     gone = Effect(change_ordinal=1, weight=-1, rows=RowSet(positions=np.array([2, 3])))
-    file = FileRows(data_file=FILES[0].data_file, effects=(gone,))
+    file = FileEffects(data_file=FILES[0].data_file, effects=(gone,))
     found = ReadTally([file])
     found.add_file(read(file, range(2, 4)))
     found.require({1: -2}, what="map task 3")

@@ -5,12 +5,12 @@ from batch.touched_files import touched_file
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.hashed_rows import MemoryBudget
 from icefloe.batch.map.rewritten_files import alignable_pairs, compare_rewritten, rewritten_pairs
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows
 
 
-def paths(*files: FileRows) -> list[tuple[str, str]]:
+def paths(*files: FileEffects) -> list[tuple[str, str]]:
     return [(one.data_file.path, other.data_file.path) for one, other in alignable_pairs(files)]
 
 
@@ -45,7 +45,7 @@ def test_rows_that_differ_are_left_and_kept_within_the_budget(workshop: Workshop
     workshop.replace(rows(range(100)).set_column(1, "value", pa.array([1.0] * 99 + [2.0])))
     batch = workshop.open()
     reader, budget = batch.inputs.row_reader(), MemoryBudget(memory_bytes)
-    found = [*compare_rewritten(batch.inputs.file_rows(0), reader, ways=(FastWay.ALIGNED,), budget=budget)]
+    found = [*compare_rewritten(batch.inputs.file_effects(0), reader, ways=(FastWay.ALIGNED,), budget=budget)]
     if memory_bytes == 3:
         assert found == []
         assert budget.free_bytes == 3

@@ -18,7 +18,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map import trusted_lineage
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.row_shape import RowShape
@@ -45,7 +45,7 @@ class Row:
 
 def written(
     path: Path, rows: Sequence[Row], *, weight: int, first_row_id: int | None, number: int, gone: Sequence[int] = ()
-) -> FileRows:
+) -> FileEffects:
     """A data file of one step; without any physical lineage, it has no columns for it, as an append has none."""
     fields = [with_id(1, pa.field("key", pa.int64())), with_id(2, pa.field("word", pa.string()))]
     columns = [pa.array([row.key for row in rows], pa.int64()), pa.array([row.word for row in rows])]
@@ -63,7 +63,7 @@ def written(
         first_row_id=first_row_id, sequence_number=number,
     )  # fmt: skip
     touched = RowSet(positions=np.array(gone, np.int64), is_all_but=True)
-    return FileRows(data_file=file, effects=(Effect(change_ordinal=0, weight=weight, rows=touched),))
+    return FileEffects(data_file=file, effects=(Effect(change_ordinal=0, weight=weight, rows=touched),))
 
 
 def reader() -> TableRowReader:
@@ -74,7 +74,7 @@ def reader() -> TableRowReader:
 
 
 def left(
-    files: Sequence[FileRows], *, ways: Sequence[FastWay] = (FastWay.LINEAGE,), memory: int = AMPLE
+    files: Sequence[FileEffects], *, ways: Sequence[FastWay] = (FastWay.LINEAGE,), memory: int = AMPLE
 ) -> Counter[Any]:
     carryover = CarryOver(files, reader(), memory_bytes=memory, fast_ways=ways)
     weights: Counter[Any] = Counter()
@@ -93,7 +93,9 @@ def rewrites(draw: st.DrawFn) -> tuple[int, int, float, float, bool]:
     )  # fmt: skip
 
 
-def rewritten(folder: Path, *, seed: int, rows: int, changed: float, dropped: float, shuffled: bool) -> list[FileRows]:
+def rewritten(
+    folder: Path, *, seed: int, rows: int, changed: float, dropped: float, shuffled: bool
+) -> list[FileEffects]:
     """Two files that were appended at 3 and 4, and what a commit with number 9 made of them, in one to three files."""
     random = Random(seed)
     files, state = [], []
@@ -120,7 +122,7 @@ def rewritten(folder: Path, *, seed: int, rows: int, changed: float, dropped: fl
     for place in range(parts):
         path = folder / f"added-{place}.parquet"
         files.append(written(path, state[place::parts], weight=1, first_row_id=1000 + 100 * place, number=9))
-    return [file for file in files if file.rows_touched()]
+    return [file for file in files if file.touched_count()]
 
 
 @settings(max_examples=40, deadline=None)
@@ -136,7 +138,9 @@ def test_row_lineage_leaves_the_rows_that_comparing_leaves(
         assert left(files, memory=memory) == left(files, ways=())
 
 
-def pair(folder: Path, before: Sequence[Row], after: Sequence[Row], *, first_row_id: int | None = 0) -> list[FileRows]:
+def pair(
+    folder: Path, before: Sequence[Row], after: Sequence[Row], *, first_row_id: int | None = 0
+) -> list[FileEffects]:
     return [
         written(folder / "removed.parquet", before, weight=-1, first_row_id=first_row_id, number=3),
         written(folder / "added.parquet", after, weight=1, first_row_id=100, number=9),

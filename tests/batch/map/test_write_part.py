@@ -40,9 +40,9 @@ def test_a_file_that_the_table_lists_twice_is_inserted_twice(workshop: Workshop,
 
 
 def test_a_part_that_is_recorded_is_not_written_again(workshop: Workshop, batch: OpenBatch) -> None:
-    record = write_part(batch.inputs, batch.running.sink, 1)
+    record = write_part(batch.inputs, batch.running.folder_of_changes, 1)
     before = workshop.stored_objects()
-    assert write_part(batch.inputs, batch.running.sink, 1) == record
+    assert write_part(batch.inputs, batch.running.folder_of_changes, 1) == record
     assert workshop.stored_objects() == before
 
 
@@ -58,7 +58,7 @@ def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
     zombie, inputs = batch.running, batch.inputs
     batch.deliver()
     with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"), zombie.fenced():
-        write_part(inputs, zombie.sink, 1)
+        write_part(inputs, zombie.folder_of_changes, 1)
 
 
 def test_a_part_grows_on_the_local_disks_that_spark_names(

@@ -137,11 +137,17 @@ def test_a_run_after_a_kill_keeps_the_parts_that_were_read(tmp_path: Path) -> No
     plan = batch.coalesce().plan
     running = batch.running
     read = [each.range_id for each in plan.ranges if each.parts][::2]
-    results = [read_range(running.folder, running.sink, number, requests=running.requests, epoch=0) for number in read]
+    results = [
+        read_range(running.folder, running.folder_of_changes, number, requests=running.requests, epoch=0)
+        for number in read
+    ]
     assert batch.coalesce().plan == plan
     changes = delivered(workshop, batch)
     workshop.require_exact(batch.plan, changes)
-    again = [read_range(running.folder, running.sink, number, requests=running.requests, epoch=0) for number in read]
+    again = [
+        read_range(running.folder, running.folder_of_changes, number, requests=running.requests, epoch=0)
+        for number in read
+    ]
     assert again == results
 
 

@@ -60,7 +60,9 @@ def test_every_attempt_delivers_the_same_bytes(
         with pytest.MonkeyPatch.context() as patch:
             shuffled(patch, attempt)
             running = batch.running
-            message = read_range(running.folder, running.sink, 0, requests=running.requests, epoch=0).message
+            message = read_range(
+                running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0
+            ).message
         [part] = (tmp_path / "changes" / "batch=1").glob("part-*")
         found.add((message.hash_sum, message.rows, part.read_bytes()))
     assert len(found) == 1

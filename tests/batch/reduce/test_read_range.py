@@ -34,7 +34,7 @@ def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:
 
 def read(batch: OpenBatch, requests: Requests | None = None) -> RangeResult:
     running = batch.running
-    return read_range(running.folder, running.sink, 0, requests=requests or running.requests, epoch=0)
+    return read_range(running.folder, running.folder_of_changes, 0, requests=requests or running.requests, epoch=0)
 
 
 def updated(workshop: Workshop, count: int = 400) -> Workshop:

@@ -57,7 +57,7 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
     batch.store.delete([each.key for each in batch.store.list("moves")])
     for each in load_coalesce_plan(running.folder).hash_ranges:
         write_moves(running.folder, each.range_id, epoch=0)
-    message = read_range(running.folder, running.sink, 0, requests=running.requests, epoch=0).message
+    message = read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0).message
     [part] = (folder / "changes" / "batch=1").glob("part-*")
     return message, part.read_bytes()
 

@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
 
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.row_shape import RowShape
@@ -53,11 +53,11 @@ def reader(
     return TableRowReader(shape=shape, io=local_io(), table="db.t")
 
 
-def touched(file: DataFile, rows: RowSet = RowSet.ALL) -> FileRows:
-    return FileRows(data_file=file, effects=(Effect(change_ordinal=0, weight=1, rows=rows),))
+def touched(file: DataFile, rows: RowSet = RowSet.ALL) -> FileEffects:
+    return FileEffects(data_file=file, effects=(Effect(change_ordinal=0, weight=1, rows=rows),))
 
 
-def read(found: TableRowReader, file: FileRows) -> tuple[list[int], list[int], int]:
+def read(found: TableRowReader, file: FileEffects) -> tuple[list[int], list[int], int]:
     """Positions, ids, and how many rows were read for them."""
     tally = FileTally(file)
     positions, ids = [], []

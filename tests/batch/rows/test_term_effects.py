@@ -92,7 +92,7 @@ import numpy as np
 from pyroaring import BitMap64
 from support.fakes.peak_memory import peak_kib
 from icefloe.batch.map_task import DeleteState, FileTerms
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.term_effects import TermEffects
 from icefloe.iceberg.data_file import DataFile
 
@@ -101,10 +101,10 @@ vector = BitMap64(range(0, rows, 2))
 file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=1)
 before = peak_kib()
 terms = FileTerms(terms=((0, 1, 1), (1, -1, 0), (1, 1, 1)), delete_states=(DeleteState(added=(0,)),))
-found = FileRows(data_file=file, effects=TermEffects(terms).on(rows, lambda _: {0: vector}))
+found = FileEffects(data_file=file, effects=TermEffects(terms).on(rows, lambda _: {0: vector}))
 for first in range(0, rows, 8_000_000):
     [len(effect.rows.among(np.arange(first, first + 131_072))) for effect in found.effects]
-assert found.rows_touched() == rows
+assert found.touched_count() == rows
 print((peak_kib() - before) * 1024 / len(vector))
 """
 

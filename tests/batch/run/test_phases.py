@@ -145,9 +145,10 @@ def test_a_coalesce_that_ended_before_a_damaged_output_was_made_again_is_repeate
 
     batch.run(Phase.SHUFFLE_WRITE)
     damage(batch, "index", flip)
-    with monkeypatch.context() as patch, pytest.raises(TransientError, match="does not answer"):
+    with monkeypatch.context() as patch:
         patch.setattr("icefloe.batch.reduce.coalesce_map_outputs.write_map_output", silent)
-        batch.coalesce()
+        with pytest.raises(TransientError, match="does not answer"):
+            batch.coalesce()
     assert batch.coalesce().epoch == 1
     batch.run(Phase.SHUFFLE_READ)
     require_right(workshop, batch)

@@ -28,7 +28,6 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
@@ -38,6 +37,7 @@ from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import TableAccess
+from icefloe.batch.task_outcome import Engine
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.iceberg.files.kept_footers import KeptFooters
@@ -37,7 +37,7 @@ class MapInputs:
             footers=self.footers,
         )
 
-    def file_rows(self, map_id: int) -> list[FileRows]:
+    def file_effects(self, map_id: int) -> list[FileEffects]:
         """The files of one map task, delete files applied.
 
         Raises:
@@ -46,7 +46,7 @@ class MapInputs:
             TransientError: a store did not answer.
         """
         plan = self.folder.plan
-        return task_file_rows(
+        return task_file_effects(
             self.folder.map_task(map_id),
             equality_schemas={
                 tuple(map(int, ids.split(","))): TableSchema.from_json(columns, name_mapping=plan.name_mapping)

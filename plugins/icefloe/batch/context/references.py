@@ -63,7 +63,7 @@ class BatchReference:
             ),
             written=store,
             checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),
-            sink=folder_of_changes(
+            folder_of_changes=folder_of_changes(
                 settings,
                 self.credentials,
                 self.surroundings,

@@ -31,7 +31,7 @@ class RunningBatch:
         folder: its plan and the files that its tasks pass to one another.
         written: the store of the folder, which remembers what this process wrote.
         checkpoint: checkpoint of the batch.
-        sink: the destination of its changes.
+        folder_of_changes: to which tasks write changes; `BatchReference.delivery_sink` is where they are delivered.
         settings: settings that this run takes from the pipeline file.
         requests: requests made to its stores.
     """
@@ -39,7 +39,7 @@ class RunningBatch:
     folder: BatchFolder
     written: FencedStore
     checkpoint: Checkpoint
-    sink: Sink
+    folder_of_changes: Sink
     settings: RunSettings
     requests: Requests
 

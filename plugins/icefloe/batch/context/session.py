@@ -118,8 +118,8 @@ class PipelineSession:
         return Checkpoint(self.open_storage(self.settings.checkpoint_url))
 
     @cached_property
-    def sink(self) -> Sink:
-        """The folder to which tasks write changes, opened."""
+    def folder_of_changes(self) -> Sink:
+        """The folder to which tasks write changes, opened: of the sink, or on the way to another one."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings, requests=self.requests)
 
     @cached_property
@@ -130,12 +130,13 @@ class PipelineSession:
     @property
     def counted_folder(self) -> Sink | None:
         """The folder in which readers count batches; None if the sink is no folder of files."""
-        return self.delivered_folder if self.pipeline.delivers else self.sink
+        return self.delivered_folder if self.pipeline.delivers else self.folder_of_changes
 
     @property
     def numbered_folders(self) -> tuple[Sink, ...]:
         """The folders in which each batch has its number, also one without changes."""
-        return (self.sink,) if self.delivered_folder is None else (self.sink, self.delivered_folder)
+        staged, delivered = self.folder_of_changes, self.delivered_folder
+        return (staged,) if delivered is None else (staged, delivered)
 
     def origin(self, checkpoint_id: str) -> Origin:
         """Who delivers to the sink: this pipeline by a checkpoint of it."""

@@ -2,7 +2,8 @@
 
 Read in this order:
 
-- `deliver_batch`: proves a batch, hands its parts to an engine, and records that the batch is visible
+- `deliver_batch`: proves a batch, hands its parts to an engine, and records that the batch is visible.
+  It refuses a sink that changed since the first try
 - `deliver_part`: one part, where the engine runs it
 - `delivery_records`: one record per part that a sink took, created once
 - `output_mode`: what the sink is given of a batch

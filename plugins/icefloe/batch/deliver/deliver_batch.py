@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.context.references import BatchReference, TaskReference
@@ -18,7 +18,7 @@ from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, st
 from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.prove.prove_and_publish import prove_and_publish
-from icefloe.batch.task_outcome import require_success
+from icefloe.batch.task_outcome import Engine, require_success
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch
@@ -27,7 +27,7 @@ from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, SupersededError
 from icefloe.units import time_text
 
-__all__ = ["Engine", "deliver_batch", "staged_bytes"]
+__all__ = ["deliver_batch", "staged_bytes"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,6 @@ class OtherDestinationError(TerminalError):
 
     url: str
     batch_number: int
-
-
-class Engine(Protocol):
-    """Hands numbers to a function in as many processes or threads as it has."""
-
-    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results, in the order of ``numbers``; begins with the first."""
-        ...
 
 
 def staged_bytes(reference: BatchReference) -> int:
@@ -88,7 +80,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         manifest = _proven_manifest(running)
         if records.batch() is not None:
             return
-        parts = staged_parts(running.sink, manifest, memory_bytes=running.settings.memory_bytes)
+        parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.settings.memory_bytes)
         output = OutputMode.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
@@ -177,7 +169,7 @@ def _refuse_other_destination(
 
 def _proven_manifest(running: RunningBatch) -> Manifest:
     prove_and_publish(running)
-    return staged_manifest(running.sink, running.plan.batch_number)
+    return staged_manifest(running.folder_of_changes, running.plan.batch_number)
 
 
 def _part_numbers(sink: DeliverySink, manifest: Manifest) -> Sequence[int]:

@@ -42,7 +42,9 @@ class DeliverPart:
                 records = DeliveryRecords(running.folder.store)
                 attempt.is_adopted = records.part(number) is not None
                 if not attempt.is_adopted:
-                    staged = staged_parts(running.sink, self.manifest, memory_bytes=running.settings.memory_bytes)
+                    staged = staged_parts(
+                        running.folder_of_changes, self.manifest, memory_bytes=running.settings.memory_bytes
+                    )
                     parts = [self.output.reduced(part) for part in staged]
                     with self.reference.batch.delivery_sink() as sink:
                         delivery = delivered_part(sink, self.batch, self.begun, parts, number)

@@ -50,7 +50,7 @@ def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> C
     end = EmptyEnd.of_move(opened, pipeline=pipeline.name, table=pipeline.table)
     if end is None:
         end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
-        if not end.is_begun or session.sink.whole(opened.batch_number) != end.summary:
+        if not end.is_begun or session.folder_of_changes.whole(opened.batch_number) != end.summary:
             return None
     return end_here(session, end)
 
@@ -63,7 +63,7 @@ def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
     return end_without_changes(
         end,
         checkpoint=session.checkpoint,
-        sink=session.sink,
+        sink=session.folder_of_changes,
         delivered=session.delivered_folder,
         writer=session.writer,
     )

@@ -1,11 +1,11 @@
 """Map tasks: data files in, changed rows out.
 
 Rows that a commit only copied cancel here, before they reach the shuffle.
-A map task reads its document, and leaves a map output for `reduce`, or a part of the sink.
+A map task reads its document, and leaves a map output for `reduce`, or a part.
 
 Read in this order:
 
-- `write_part`: the insert-only route, from data files straight to the sink
+- `write_part`: the insert-only route, from data files straight to a part
 - `write_map_output`: phase one of the shuffle, from data files to a map output
 - `verified_sample`: a share of the map tasks, computed once more without fast ways
 - `carryover`: the rows of a group of files that really changed

@@ -10,7 +10,7 @@ import numpy as np
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, HashedRows, MemoryBudget
 from icefloe.batch.map.read_tally import FileTally, ReadTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
@@ -49,7 +49,7 @@ class CarryOver:
 
     def __init__(
         self,
-        files: Sequence[FileRows],
+        files: Sequence[FileEffects],
         reader: TableRowReader,
         *,
         memory_bytes: int,
@@ -71,7 +71,7 @@ class CarryOver:
     def changed_rows(self) -> Iterator[WeightedRows]:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)
-        waiting: list[FileRows] = []
+        waiting: list[FileEffects] = []
         # Loaded here, because importing a map task stays cheap.
         from icefloe.batch.map.combined_reads import CombinedReads
 
@@ -85,7 +85,7 @@ class CarryOver:
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileRows, combined: "CombinedReads") -> Iterator[WeightedRows]:
+    def _every_row(self, file: FileEffects, combined: "CombinedReads") -> Iterator[WeightedRows]:
         """The rows of a file, or all combined rows once they are enough."""
         tally = FileTally(file)
         for rows in self._reader.read(file):
@@ -99,7 +99,7 @@ class CarryOver:
                 yield WeightedRows.of(plain, row_hashes_of_batch(rows.batch), rows.positions, file.effects)
         self.tally.add_file(tally)
 
-    def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:
+    def _consolidated(self, files: Sequence[FileEffects], contended: frozenset[int]) -> Iterator[WeightedRows]:
         # Loaded here, because a task whose files only add rows does not need it.
         from icefloe.batch.map.remaining_rows import hash_file
 
@@ -112,7 +112,7 @@ class CarryOver:
         compared = self._compared_by_any_way(files, budget)
         rest = _others(files, compared)
         self.files_by_way["hashed"] += len(rest)
-        rows = sum(file.rows_touched() for file in rest)
+        rows = sum(file.touched_count() for file in rest)
         slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // BYTES_PER_HASHED_ROW)
         budget.take(min(budget.free_bytes, rows * BYTES_PER_HASHED_ROW))
         for hash_slice in HashSlice.slices(-(-rows // slice_rows)):
@@ -125,7 +125,7 @@ class CarryOver:
             while hashed_rows:
                 yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 
-    def _compared_by_any_way(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
+    def _compared_by_any_way(self, files: Sequence[FileEffects], budget: MemoryBudget) -> list[HashedRows]:
         """The rows that are left of the files that fast ways fit."""
         compared: list[HashedRows] = []
         # Row ids are nearly incompressible, so an UPDATE of one column decodes less without them.
@@ -147,7 +147,7 @@ class CarryOver:
 
 
 def _compared_by(
-    way: FastWay, files: Sequence[FileRows], reader: TableRowReader, budget: MemoryBudget
+    way: FastWay, files: Sequence[FileEffects], reader: TableRowReader, budget: MemoryBudget
 ) -> Iterator[HashedRows]:
     """The rows that a way leaves of the files that it fits, which needs only part of their columns."""
     if way is FastWay.LINEAGE:
@@ -163,12 +163,12 @@ def _compared_by(
         yield from compare_updated(*pair, reader, budget=budget) or ()
 
 
-def _others(files: Sequence[FileRows], done: Sequence[HashedRows]) -> list[FileRows]:
+def _others(files: Sequence[FileEffects], done: Sequence[HashedRows]) -> list[FileEffects]:
     keys = {each.tally.file.key for each in done}
     return [file for file in files if file.key not in keys]
 
 
-def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
+def contended_ordinals(files: Sequence[FileEffects]) -> frozenset[int]:
     """The ordinals in which rows of these files can cancel one for one.
 
     If a step lists a file more than once, the file has a greater weight, and the cancelling is left to the reduce side.

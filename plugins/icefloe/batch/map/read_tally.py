@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from icefloe.audit.sums import AuditError
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import ReadRows
 
 
@@ -14,7 +14,7 @@ class FileTally:
         file: with its effects.
     """
 
-    def __init__(self, file: FileRows) -> None:
+    def __init__(self, file: FileEffects) -> None:
         self.file = file
         self.rows_read = 0
         self._rows = [0 for _ in file.effects]
@@ -44,7 +44,7 @@ class ReadTally:
         files: files of the map task.
     """
 
-    def __init__(self, files: Sequence[FileRows]) -> None:
+    def __init__(self, files: Sequence[FileEffects]) -> None:
         self._files = files
         self._read: dict[tuple[str, int | None], FileTally] = {}
 
@@ -79,7 +79,7 @@ class ReadTally:
         """
         expected: dict[int, int] = {}
         for file in self._files:
-            path, planned = file.data_file.path, file.rows_touched()
+            path, planned = file.data_file.path, file.touched_count()
             tally = self._read.get(file.key)
             rows = 0 if tally is None else tally.rows_read
             if rows != planned:

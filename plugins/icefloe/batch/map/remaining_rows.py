@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, seen_from
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions
 from icefloe.changes.hash_slice import HashSlice
@@ -88,7 +88,7 @@ class RemainingRows:
         self._kept_bytes += batch.nbytes
 
 
-def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
+def hash_file(file: FileEffects, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
     """Every touched row of a file with its hash, or only the rows whose hashes are in a slice.
 
     Args:

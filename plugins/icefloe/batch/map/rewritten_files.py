@@ -12,13 +12,13 @@ from icefloe.batch.map.file_window import FileWindow
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, HashedRows, MemoryBudget
 from icefloe.batch.map.ordered_rows import cancel_in_order
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 
 
-def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
+def alignable_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
     """Pairs of a removed and an added file of one step with equal row counts, both whole; each in one pair at most."""
-    removed: dict[tuple[int, int], list[FileRows]] = {}
+    removed: dict[tuple[int, int], list[FileEffects]] = {}
     for file in files:
         if is_whole(file, -1):
             removed.setdefault(_likeness(file), []).append(file)
@@ -29,22 +29,22 @@ def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileR
                 yield like.pop(0), file
 
 
-def is_whole(file: FileRows, weight: int) -> bool:
+def is_whole(file: FileEffects, weight: int) -> bool:
     """True if one step, and no other, touches all rows of a file with a weight."""
     return len(file.effects) == 1 and file.effects[0].rows.is_all and file.effects[0].weight == weight
 
 
-def _likeness(file: FileRows) -> tuple[int, int]:
+def _likeness(file: FileEffects) -> tuple[int, int]:
     return file.effects[0].change_ordinal, file.data_file.record_count
 
 
-def rewritten_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
+def rewritten_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
     """Alignable pairs, then pairs of the other whole files of a step if it removed as many of them as it added."""
     paired: set[tuple[str, int | None]] = set()
     for pair in alignable_pairs(files):
         paired.update(file.key for file in pair)
         yield pair
-    by_ordinal: dict[int, tuple[list[FileRows], list[FileRows]]] = {}
+    by_ordinal: dict[int, tuple[list[FileEffects], list[FileEffects]]] = {}
     for file in files:
         for side, weight in enumerate((-1, 1)):
             if is_whole(file, weight) and file.key not in paired:
@@ -56,7 +56,7 @@ def rewritten_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileR
 
 
 def compare_rewritten(
-    files: Sequence[FileRows], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
+    files: Sequence[FileEffects], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
 ) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
     """The rows that are left of pairs of files if rows cancel that are equal and in the same order.
 
@@ -106,7 +106,7 @@ class _Ample:
         self._budget = budget
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[FileRows, FileRows]], budget: MemoryBudget) -> Self | None:
+    def of(cls, pairs: Sequence[tuple[FileEffects, FileEffects]], budget: MemoryBudget) -> Self | None:
         """Takes the memory, at most half of what is free; None if that is too little."""
         needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW
         if 2 * needed_bytes > budget.free_bytes:
@@ -142,5 +142,5 @@ class _Scarce:
         self._budget.take(min(self._budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
 
 
-def _rows_of(pair: tuple[FileRows, FileRows]) -> int:
+def _rows_of(pair: tuple[FileEffects, FileEffects]) -> int:
     return sum(file.data_file.record_count for file in pair)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, seen_from
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions
 from icefloe.changes.copied_rows import rows_not_copied
@@ -24,12 +24,12 @@ _BYTES_PER_ROW: Final = 72
 _LEAST_COPIED: Final = 0.5
 """If fewer rows are copies, comparing values in order is cheaper than reading so many rows by position."""
 
-Files = Sequence[FileRows]
+Files = Sequence[FileEffects]
 
 
 def files_with_lineage(files: Files) -> Iterator[tuple[Files, Files]]:
     """Removed and added files of a step that have row ids: in pairs, or all together if there are more of one."""
-    by_ordinal: dict[int, tuple[list[FileRows], list[FileRows]]] = {}
+    by_ordinal: dict[int, tuple[list[FileEffects], list[FileEffects]]] = {}
     for file in files:
         if _has_lineage(file):
             [effect] = file.effects
@@ -42,7 +42,7 @@ def files_with_lineage(files: Files) -> Iterator[tuple[Files, Files]]:
             yield removed, added
 
 
-def _has_lineage(file: FileRows) -> bool:
+def _has_lineage(file: FileEffects) -> bool:
     if file.data_file.first_row_id is None or len(file.effects) != 1:
         return False
     [effect] = file.effects
@@ -63,7 +63,7 @@ def rows_by_lineage(
     Returns:
         The hashed rows of each file; None if memory is short, row ids are missing or doubled, or few rows are copies.
     """
-    rows = sum(file.rows_touched() for file in (*removed, *added))
+    rows = sum(file.touched_count() for file in (*removed, *added))
     if rows * _BYTES_PER_ROW > budget.free_bytes:
         return None
     sides = [[_FileLineage(file, reader) for file in side] for side in (removed, added)]
@@ -89,7 +89,7 @@ def _columns(side: "Sequence[_FileLineage]") -> Iterator[list[Positions]]:
 class _FileLineage:
     """The lineage of the touched rows of one file."""
 
-    def __init__(self, file: FileRows, reader: TableRowReader) -> None:
+    def __init__(self, file: FileEffects, reader: TableRowReader) -> None:
         self.tally = FileTally(file)
         positions, batches = [], []
         for rows in reader.read_lineage(file):

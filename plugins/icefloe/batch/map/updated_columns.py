@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions
 from icefloe.changes.alignment import aligned_batches, differing_rows
@@ -22,7 +22,7 @@ LEAST_UPDATED_ROWS = 50_000
 
 
 def compare_updated(
-    removed: FileRows, added: FileRows, reader: TableRowReader, *, budget: MemoryBudget
+    removed: FileEffects, added: FileEffects, reader: TableRowReader, *, budget: MemoryBudget
 ) -> tuple[HashedRows, HashedRows] | None:
     """The rows of two files that differ by position, kept in memory.
 
@@ -84,7 +84,7 @@ def _differing_positions(removed: "_Side", added: "_Side", names: Sequence[str],
 class _Side:
     """One of the files, with the differing columns of the rows that differ."""
 
-    def __init__(self, file: FileRows, reader: TableRowReader) -> None:
+    def __init__(self, file: FileEffects, reader: TableRowReader) -> None:
         self.tally = FileTally(file)
         self.kept: list[pa.RecordBatch] = []
         self.kept_bytes = 0

@@ -42,7 +42,7 @@ def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: in
     folder = inputs.folder
     if not is_sampled(folder.verify_sample, folder.store.url, map_id):
         return
-    carryover = CarryOver(inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=())
+    carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=())
     expected = Sums()
     for rows in carryover.changed_rows():
         shuffled = folder.shuffled_form.to_shuffle(rows)

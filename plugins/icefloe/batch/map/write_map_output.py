@@ -46,7 +46,7 @@ def write_map_output(
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
     carryover = CarryOver(
-        inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=folder.fast_ways
+        inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=folder.fast_ways
     )
     sums = Sums()
     with MapOutputWriter(

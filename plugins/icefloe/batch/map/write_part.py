@@ -1,4 +1,4 @@
-"""The insert-only route: one map task, from data files straight to the sink."""
+"""The insert-only route: one map task, from data files straight to a part."""
 
 import json
 import time
@@ -27,7 +27,7 @@ def write_part(
 
     Args:
         inputs: folder of the batch, and the table's files.
-        sink: sink of the batch.
+        sink: takes the changes: the folder to which tasks write them.
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
         generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
@@ -70,7 +70,7 @@ def inserted_rows(
         AuditError: after the last batch, if its rows do not add up to the rows read.
     """
     carryover = CarryOver(
-        inputs.file_rows(map_id),
+        inputs.file_effects(map_id),
         reader or inputs.row_reader(),
         memory_bytes=inputs.folder.memory_bytes,
         fast_ways=inputs.folder.fast_ways,

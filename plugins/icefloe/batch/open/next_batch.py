@@ -6,10 +6,10 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.open_backfill import open_backfill
-from icefloe.batch.open.places_of_moves import places_of_moves
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
 from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request
+from icefloe.batch.open.snapshots_left_by_cursor import snapshots_left_by_cursor
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -74,8 +74,8 @@ def next_batch(
             return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
-        ends = places_of_moves(session.checkpoint, view.cursor)
-        snapshots = next_range(table, pipeline, view.cursor, pins=pins, ends=ends)
+        end_at = snapshots_left_by_cursor(session.checkpoint, view.cursor)
+        snapshots = next_range(table, pipeline, view.cursor, pins=pins, end_at=end_at)
         if snapshots is None:
             return None
         offset = new_batch(session, table, view, snapshots, cores)

@@ -27,7 +27,7 @@ def next_range(
     cursor: Cursor | None,
     *,
     pins: PinNames | None = None,
-    ends: Collection[int] = (),
+    end_at: Collection[int] = (),
 ) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
@@ -41,7 +41,7 @@ def next_range(
         pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
         pins: names of the branch and the tags by which the pipeline keeps snapshots; None: it keeps none.
-        ends: snapshots that no range goes past; see `places_of_moves`.
+        end_at: snapshots that no range goes past; see `snapshots_left_by_cursor`.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
@@ -66,7 +66,7 @@ def next_range(
                 pipeline.name, pipeline.branch, table.name,
             )  # fmt: skip
             return None
-        passage = passage_after_cursor(table, pipeline, cursor).up_to_first_of(ends)
+        passage = passage_after_cursor(table, pipeline, cursor).up_to_first_of(end_at)
     except ExpiredHistoryError as gap:
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
         logger.warning("%s: %s", pipeline.name, gap_warning)

@@ -20,7 +20,7 @@ def refuse_unfit_sink(batch: NextBatch) -> None:
     if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
         return
     refuse_rows_without_key(session, offset.spec.identity)
-    session.sink.refuse_other_batch(
+    session.folder_of_changes.refuse_other_batch(
         pipeline=session.pipeline.name,
         table=session.pipeline.table,
         batch_number=offset.batch_number,
@@ -68,7 +68,7 @@ def _refuse_claimed_sink(session: PipelineSession, checkpoint_id: str) -> None:
 
 def _refuse_other_owner(session: PipelineSession, checkpoint_id: str) -> None:
     pipeline = session.pipeline
-    session.sink.refuse_other_owner(owner=checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+    session.folder_of_changes.refuse_other_owner(owner=checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
     if session.takes_over:
         return
     with session.delivery_sink() as sink:

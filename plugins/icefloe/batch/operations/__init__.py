@@ -6,7 +6,7 @@ Read in this order:
 - `abandoned_batch`: gives up an open batch
 - `half_delivered`: a batch of which a sink may hold a part, so that only a reset gives it up
 - `cursor_move`: a batch that delivers nothing and moves the cursor
-- `cursor_change`: the move of the cursor to a snapshot that a user names
+- `cursor_change`: ``set-cursor``: the move of the cursor to a snapshot that a user names
 - `pipeline_reset`: the pipeline begins again
 - `kept_changes`: the changes of committed batches, in the folder where they are kept
 - `kept_letters`: dead letters of committed batches go to the sink that keeps them once more

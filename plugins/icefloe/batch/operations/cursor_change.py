@@ -66,7 +66,7 @@ class CursorChange:
         if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
-        # The cursors after a move name it if it has the record of the pipeline; see `places_of_moves`.
+        # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by_cursor`.
         move = CursorMove(outcome=BatchOutcome.CURSOR_SET, pipeline=view.pipeline if pipeline.delivers else None)
         return cls(cursor=view.cursor, distance=distance, offset=found.offset(move, snapshot_id, identity))
 

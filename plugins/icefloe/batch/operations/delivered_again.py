@@ -10,13 +10,13 @@ from typing import Any
 from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.deliver.deliver_part import delivered_part
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
 from icefloe.batch.operations.kept_changes import KeptChanges, UndeliverableBatchError
 from icefloe.batch.operations.kept_letters import KeptLetters
 from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.task_outcome import Engine
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline

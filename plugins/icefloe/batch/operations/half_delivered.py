@@ -95,7 +95,7 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     if opened is None or opened.move is not None:
         return None
     end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
-    reference, whole = session.reference(opened), session.sink.whole(opened.batch_number)
+    reference, whole = session.reference(opened), session.folder_of_changes.whole(opened.batch_number)
     if whole in (None, end.summary):
         # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
         is_moved = pipeline.delivers and _other_place(opened, pipeline) is not None
@@ -142,7 +142,7 @@ def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
     """
     if commit.outcome is not BatchOutcome.ABANDONED:
         return False
-    whole = session.sink.whole(commit.batch_number)
+    whole = session.folder_of_changes.whole(commit.batch_number)
     return whole is None or whole.rows > 0
 
 

@@ -1,4 +1,4 @@
-"""The document of a map task: files to read, with each delete state as the difference to the state before it."""
+"""Makes a `MapTask` from the files of a scan: shared terms, and each delete state by its difference."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -44,15 +44,15 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         probe(session.open_storage(session.pipeline.shuffle_url))
         if checkpoint.pipeline() is None:
             probe(session.open_storage(session.settings.checkpoint_url))
-    session.sink.check()
+    session.folder_of_changes.check()
     refuse_unfit_sink(batch)
     claimed = claim_batch(batch)
-    planned_batch = _planned_for(claimed.offset.spec, batch, planned_batch)
+    planned_batch = _replanned_if_other(claimed.offset.spec, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
     if offset.move is not None:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
-    planned_batch = plan_as_recorded(_planned_for(offset.spec, claimed, planned_batch), offset)
+    planned_batch = plan_as_recorded(_replanned_if_other(offset.spec, claimed, planned_batch), offset)
     store = FencedStore(session.folder_of(offset))
 
     def is_over() -> bool:
@@ -91,7 +91,7 @@ def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
         ) from error
 
 
-def _planned_for(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
+def _replanned_if_other(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
     """The plan of a batch for a specification; made again if another run was first and recorded another one."""
     if spec == batch.offset.spec:
         return planned_batch

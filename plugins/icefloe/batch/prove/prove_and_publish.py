@@ -58,7 +58,7 @@ def prove_and_publish(running: RunningBatch) -> ProvenSums:
     _refuse_removed_rows(batch, running.settings)
     checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
     try:
-        running.sink.commit(_summary(batch, sums), batch.messages)
+        running.folder_of_changes.commit(_summary(batch, sums), batch.messages)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         phase = staging_phase(plan)

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Coalesce(ReadsMapOutputs):
-    """Coalesce as a step that reads map outputs; see `coalesce_map_outputs`."""
+    """Coalesce as a task that reads map outputs; see `coalesce_map_outputs`."""
 
     inputs: MapInputs
     tally: PhaseTally
@@ -76,10 +76,10 @@ def coalesce_map_outputs(
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs are found damaged again and again.
     """
-    step = _Coalesce(inputs, tally, new_name)
+    reader = _Coalesce(inputs, tally, new_name)
     folder, plan = inputs.folder, inputs.folder.plan
     try:
-        collected = read_all_blocks(folder, step.redo)
+        collected = read_all_blocks(folder, reader.redo)
     except MissingMapOutputError as error:
         tally.map_outputs_missing += len(error.map_ids)
         raise
@@ -108,7 +108,7 @@ def coalesce_map_outputs(
             )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
-    epoch = until_readable(folder, created, step, epoch=blocks.epoch)
+    epoch = until_readable(folder, created, reader, epoch=blocks.epoch)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 

@@ -30,7 +30,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
 
     Args:
         folder: folder of the batch.
-        sink: sink of the batch.
+        sink: takes the changes: the folder to which tasks write them.
         range_id: range id of the coalesce plan.
         requests: counts a race that is lost to another attempt.
         epoch: epoch of the extents; it grows when a damaged map output was made again.

@@ -33,7 +33,7 @@ class UnreliableStoreError(TerminalError):
 
 
 class ReadsMapOutputs(Protocol):
-    """A step between the map tasks and the results: coalesce, or the reduce tasks."""
+    """A task that reads map outputs: coalesce, or the reduce tasks."""
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> Sequence[CorruptMapOutputError]:
         """Reads what is still to be read; voids the map outputs that it finds damaged and returns their damage.
@@ -112,16 +112,16 @@ def _records(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> Sequ
 def until_readable(
     folder: BatchFolder,
     coalesce_plan: CoalescePlan,
-    step: ReadsMapOutputs,
+    reader: ReadsMapOutputs,
     *,
     epoch: int | None = None,
 ) -> int:
-    """Lets a step read map outputs until none proves damaged; damaged ones are made again in between.
+    """Lets a task read map outputs until none proves damaged; damaged ones are made again in between.
 
     Args:
         folder: folder of the batch.
         coalesce_plan: its ranges.
-        step: reads, and runs map tasks again.
+        reader: reads, and runs map tasks again.
         epoch: epoch of the extents, if they were just written; None: it is looked up here.
 
     Returns:
@@ -136,23 +136,23 @@ def until_readable(
     while rounds < _MAX_ROUNDS:
         rounds += 1
         if epoch is None:
-            epoch = _epoch(folder, step.redo)
+            epoch = _epoch(folder, reader.redo)
         extents = BatchExtents(folder, epoch)
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
         if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
-            with read_all_blocks(folder, step.redo) as blocks:
+            with read_all_blocks(folder, reader.redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(coalesce_plan, blocks)
         try:
-            damaged = step.read(coalesce_plan, epoch)
+            damaged = reader.read(coalesce_plan, epoch)
         except (ExtentsGoneError, MovesGoneError) as gone:
             # Both follow from the map outputs, which are as they were: so is the epoch. Extents are written above, and
-            # moves by the step itself before its ranges.
+            # moves by the reader itself before its ranges.
             trouble = gone
             continue
         if not damaged:
             return epoch
-        step.redo(_map_ids(damaged))
+        reader.redo(_map_ids(damaged))
         if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
             # Nodes say nothing about the store. What they lost is in the store now, so they run out.
             rounds -= 1

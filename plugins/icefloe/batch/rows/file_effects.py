@@ -15,11 +15,11 @@ from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
-__all__ = ["FileRows", "task_file_rows"]
+__all__ = ["FileEffects", "task_file_effects"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRows:
+class FileEffects:
     """A data file with its delete files applied.
 
     Attributes:
@@ -42,12 +42,12 @@ class FileRows:
         """The rows that any effect needs."""
         return RowSet.union_of([effect.rows for effect in self.effects])
 
-    def rows_touched(self) -> int:
+    def touched_count(self) -> int:
         """Number of rows that any effect needs."""
         return self.touched.count(self.data_file.record_count)
 
 
-def task_file_rows(
+def task_file_effects(
     task: MapTask,
     *,
     equality_schemas: Mapping[tuple[int, ...], TableSchema],
@@ -55,7 +55,7 @@ def task_file_rows(
     table: str,
     memory_bytes: int,
     footers: KeptFooters | None = None,
-) -> list[FileRows]:
+) -> list[FileEffects]:
     """The files of a map task, each with the effects that its terms add up to.
 
     Args:
@@ -72,7 +72,7 @@ def task_file_rows(
         TransientError: the storage did not answer.
     """
     if not task.delete_files:
-        return _file_rows(task, lambda *_: {})
+        return _file_effects(task, lambda *_: {})
     # Loaded here, because a task without delete files needs none of its modules.
     from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
 
@@ -85,16 +85,16 @@ def task_file_rows(
         memory_bytes=memory_bytes // 2,
         footers=footers,
     )
-    return _file_rows(task, deleted.of)
+    return _file_effects(task, deleted.of)
 
 
-def _file_rows(
+def _file_effects(
     task: MapTask, deleted_by: Callable[[DataFile, Sequence[int]], Mapping[int, BitMap64]]
-) -> list[FileRows]:
+) -> list[FileEffects]:
     shared = [TermEffects(terms) for terms in task.shared_terms]
     rows = []
     for work, terms in zip(task.files, task.terms_of_files(), strict=True):
         prepared = TermEffects(terms) if work.shared is None else shared[work.shared]
         effects = prepared.on(work.data_file.record_count, partial(deleted_by, work.data_file))
-        rows.append(FileRows(data_file=work.data_file, effects=effects))
+        rows.append(FileEffects(data_file=work.data_file, effects=effects))
     return rows

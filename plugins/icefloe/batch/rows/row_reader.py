@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
@@ -91,7 +91,7 @@ class TableRowReader:
     footers: KeptFooters = field(default_factory=KeptFooters, compare=False)
     projections: KeptProjections = field(default_factory=KeptProjections, compare=False)
 
-    def read(self, file: FileRows) -> Iterator[ReadRows]:
+    def read(self, file: FileEffects) -> Iterator[ReadRows]:
         """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
         for positions, batch, rows_read in self._touched(file):
             kept = positions
@@ -133,7 +133,7 @@ class TableRowReader:
         for batch in read_rows(data_file, positions, **self._options(data_file, schema)):
             yield plain_batch(batch, schema)
 
-    def read_lineage(self, file: FileRows) -> Iterator[ReadRows]:
+    def read_lineage(self, file: FileEffects) -> Iterator[ReadRows]:
         """The row ids and last updated sequence numbers of the rows that the file's effects touch, in order.
 
         They are null in files of tables that have no row lineage.
@@ -183,7 +183,7 @@ class TableRowReader:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.shape.compared_schema)
 
-    def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
+    def _touched(self, file: FileEffects) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
         """Positions, their rows, and the number of touched rows that they cover."""
         touched = file.touched
         # A few listed rows: only the row groups that hold them are decoded. All but a few: the whole file is, anyway.

@@ -40,17 +40,17 @@ class TermEffects:
                 delete files that delete none may be missing.
         """
         found = deleted_by(self._delete_files) if self._delete_files else {}
-        deleted = {place: positions for place, positions in found.items() if positions}
+        deleted = {delete_id: positions for delete_id, positions in found.items() if positions}
         # States between two of these have the same rows: terms of such states cancel without a look at rows.
-        changes = sorted({state for place in deleted for state, _ in self._changes[place]})
+        changes = sorted({state for delete_id in deleted for state, _ in self._changes[delete_id]})
         ordinals = sorted(
             {*self._unbalanced, *(ordinal for state in changes for ordinal in self._ordinals_that_span(state))}
         )
         terms = {ordinal: _net(self._terms[ordinal], changes) for ordinal in ordinals}
-        gone = self._gone(deleted, changes, {place for of_step in terms.values() for place in of_step})
+        gone = self._gone(deleted, changes, {number for of_step in terms.values() for number in of_step})
         effects: list[Effect] = []
         for ordinal, of_step in terms.items():
-            effects += _effects(ordinal, [(weight, gone[place]) for place, weight in of_step.items()], num_rows)
+            effects += _effects(ordinal, [(weight, gone[number]) for number, weight in of_step.items()], num_rows)
         return tuple(effects)
 
     def _ordinals_that_span(self, state: int) -> list[int]:
@@ -72,28 +72,28 @@ class TermEffects:
             wanted: numbers of changes.
         """
         by_state: dict[int, list[tuple[int, bool]]] = {}
-        for place in deleted:
-            for state, comes in self._changes[place]:
-                by_state.setdefault(state, []).append((place, comes))
+        for delete_id in deleted:
+            for state, comes in self._changes[delete_id]:
+                by_state.setdefault(state, []).append((delete_id, comes))
         last = BitMap64()
         gone = {0: last}
         live, fresh = set[int](), set[int]()
         is_shrinking = False
         for number, state in enumerate(changes, 1):
-            for place, comes in by_state[state]:
+            for delete_id, comes in by_state[state]:
                 if comes:
-                    fresh.add(place)
-                    live.add(place)
+                    fresh.add(delete_id)
+                    live.add(delete_id)
                 else:
                     is_shrinking = True
-                    live.discard(place)
+                    live.discard(delete_id)
             if number not in wanted:
                 continue
             # Most steps only add delete files. Then the bitmap before is extended, not joined from all delete files.
             if is_shrinking:
-                last = BitMap64.union(BitMap64(), *(deleted[place] for place in live))
+                last = BitMap64.union(BitMap64(), *(deleted[delete_id] for delete_id in live))
             else:
-                last = BitMap64.union(last, *(deleted[place] for place in fresh))
+                last = BitMap64.union(last, *(deleted[delete_id] for delete_id in fresh))
             gone[number] = last
             is_shrinking, fresh = False, set[int]()
         return gone
@@ -103,9 +103,9 @@ def _changes_by_delete_file(states: Iterable[DeleteState]) -> dict[int, list[tup
     """The states in which each delete file comes into force (True) or no longer is (False), ascending."""
     changes: dict[int, list[tuple[int, bool]]] = {}
     for state, change in enumerate(states, 1):
-        for places, comes in ((change.dropped, False), (change.added, True)):
-            for place in places:
-                changes.setdefault(place, []).append((state, comes))
+        for delete_ids, comes in ((change.dropped, False), (change.added, True)):
+            for delete_id in delete_ids:
+                changes.setdefault(delete_id, []).append((state, comes))
     return changes
 
 
@@ -126,9 +126,9 @@ def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, 
     """The weight of one step's rows by the number of changes before their state, without those that cancel."""
     weights: dict[int, int] = {}
     for weight, state in terms:
-        place = bisect_right(changes, state)
-        weights[place] = weights.get(place, 0) + weight
-    return {place: weight for place, weight in weights.items() if weight}
+        number = bisect_right(changes, state)
+        weights[number] = weights.get(number, 0) + weight
+    return {number: weight for number, weight in weights.items() if weight}
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.references import BatchReference, TaskReference
-from icefloe.batch.deliver.deliver_batch import Engine, deliver_batch
+from icefloe.batch.deliver.deliver_batch import deliver_batch
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.repair import ReadsMapOutputs, until_readable, void_damaged
 from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import MapTaskRun, RangeRun
 from icefloe.batch.stage.range_results import RangeResult
-from icefloe.batch.task_outcome import require_success
+from icefloe.batch.task_outcome import Engine, require_success
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError

@@ -40,7 +40,7 @@ class MapTaskRun:
             inputs = MapInputs(folder=running.folder, io=self.files.open(running.plan))
             if self.phase is Phase.INSERT_ONLY:
                 with running.fenced():
-                    record = write_part(inputs, running.sink, map_id, attempt=name, generation=generation)
+                    record = write_part(inputs, running.folder_of_changes, map_id, attempt=name, generation=generation)
             else:
                 # It writes below the batch's folder alone, and all of that is taken back. So it needs no look before,
                 # which is a request for each task.
@@ -72,5 +72,7 @@ class RangeRun:
                 if self.finds_moves:
                     write_moves(running.folder, range_id, epoch=self.epoch)
                 else:
-                    read_range(running.folder, running.sink, range_id, requests=running.requests, epoch=self.epoch)
+                    read_range(
+                        running.folder, running.folder_of_changes, range_id, requests=running.requests, epoch=self.epoch
+                    )
         return attempt.outcome

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run.phases import run_phase
+from icefloe.batch.task_outcome import Engine
 from icefloe.flow import Phase
 
 __all__ = ["TasksInProcess"]

@@ -83,10 +83,10 @@ class StagedChanges:
             )
 
     def write(self, sink: Sink, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
-        """Writes the changes to the sink.
+        """Writes the changes as a part.
 
         Args:
-            sink: sink of the batch.
+            sink: the folder to which tasks write changes.
             number: number of the task.
             changes: all batches that `batches` builds for the task.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from icefloe.audit.replay import Replay
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.task_document import map_task_document
-from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
@@ -85,16 +85,16 @@ class TableState:
 
     def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
         """Read rows, the places of those that are in the state, and their weight."""
-        for file in self._file_rows():
+        for file in self._file_effects():
             for rows in reader.read(file):
                 for effect in file.effects:
                     yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
-    def _file_rows(self) -> Iterator[FileRows]:
+    def _file_effects(self) -> Iterator[FileEffects]:
         schemas = equality_schemas(self.table.metadata, self.files.delete_files.values(), [self.snapshot_id])
         planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
         for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
-            yield from task_file_rows(
+            yield from task_file_effects(
                 map_task_document(map_id, tasks, self.files.delete_files),
                 equality_schemas=schemas,
                 io=self.table.io,

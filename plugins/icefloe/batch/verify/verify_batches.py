@@ -34,7 +34,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         TerminalError: a state that is needed, or the schema of a batch, has expired; a manifest is gone.
         TransientError: the sink or the table's files did not answer.
     """
-    sink = session.sink
+    sink = session.folder_of_changes
     if not isinstance(sink, FilesSink):
         raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
     recorded = session.checkpoint.look().pipeline

@@ -90,7 +90,7 @@ class SparkApplication:
             TransientError: the local disk is full or fails.
         """
         # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
-        from icefloe.engines.spark.handed_over import refuse_large_environment
+        from icefloe.engines.spark.job_limits import refuse_large_environment
 
         refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex

@@ -18,8 +18,8 @@ from icefloe.engines.spark.application import (
     refuse_missing_jobs,
     refuse_unshared_storage,
 )
-from icefloe.engines.spark.handed_over import refuse_session
 from icefloe.engines.spark.java import refuse_other_java
+from icefloe.engines.spark.job_limits import refuse_session
 from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
 from icefloe.errors import IcefloeError, TerminalError

@@ -52,7 +52,7 @@ class DeletedPositions:
         self._io = io
         self._table = table
         self._data_files = frozenset(file.path for file in data_files)
-        self._named: dict[int, Mapping[str, BitMap64]] = {}
+        self._by_data_file: dict[int, Mapping[str, BitMap64]] = {}
         self._equality = EqualityDeletes(
             {
                 delete_id: delete_file
@@ -115,15 +115,15 @@ class DeletedPositions:
         if delete_file.is_deletion_vector:
             positions = self._vectors[delete_id]
         else:
-            positions = self._named_in(delete_id).get(data_file.path, BitMap64())
+            positions = self._positions_in(delete_id).get(data_file.path, BitMap64())
         return _below(data_file.record_count, positions)
 
-    def _named_in(self, delete_id: int) -> Mapping[str, BitMap64]:
-        if delete_id not in self._named:
+    def _positions_in(self, delete_id: int) -> Mapping[str, BitMap64]:
+        if delete_id not in self._by_data_file:
             ahead = self._read_ahead(delete_id)
             read = map_parallel(self._read, ahead, name="icefloe-position-deletes")
-            self._named |= zip(ahead, read, strict=True)
-        return self._named[delete_id]
+            self._by_data_file |= zip(ahead, read, strict=True)
+        return self._by_data_file[delete_id]
 
     def _read(self, delete_id: int) -> Mapping[str, BitMap64]:
         return read_position_deletes(
@@ -140,7 +140,7 @@ class DeletedPositions:
         for number in range(delete_id, len(self._delete_files)):
             delete_file = self._delete_files[number]
             is_of_keys = delete_file.content is FileContent.EQUALITY_DELETES
-            if is_of_keys or delete_file.is_deletion_vector or number in self._named:
+            if is_of_keys or delete_file.is_deletion_vector or number in self._by_data_file:
                 continue
             size_bytes += delete_file.file_size_bytes
             if ahead and (size_bytes > _READ_AHEAD_BYTES or len(ahead) == _PARALLEL_READS):

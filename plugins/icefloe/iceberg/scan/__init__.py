@@ -6,7 +6,7 @@ Read in this order:
 - `live_deletes`: delete files of each state, read first
 - `delete_file_index`: the delete files that reach each data file
 - `data_manifests`: the data files that count for a step, read
-- `changed_files`: the terms of these files
+- `changed_files`: the terms of these files; refuses a load whose files changed
 - `terms_of_files`: the terms of each data file of a batch
 - `delete_targets`: data files that delete files reach
 - `manifest_pruning`: manifests that delete files cannot reach

@@ -31,7 +31,7 @@ def changes_alias(name: str) -> AssetAlias:
     return AssetAlias(f"{_SCHEME}{name}")
 
 
-def has_event(name: str, batch: CommittedBatch, found_from: str | None) -> bool:
+def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None) -> bool:
     """True if a batch that commit found committed has its event; commit was cleared, or another run was faster.
 
     Airflow keeps the event of a task only if the task succeeds. So a try that was killed right after the commit left
@@ -40,11 +40,11 @@ def has_event(name: str, batch: CommittedBatch, found_from: str | None) -> bool:
     Args:
         name: name of the asset.
         batch: the batch.
-        found_from: time of the commit that was found, ISO 8601; None: this try committed the batch.
+        committed_before_at: time of the commit that was found, ISO 8601; None: this try committed the batch.
     """
-    if found_from is None:
+    if committed_before_at is None:
         return False
-    since = datetime.fromisoformat(found_from) - _CLOCKS_DIFFER
+    since = datetime.fromisoformat(committed_before_at) - _CLOCKS_DIFFER
     wanted = {key: batch.get(key) for key in _BATCH}
     try:
         events = get_current_context()["inlet_events"][changes_alias(name)].after(since.isoformat()).limit(_MOST_EVENTS)

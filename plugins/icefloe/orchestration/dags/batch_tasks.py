@@ -118,8 +118,8 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
             if not plan_result["plan_uri"]:  # a batch without changes takes the same route, but has a plan
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
-            batch, found_from = commit_batch(pipeline, plan_result)
-        if any(batch["counts"].values()) and not has_event(asset_name, batch, found_from):
+            batch, committed_before_at = commit_batch(pipeline, plan_result)
+        if any(batch["counts"].values()) and not has_event(asset_name, batch, committed_before_at):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
             events.add(changes_asset(asset_name), extra=batch)
         return batch

@@ -29,7 +29,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import runs_in_process
-from icefloe.engines.spark.handed_over import refuse_session
+from icefloe.engines.spark.job_limits import refuse_session
 from icefloe.errors import IcefloeError, one_line
 from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
@@ -177,14 +177,14 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
     Returns:
         The batch; and the time of its commit if an earlier try or another run committed it, None if this try did.
     """
-    found_from: str | None = None
+    committed_before_at: str | None = None
     writer = current_writer()
     reference = _reference(pipeline, plan_result, writer)
     try:
         report = _tasks_here(pipeline, reference).commit()
     except BatchFinished as finished:
         report = finished.report
-        found_from = report.committed_at
+        committed_before_at = report.committed_at
     else:
         send_report(report)
     if report.backfill_id is None:
@@ -202,7 +202,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
     }
-    return batch, found_from
+    return batch, committed_before_at
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `kafka_sink`: the sink, which calls the others
+- `kafka_sink`: the sink, which calls the others, and tries again while another run fences it
 - `kafka_options`: the keys of ``sink``
 - `kafka_clients`: clients of the cluster, from the options and the connection
 - `kafka_refusals`: errors of the client as errors of ours

@@ -4,7 +4,7 @@ Read in this order:
 
 - `opensearch_sink`: the sink, by the contract of part sinks
 - `opensearch_options`: the keys of a pipeline and its connection
-- `cluster`: requests to the cluster, and their errors
+- `cluster`: requests to the cluster, and their errors; an index that is gone is one of them
 - `cluster_client`: the client library, with credentials and certificates
 - `cluster_answer`: answers, and the faults in them
 - `cluster_facts`: its version and id

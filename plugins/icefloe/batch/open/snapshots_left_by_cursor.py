@@ -4,7 +4,7 @@ from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
 
 
-def places_of_moves(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
+def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
     """The snapshots that the cursor was moved away from since the pipeline began, at which each batch has to end.
 
     A cursor that is set back begins at a state that an index, or a reader of net changes, does not have any more. One
