@@ -7,6 +7,7 @@ from mutations.mutation import Edit, Mutation
 __all__ = ["DELIVERIES"]
 
 _DELIVER: Final = ("tests/batch/deliver",)
+_SELECTED: Final = ("tests/batch/deliver/test_selected_columns.py",)
 _SHOWN_ENDS: Final = ("tests/batch/ends/test_shown_ends.py",)
 _VERIFY: Final = ("tests/batch/verify/test_verify_delivery.py",)
 _VERIFY_LOGS: Final = ("tests/batch/verify/test_verified_logs.py",)
@@ -20,6 +21,27 @@ DELIVERIES: Final = (
         before="reference=TaskReference.of(reference, running.plan),",
         after="reference=TaskReference(batch=reference, plan=running.plan),",
         suite=("tests/batch/deliver/test_deliver.py",),
+    ),
+    Mutation(
+        name="sinks show identifier columns that are not selected",
+        path="sinks/batch_to_deliver.py",
+        before="return columns if self.selected is None else",
+        after="return columns if True else",
+        suite=_SELECTED,
+    ),
+    Mutation(
+        name="a struct is shown with all that was staged of it",
+        path="sinks/batch_to_deliver.py",
+        before="return found if is_whole else found.cast(shown)",
+        after="return found",
+        suite=_SELECTED,
+    ),
+    Mutation(
+        name="identifier columns that are not selected are not staged",
+        path="batch/open/identity_policy.py",
+        before="if not has_columns(selected, [path])",
+        after="if False",
+        suite=_SELECTED,
     ),
     Mutation(
         name="parts whose delivery is recorded are delivered again",

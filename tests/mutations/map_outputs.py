@@ -161,6 +161,13 @@ MAP_OUTPUTS: Final = (
         suite=("tests/batch/reduce/test_coalesce_map_outputs.py",),
     ),
     Mutation(
+        name="the error of a task holds what the task had in memory",
+        path="batch/context/task_attempt.py",
+        before="        clear_frames(error.__traceback__)\n",
+        after="",
+        suite=("tests/batch/context/test_task_attempt.py",),
+    ),
+    Mutation(
         name="each attempt of a phase is the first",
         path="batch/phase_record.py",
         before="is_first=before.attempts == 0",

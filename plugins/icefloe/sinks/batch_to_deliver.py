@@ -10,6 +10,7 @@ from pydantic import ConfigDict
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.documents import STRICT
 from icefloe.pipeline.option_values import OutputOption
+from icefloe.sinks.dotted_names import selected_fields
 
 __all__ = ["Origin", "ProvenBatch", "StagedPart"]
 
@@ -55,8 +56,8 @@ class ProvenBatch:
         counts: changes by change type in lower case.
         schema: of the staged rows: the change columns (`icefloe.changes.columns`), then the columns of the table.
         identity: dotted names of the identifier columns; empty if the rows have none.
-        hidden: top-level columns of ``schema`` that are there for the identity only, because the pipeline does not
-            select them.
+        selected: dotted names of the columns that the pipeline selects; None: all. Others in ``schema`` are there for
+            the identity only.
         field_ids: the table's field ids of the columns of ``schema``, nested ones too, by dotted name: a column that is
             dropped and added again, or that took the name of another one, has another id. Empty if they are not known,
             as of a batch that is delivered once more.
@@ -81,7 +82,7 @@ class ProvenBatch:
     counts: Mapping[str, int]
     schema: pa.Schema
     identity: tuple[str, ...]
-    hidden: tuple[str, ...] = ()
+    selected: tuple[str, ...] | None = None
     field_ids: Mapping[str, int] = field(default_factory=dict)
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
@@ -93,9 +94,17 @@ class ProvenBatch:
         return self.delivered_before is not None
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        """Names of the table's columns that the destination is to show."""
-        return tuple(name for name in self.schema.names if name not in (*CHANGE_COLUMNS, *self.hidden))
+    def shown_schema(self) -> pa.Schema:
+        """The table's columns that the destination is to show. A struct has only the fields that are selected."""
+        columns = pa.schema([column for column in self.schema if column.name not in CHANGE_COLUMNS])
+        return columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
+
+    def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of rows that the destination is to show."""
+        shown = self.shown_schema
+        found = rows.select(shown.names)
+        is_whole = all(self.schema.field(column.name).type == column.type for column in shown)
+        return found if is_whole else found.cast(shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Columns by the dotted names that identifier columns have: a column may be inside of structs."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +54,32 @@ def named_columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
         column = rows.column(top)
         columns.append(pc.struct_field(column, inner) if inner else column)
     return columns
+
+
+def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa.Field]:
+    """The fields that are named, or that have named fields inside, with nothing else inside.
+
+    Args:
+        fields: a schema, or the fields of a struct.
+        names: dotted names; one that no field has says nothing.
+
+    >>> selected_fields(pa.schema({"at": pa.struct({"x": pa.int64(), "y": pa.int64()}), "v": pa.int8()}), ["at.y"])
+    [pyarrow.Field<at: struct<y: int64>>]
+    """
+    named = list(fields)
+    tops: dict[str, list[str]] = {}
+    for name in names:
+        with suppress(KeyError):
+            top, *inner = column_path(named, name)
+            tops.setdefault(top, []).append(name.removeprefix(f"{top}.") if inner else "")
+    found = []
+    for each in named:
+        inside = tops.get(each.name, [])
+        if "" in inside:
+            found.append(each)
+        elif inside:
+            found.append(each.with_type(pa.struct(selected_fields(each.type, inside))))
+    return found
 
 
 def column_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:

@@ -125,11 +125,10 @@ class _Tally:
     """Counts rows as they pass."""
 
     def __init__(self, batch: ProvenBatch) -> None:
-        names = [*CHANGE_COLUMNS, *batch.shown]
-        self.schema = pa.schema([batch.schema.field(name) for name in names])
+        self.schema = pa.schema([*(batch.schema.field(name) for name in CHANGE_COLUMNS), *batch.shown_schema])
         self.counts = {kind.name.lower(): 0 for kind in ChangeType}
         self.hash_sum = 0
-        self._shown = batch.shown
+        self._batch = batch
 
     def counted(self, part: StagedPart) -> Iterator[pa.RecordBatch]:
         """The rows of a part as they are written."""
@@ -139,8 +138,10 @@ class _Tally:
                 self.counts[kind.name.lower()] += pc.sum(pc.equal(types, kind.name)).as_py() or 0
             removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"])).to_numpy(zero_copy_only=False)
             signs = np.where(removed, -1, 1).astype(np.int64)
-            self.hash_sum += row_hashes_of_batch(rows, self._shown).signed_sum(signs)
-            yield rows.select(self.schema.names)
+            shown = self._batch.shown_rows(rows)
+            self.hash_sum += row_hashes_of_batch(shown, shown.schema.names).signed_sum(signs)
+            changes = rows.select(CHANGE_COLUMNS)
+            yield pa.RecordBatch.from_arrays([*changes.columns, *shown.columns], schema=self.schema)
 
 
 def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:

@@ -152,7 +152,7 @@ class StagedHistory:
             counts=Counter(change[CHANGE_TYPE].lower() for change in made),
             schema=change_schema(self.schema, with_batch=True),
             identity=self.identity,
-            hidden=self._hidden,
+            selected=tuple(self.shown.names),
         )
         return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
 

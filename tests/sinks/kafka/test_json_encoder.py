@@ -59,7 +59,7 @@ def test_rows_of_a_load_are_read_events() -> None:
 
 
 def test_hidden_columns_are_in_the_key_only() -> None:
-    staged = Staged(number=7, parts=BATCH.parts, options={"hidden": ("id",)})
+    staged = Staged(number=7, parts=BATCH.parts, options={"selected": ("carrier",)})
     messages = debezium(staged)
     assert messages.keys[2] == b'{"id":3}'
     assert json.loads(messages.values[2])["after"] == {"carrier": "c"}

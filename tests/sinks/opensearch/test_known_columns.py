@@ -72,7 +72,8 @@ def test_a_default_that_the_documents_have_or_do_not_show_is_no_reason_for_a_new
     sink = claimed(cluster)
     run(sink, of(0, FIRST, "name"), ADA)
     run(sink, of(1, FIRST, "name"), BO)
-    sink.begin(of(2, {**FIRST, "size": 3}, "size", hidden=("size",)))
+    more = pa.schema([*PEOPLE, ("size", pa.int64())])
+    sink.begin(of(2, {**FIRST, "size": 3}, "size", schema=proven(0, more).schema, selected=("id", "name")))
     inside = {**FIRST, "place": 4, "place.city": 5}
     schema = proven(0, pa.schema([*PEOPLE, PLACES.field("place")])).schema
     sink.begin(of(3, inside, "place.city", schema=schema))

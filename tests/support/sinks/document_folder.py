@@ -51,11 +51,13 @@ class DocumentFolder(PartSink):
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         _happens("deliver")
         assert begun == {"begun_by": batch.origin.pipeline}
-        rows = [row for found in part.read() for row in found.to_pylist()]
-        for row in rows:
-            self._write(batch, row)
+        count = 0
+        for rows in part.read():
+            for row, shown in zip(rows.to_pylist(), batch.shown_rows(rows).to_pylist(), strict=True):
+                self._write(batch, row, shown)
+            count += rows.num_rows
         _happens("delivered")
-        return PartDelivery(number=part.number, rows=len(rows), documents=len(rows), bytes=part.size_bytes)
+        return PartDelivery(number=part.number, rows=count, documents=count, bytes=part.size_bytes)
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
         assert begun == {"begun_by": batch.origin.pipeline}
@@ -73,14 +75,14 @@ class DocumentFolder(PartSink):
         files = sorted(self._folder.glob("doc-*.json"))
         return {file.stem.removeprefix("doc-"): json.loads(file.read_text())["row"] for file in files}
 
-    def _write(self, batch: ProvenBatch, row: dict[str, Any]) -> None:
+    def _write(self, batch: ProvenBatch, row: dict[str, Any], shown: dict[str, Any]) -> None:
         key = "-".join(str(row[name]) for name in batch.identity)
         file = self._folder / f"doc-{key}.json"
         if file.exists() and json.loads(file.read_text())["batch"] > batch.batch_number:
             return
         is_gone = row["_change_type"] in ("DELETE", "UPDATE_BEFORE")
-        shown = None if is_gone else {name: row[name] for name in batch.shown}
-        file.write_text(json.dumps({"batch": batch.batch_number, "row": shown}, default=str))
+        document = {"batch": batch.batch_number, "row": None if is_gone else shown}
+        file.write_text(json.dumps(document, default=str))
 
 
 def open_document_folder(options: Mapping[str, Any], **_: Any) -> DocumentFolder:

@@ -24,11 +24,12 @@ def refuse_other(claim: Mapping[str, Any], origin: Origin) -> None:
 def final_rows(batch: ProvenBatch, parts: Sequence[StagedPart]) -> dict[str, Mapping[str, Any] | None]:
     """The last row of each key that the parts change; None if it is deleted."""
     found: dict[str, Mapping[str, Any] | None] = {}
-    for row in (row for part in parts for changes in part.read() for row in changes.to_pylist()):
-        if row["_change_type"] == "DELETE":
-            found[key_of(batch, row)] = None
-        elif row["_change_type"] != "UPDATE_BEFORE":
-            found[key_of(batch, row)] = {name: row[name] for name in batch.shown}
+    for changes in (changes for part in parts for changes in part.read()):
+        for row, shown in zip(changes.to_pylist(), batch.shown_rows(changes).to_pylist(), strict=True):
+            if row["_change_type"] == "DELETE":
+                found[key_of(batch, row)] = None
+            elif row["_change_type"] != "UPDATE_BEFORE":
+                found[key_of(batch, row)] = shown
     return found
 
 

@@ -1,5 +1,6 @@
 """One attempt of a task, where an engine runs it: what it costs, and how it ends."""
 
+from traceback import clear_frames
 from types import TracebackType
 from typing import Self
 
@@ -50,6 +51,20 @@ class TaskAttempt:
             memory_bytes = self._reference.batch.settings.memory_bytes
             error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
         if error is None or isinstance(error, IcefloeError):
+            _clear_frames(error)
             self.outcome = TaskOutcome(error=error, is_adopted=self.is_adopted, requests=requests)
             return True
         return False
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Lets go of what the functions that an error ended had in memory.
+
+    An engine holds the errors of all tasks to the end of their phase. With a full disk that would be the buffers of
+    every task of it, and with too little memory the memory that the other tasks lack.
+    """
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

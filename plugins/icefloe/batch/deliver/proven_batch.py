@@ -41,7 +41,7 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
         schema=change_schema(delivered.arrow, with_batch=True),
         columns=delivered,
         identity=plan.identity,
-        hidden=_hidden(plan.columns, running.settings),
+        selected=running.settings.columns,
         output=output,
         begins_anew=running.checkpoint.begins_anew(plan.batch_number),
         delivered_before=running.checkpoint.last_delivered(before=plan.batch_number),
@@ -73,7 +73,7 @@ def committed_batch(
         steps=offset.steps,
         schema=schema,
         identity=offset.spec.identity,
-        hidden=_hidden(offset.spec.columns, settings),
+        selected=settings.columns,
         output=output,
         begins_anew=offset.begins_anew,
         is_replay=True,
@@ -87,7 +87,7 @@ def _proven(
     steps: Sequence[Step],
     schema: pa.Schema,
     identity: Identity,
-    hidden: tuple[str, ...],
+    selected: tuple[str, ...] | None,
     output: OutputMode,
     begins_anew: bool,
     columns: TableSchema | None = None,
@@ -113,7 +113,7 @@ def _proven(
         counts=output.counts(batch),
         schema=schema,
         identity=identity.columns,
-        hidden=hidden,
+        selected=selected,
         field_ids={} if columns is None else columns.field_ids,
         defaulted=frozenset() if columns is None else columns.defaulted,
         changes=output.changes,
@@ -160,10 +160,3 @@ def _staged_files(sink: Sink) -> FilesSink:
     if not isinstance(sink, FilesSink):
         raise TypeError(f"a batch is staged as files, found {type(sink).__name__}")
     return sink
-
-
-def _hidden(columns: tuple[str, ...] | None, settings: RunSettings) -> tuple[str, ...]:
-    """Columns that are staged although the pipeline does not select them: the sink needs the identity."""
-    if columns is None or settings.columns is None:
-        return ()
-    return tuple(name for name in columns if name not in settings.columns)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from icefloe.checkpoint.identity import Identity
-from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_columns
+from icefloe.errors import TerminalError, about_key
+from icefloe.iceberg.schemas.identifier_columns import has_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
@@ -80,11 +80,20 @@ def identity_of_batch(
     return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
 
 
-def delivered_columns(pipeline: Pipeline, identity: Identity) -> tuple[str, ...] | None:
-    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
+def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:
+    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it.
+
+    Args:
+        pipeline: the pipeline.
+        identity: identity of its rows.
+        schema: schema in which the batch delivers rows.
+    """
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
-    return tuple(dict.fromkeys((*pipeline.columns, *(name.partition(".")[0] for name in identity.columns))))
+    with about_key("columns"):
+        selected = schema.select(pipeline.columns).arrow
+    paths = zip(identity.columns, resolve_identifier_columns(schema.columns, identity.columns), strict=True)
+    return (*pipeline.columns, *(name for name, path in paths if not has_columns(selected, [path])))
 
 
 def identity_text(identity: Identity) -> str:

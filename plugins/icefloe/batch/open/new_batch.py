@@ -36,7 +36,7 @@ def new_batch(
     identity, warnings = identity_of_batch(
         recorded, schema, session.table, pipeline, after_snapshot_id=snapshots.after_snapshot_id
     )
-    columns = delivered_columns(pipeline, identity)
+    columns = delivered_columns(pipeline, identity, schema)
     filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     return OffsetRecord(
         version=format_of(view.cursor),

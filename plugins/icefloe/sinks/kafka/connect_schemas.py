@@ -59,13 +59,12 @@ def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, Co
         TerminalError: a column has a type that no Iceberg column has.
     """
     name = f"{batch.origin.pipeline}.{batch.origin.table}"
-    shown = pa.schema([batch.schema.field(column) for column in batch.shown])
     key = struct_schema(key_schema(batch), name=f"{name}.Key")
     if not is_debezium:
         changes = [batch.schema.field(column) for column in CHANGE_COLUMNS]
         changes = [field.with_type(pa.string()) if field.name == COMMIT_SNAPSHOT_ID else field for field in changes]
-        return {"key": key, "value": struct_schema(pa.schema([*changes, *shown]), name=f"{name}.Value")}
-    image = struct_schema(shown, name=f"{name}.Value", optional=True)
+        return {"key": key, "value": struct_schema(pa.schema([*changes, *batch.shown_schema]), name=f"{name}.Value")}
+    image = struct_schema(batch.shown_schema, name=f"{name}.Value", optional=True)
     fields: list[ConnectSchema] = [
         {**image, "field": "before"},
         {**image, "field": "after"},

@@ -56,7 +56,7 @@ class DebeziumJson(JsonEncoder):
     def encode(self, events: EventRows) -> Messages:
         """One message an event; a tombstone is the sender's work."""
         rows = events.rows
-        images = row_texts(rows.select(list(self._batch.shown)), self._form)
+        images = row_texts(self._batch.shown_rows(rows), self._form)
         sources = row_texts(EventSource.of(self._batch).rows(rows), self._form).take(pa.array(events.positions))
         orders = pa.array(events.orders).cast(TEXT)
         now = time_ns()
@@ -100,11 +100,12 @@ class PlainJson(JsonEncoder):
     def encode(self, events: EventRows) -> Messages:
         """One message an event; an update shows the row after."""
         rows = events.rows.take(pa.array(events.positions))
-        shown = rows.select([*CHANGE_COLUMNS, *self._batch.shown])
-        place = shown.schema.get_field_index(COMMIT_SNAPSHOT_ID)
+        columns = {name: rows.column(name) for name in CHANGE_COLUMNS}
         # Readers of JSON round numbers above 2^53.
-        shown = shown.set_column(place, COMMIT_SNAPSHOT_ID, shown.column(place).cast(pa.string()))
-        values: list[bytes | None] = list(self._messages("value", row_texts(shown, self._form)))
+        columns[COMMIT_SNAPSHOT_ID] = columns[COMMIT_SNAPSHOT_ID].cast(pa.string())
+        shown = self._batch.shown_rows(rows)
+        message = pa.record_batch({**columns, **dict(zip(shown.schema.names, shown.columns, strict=True))})
+        values: list[bytes | None] = list(self._messages("value", row_texts(message, self._form)))
         if self._key.names:
             # Without a key, nobody would know which row is gone.
             for gone in np.flatnonzero(events.kinds == ChangeType.DELETE):

@@ -88,8 +88,7 @@ class PartDeliverer:
         for found in key_operations(self._read, identity=self.batch.identity, duplicates=self.settings.duplicates):
             yield bulk_operations(
                 found,
-                shown=self.batch.shown,
-                identity=self.batch.identity,
+                batch=self.batch,
                 version=self.version,
                 deletes=self.settings.deletes,
             )

@@ -89,7 +89,7 @@ class Indexes:
         forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
         meta = facts_to_leave(self.names, batch, identity=forms, before=found)
-        mapping = {"_meta": meta, "properties": field_mappings(batch.schema, batch.shown, batch.identity)}
+        mapping = {"_meta": meta, "properties": field_mappings(batch.shown_schema, batch.identity)}
         if uuid is not None and (found is None or found.uuid != uuid):
             raise IndexGoneError.of(self._cluster.url, target)
         if found is None:

@@ -17,8 +17,8 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 
 
-def field_mappings(schema: pa.Schema, shown: Sequence[str], identity: Sequence[str]) -> dict[str, Any]:
-    """The ``properties`` of an index for these columns.
+def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
+    """The ``properties`` of an index that shows these columns.
 
     A type that Iceberg may promote is mapped as what it may become, so that a promotion needs no new index. Fields keep
     a value that they cannot index, such as NaN, in the document and leave it out of searches.
@@ -26,14 +26,14 @@ def field_mappings(schema: pa.Schema, shown: Sequence[str], identity: Sequence[s
     Raises:
         TerminalError: a column has a name that the cluster or the sink uses itself.
     """
-    for name in shown:
-        if name in _RESERVED or any(map(_is_unusable, _names(schema.field(name)))):
+    for column in shown:
+        if column.name in _RESERVED or any(map(_is_unusable, _names(column))):
             raise TerminalError(
-                f"column {name} has a name that the opensearch sink cannot use for a field; rename the column, or "
-                "leave it out by `columns`",
-                column=name,
+                f"column {column.name} has a name that the opensearch sink cannot use for a field; rename the column, "
+                "or leave it out by `columns`",
+                column=column.name,
             )
-    properties = {name: _of_type(schema.field(name).type, is_key=name in identity) for name in shown}
+    properties = {column.name: _of_type(column.type, is_key=column.name in identity) for column in shown}
     return {
         **{name: mapping for name, mapping in properties.items() if mapping is not None},
         DELETED: {"type": "boolean"},

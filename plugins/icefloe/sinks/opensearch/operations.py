@@ -1,6 +1,5 @@
 """The lines of a bulk request."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -9,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.dotted_names import column_paths
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch.document_ids import document_ids
 from icefloe.sinks.opensearch.row_documents import deletion_markers, documents, json_escaped
@@ -37,8 +38,7 @@ class BulkOperations:
 def bulk_operations(
     operations: KeyOperations,
     *,
-    shown: Sequence[str],
-    identity: Sequence[str],
+    batch: ProvenBatch,
     version: int,
     deletes: Literal["soft", "hard"],
 ) -> BulkOperations:
@@ -46,20 +46,20 @@ def bulk_operations(
 
     Args:
         operations: one for each key.
-        shown: columns of a document.
-        identity: dotted names of the identifier columns.
+        batch: their batch, which says what a document shows.
         version: of the documents.
         deletes: what becomes of the document of a removed key.
     """
-    ids = document_ids(operations.rows, identity)
+    ids = document_ids(operations.rows, batch.identity)
     is_live = operations.is_live
-    live = documents(operations.rows.filter(pa.array(is_live)), shown)
+    live = documents(batch.shown_rows(operations.rows.filter(pa.array(is_live))))
     gone_rows = operations.rows.filter(pa.array(~is_live))
     if deletes == "hard":
         gone = pa.nulls(gone_rows.num_rows, _TEXT)
     else:
         gone_at = operations.committed_at.filter(pa.array(~is_live))
-        gone = deletion_markers(gone_rows, gone_at, [name for name in identity if name.split(".")[0] in shown])
+        shown = {".".join(path) for path in column_paths(batch.shown_schema)}
+        gone = deletion_markers(gone_rows, gone_at, [name for name in batch.identity if name in shown])
     bodies = _merged(is_live, live, gone)
     return BulkOperations(ids=ids, documents=bodies, lines=bulk_lines(ids, bodies, version))
 

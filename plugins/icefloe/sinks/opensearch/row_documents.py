@@ -23,18 +23,19 @@ _TEXT: Final = pa.large_string()
 _CONTROL: Final = r"[\x00-\x1f]"
 
 
-def documents(rows: pa.RecordBatch, shown: Sequence[str]) -> pa.Array:
-    r"""A JSON object for each row, as large_string, with all shown columns in their order.
+def documents(rows: pa.RecordBatch) -> pa.Array:
+    r"""A JSON object for each row, as large_string, with all columns in their order.
 
     Nulls are there as null, except those of a column whose type is not known yet, for which there is no field.
     Integers, finite floats and booleans are JSON's own. What JSON has no exact form for is text: decimals, times,
     UUIDs, bytes (base64), and floats that are no numbers. A map is a list of objects with ``key`` and ``value``.
 
-    >>> documents(pa.record_batch({"id": [7], "name": ['a "b"\n']}), ["id", "name"]).to_pylist()
+    >>> documents(pa.record_batch({"id": [7], "name": ['a "b"\n']})).to_pylist()
     ['{"id":7,"name":"a \\"b\\"\\u000a"}']
     """
-    members = [(name, rows.column(name)) for name in shown if not pa.types.is_null(rows.schema.field(name).type)]
-    return _objects([(name, _json(values)) for name, values in members], rows.num_rows)
+    members = zip(rows.schema.names, rows.columns, strict=True)
+    known = [(name, _json(values)) for name, values in members if not pa.types.is_null(values.type)]
+    return _objects(known, rows.num_rows)
 
 
 def deletion_markers(rows: pa.RecordBatch, deleted_at: pa.Array, identity: Sequence[str]) -> pa.Array:

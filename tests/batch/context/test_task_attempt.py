@@ -1,0 +1,34 @@
+import weakref
+
+import numpy as np
+import pytest
+
+from icefloe.batch.context.references import TaskReference
+from icefloe.batch.context.task_attempt import TaskAttempt
+from icefloe.errors import TerminalError, TransientError
+from support.pipelines.workshop import Workshop
+
+
+@pytest.mark.parametrize("kind", [OSError, MemoryError])
+def test_an_outcome_holds_nothing_that_its_task_had_in_memory(workshop: Workshop, kind: type[Exception]) -> None:
+    workshop.append([1])
+    batch = workshop.open()
+    held: list[weakref.ref[np.ndarray]] = []
+
+    def task() -> None:
+        buffer = np.zeros(1_000)
+        held.append(weakref.ref(buffer))
+        try:
+            fail(buffer)
+        except OSError as cause:
+            raise TransientError("the disk is full") from cause
+
+    def fail(buffer: np.ndarray) -> None:
+        inner = buffer.copy()
+        held.append(weakref.ref(inner))
+        raise kind
+
+    with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
+        task()
+    assert isinstance(attempt.outcome.error, TransientError | TerminalError)
+    assert [each() for each in held] == [None, None]
