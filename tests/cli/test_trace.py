@@ -1,14 +1,23 @@
 """`icefloe trace` shows what became of one row."""
 
+import json
+import math
 import shutil
 from collections.abc import Iterator
+from datetime import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, DoubleType, NestedField, TimeType, UUIDType
 
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.registered import registered_sinks
+
+ID: Final = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
 
 
 @pytest.fixture
@@ -89,6 +98,52 @@ def test_a_commit_that_is_not_delivered_yet_is_pending(lab: Workspace) -> None:
         ("UPDATE_AFTER", 4.0),
     ]
     assert (document["table_rows"][0]["value"], document["sink_rows"][0]["value"]) == (4.0, 1.0)
+
+
+def keyed_by_other_types(folder: Path) -> Workspace:
+    """A table of one row, whose key has a UUID, a time and a large number, whose name needs quotes."""
+    fields = [
+        NestedField(1, "id", UUIDType()),
+        NestedField(2, "at", TimeType()),
+        NestedField(3, "order-id", DoubleType()),
+        NestedField(4, "values", DoubleType()),
+        NestedField(5, "bytes", BinaryType()),
+    ]
+    made = Workspace.create(folder, Schema(*fields))
+    made.table.append(
+        pa.Table.from_pylist(
+            [{"id": UUID(ID).bytes, "at": time(3, 4, 5), "order-id": 1e16, "values": math.nan, "bytes": b"ab"}],
+            schema=made.table.schema().as_arrow(),
+        )
+    )
+    return made
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def test_keys_of_any_type_that_a_filter_has_find_the_row_and_its_json_has_no_bare_nan(tmp_path: Path) -> None:
+    made = keyed_by_other_types(tmp_path)
+    keys = {"identifier_columns": ["id", "at", "order-id"]}
+    run(made, **keys)
+    found = trace(made, f"id={ID}", "at=03:04:05", "order-id=1e16", **keys)
+    assert (found.code, found.err) == (0, "")
+    document = json.loads(found.out, parse_constant=refuse_constant)
+    row = {"id": ID, "at": "03:04:05", "order-id": 1e16, "values": "NaN", "bytes": "b'ab'"}
+    assert document["table_rows"] == document["sink_rows"] == [document["changes"][0]["row"]] == [row]
+    for folder in made.output().glob("batch=*"):
+        shutil.rmtree(folder)
+    again = trace(made, f"id={ID}", "at=03:04:05", "order-id=1e16", **keys).document
+    assert [change["row"] for change in again["changes"]] == [row]
+
+
+def test_a_binary_key_is_refused_without_a_word_about_the_pipeline_file(tmp_path: Path) -> None:
+    made = keyed_by_other_types(tmp_path)
+    run(made, identifier_columns=["bytes"])
+    refused = trace(made, "ab", identifier_columns=["bytes"])
+    sentence = "trace cannot take 'bytes=ab' of type binary, because the text of a filter cannot hold it: look for the "
+    assert (refused.code, refused.sentence) == (2, f"{sentence}row in the sink")
 
 
 def test_a_row_that_never_was_has_no_changes(lab: Workspace) -> None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from mutations.airflow_tasks import AIRFLOW_TASKS
 from mutations.changes import CHANGES
+from mutations.commands import COMMANDS
 from mutations.deletes import DELETES
 from mutations.deliveries import DELIVERIES
 from mutations.machines import MACHINES
@@ -33,5 +34,5 @@ __all__ = ["MUTATIONS"]
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *CHANGES, *PROTOCOL, *OPERATORS, *MACHINES, *STORES, *SETTINGS, *MAP_OUTPUTS, *UPKEEP,
     *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS, *PAGE_STATES, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS,
-    *SEARCH_READS, *TOPICS, *NODES, *TABLES, *AIRFLOW_TASKS, *SPARK_JOBS,
+    *SEARCH_READS, *TOPICS, *NODES, *TABLES, *AIRFLOW_TASKS, *SPARK_JOBS, *COMMANDS,
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """``icefloe trace``: what became of one row."""
 
 import json
+import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -76,7 +77,7 @@ def _document(change: Mapping[str, Any]) -> dict[str, Any]:
         "change_ordinal": change.get(CHANGE_ORDINAL),
         "commit_snapshot_id": None if snapshot_id is None else str(snapshot_id),
         "commit_timestamp": None if time is None else time.isoformat(),
-        "row": _plain([_row(change)])[0],
+        "row": _plain(_row(change)),
     }
 
 
@@ -85,10 +86,18 @@ def _row(change: Mapping[str, object]) -> dict[str, object]:
 
 
 def _rows_text(rows: Sequence[Mapping[str, object]]) -> str:
-    return "\n".join(json.dumps(row, default=str) for row in rows) if rows else "no row"
+    return "\n".join(json.dumps(_plain(row)) for row in rows) if rows else "no row"
 
 
-def _plain(rows: Sequence[Mapping[str, object]]) -> list[object]:
-    """Rows in values of JSON; dates and decimals as text."""
-    plain: list[object] = json.loads(json.dumps(list(rows), default=str))
-    return plain
+def _plain(value: object) -> object:
+    """Rows and what is in them in values of JSON.
+
+    Dates and decimals are text. ``NaN``, ``Infinity`` and ``-Infinity`` are text too: JSON has no such numbers.
+    """
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)

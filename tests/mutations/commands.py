@@ -1,0 +1,54 @@
+"""Mutations of the commands that look: keys of rows, values that are shown, readers that go away, awaited tables."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["COMMANDS"]
+
+_KEYS: Final = ("tests/cli/test_row_key.py",)
+
+COMMANDS: Final = (
+    Mutation(
+        name="trace writes the name of a column into its filter without quotes",
+        path="cli/row_key.py",
+        before='condition = f"{_quoted(name)} {_comparison(value)}"',
+        after='condition = f"{name} {_comparison(value)}"',
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="trace writes floats into its filter as Python shows them",
+        path="cli/row_key.py",
+        before='return f"{Decimal(repr(value)):f}"',
+        after="return repr(value)",
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="trace looks for infinity as for the largest number",
+        path="cli/row_key.py",
+        before='return f"> {_digits(_LARGEST)}" if value > 0',
+        after='return f">= {_digits(_LARGEST)}" if value > 0',
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="trace looks into a column whose name its filter changed",
+        path="cli/row_key.py",
+        before="said.keys() != {name} or ",
+        after="",
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="trace looks for text that its filter changed",
+        path="cli/row_key.py",
+        before=" or (isinstance(value, str) and said[name] != [value])",
+        after="",
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="trace prints numbers that JSON does not have",
+        path="cli/trace.py",
+        before="if isinstance(value, float) and not math.isfinite(value):",
+        after="if False:",
+        suite=("tests/cli/test_trace.py",),
+    ),
+)
