@@ -51,4 +51,18 @@ COMMANDS: Final = (
         after="if False:",
         suite=("tests/cli/test_trace.py",),
     ),
+    Mutation(
+        name="a row with nanoseconds cannot be shown without pandas",
+        path="changes/plain_rows.py",
+        before="= rows.to_pylist()\n    except (OverflowError, ValueError):",
+        after="= rows.to_pylist()\n    except OverflowError:",
+        suite=("tests/changes/test_plain_rows.py",),
+    ),
+    Mutation(
+        name="text that cannot be decoded is shown as a time",
+        path="changes/plain_rows.py",
+        before="if not pa.types.is_temporal(value.type):",
+        after="if False:",
+        suite=("tests/changes/test_plain_rows.py",),
+    ),
 )

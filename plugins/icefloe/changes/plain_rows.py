@@ -9,14 +9,16 @@ __all__ = ["plain_rows"]
 
 
 def plain_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """Each row by the names of its columns; a date of a year that Python does not have is ISO 8601 text.
+    """Each row by the names of its columns; a date or time that Python does not have is ISO 8601 text.
+
+    Python has the years 1 to 9999. It has nanoseconds only if pandas is there, which icefloe does not need.
 
     >>> plain_rows(pa.table({"day": pa.array([0, 2932897], pa.date32())}))
     [{'day': datetime.date(1970, 1, 1)}, {'day': '10000-01-01'}]
     """
     try:
         found: list[dict[str, Any]] = rows.to_pylist()
-    except OverflowError:
+    except (OverflowError, ValueError):
         columns = [[_plain(value) for value in column] for column in rows.columns]
         found = [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
     return found
@@ -31,7 +33,9 @@ def _plain(value: pa.Scalar) -> Any:
         return {name: _plain(each) for name, each in value.items()}
     try:
         return value.as_py()
-    except OverflowError:
+    except (OverflowError, ValueError):
+        if not pa.types.is_temporal(value.type):
+            raise
         unit: Any = value.type.unit if pa.types.is_timestamp(value.type) else "D"
         zone = "Z" if pa.types.is_timestamp(value.type) and value.type.tz else ""
         return f"{np.datetime64(value.value, unit)}{zone}"
