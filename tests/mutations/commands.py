@@ -7,6 +7,7 @@ from mutations.mutation import Mutation
 __all__ = ["COMMANDS"]
 
 _KEYS: Final = ("tests/cli/test_row_key.py",)
+_PIPES: Final = ("tests/cli/test_command_line.py",)
 
 COMMANDS: Final = (
     Mutation(
@@ -64,5 +65,26 @@ COMMANDS: Final = (
         before="if not pa.types.is_temporal(value.type):",
         after="if False:",
         suite=("tests/changes/test_plain_rows.py",),
+    ),
+    Mutation(
+        name="a reader that goes away is a fault of icefloe",
+        path="cli/command_line.py",
+        before="    except ReaderGoneError:\n        raise\n",
+        after="",
+        suite=_PIPES,
+    ),
+    Mutation(
+        name="a command whose reader went away has a code of Rich",
+        path="cli/screen.py",
+        before="except (BrokenPipeError, SystemExit) as cause:",
+        after="except BrokenPipeError as cause:",
+        suite=_PIPES,
+    ),
+    Mutation(
+        name="the rest for a reader that went away is written as the process ends",
+        path="cli/command_line.py",
+        before="        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())\n",
+        after="        pass\n",
+        suite=_PIPES,
     ),
 )

@@ -6,10 +6,10 @@ import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TextIO
 
 from icefloe.cli.parser import make_parser
-from icefloe.cli.screen import Screen, log_to_stderr
+from icefloe.cli.screen import ReaderGoneError, Screen, log_to_stderr
 from icefloe.errors import IcefloeError, TransientError, one_line
 from icefloe.memory_pool import share_heap
 from icefloe.patience import has_given_up
@@ -17,6 +17,8 @@ from icefloe.redacted_output import shown
 
 _INTERRUPTED: Final = 130
 _OURS_TO_FIX: Final = 70
+_READER_GONE: Final = 141
+"""The code that a shell reports for a program that a closed pipe ended (SIGPIPE)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,21 +29,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
-        interrupted, 70 for a fault of icefloe itself.
+        interrupted, 141 if the program that reads the output has ended, 70 for a fault of icefloe itself.
     """
     if argv is None:
         share_heap(os.environ)
     parser = make_parser()
     _complete(parser)
     try:
+        code = _parsed(parser, argv)
+    except (ReaderGoneError, BrokenPipeError):
+        code = _READER_GONE
+    if _has_lost_a_reader():
+        code = _READER_GONE
+    if argv is None and has_given_up():
+        _leave(code)
+    return code
+
+
+def _parsed(parser: ArgumentParser, argv: Sequence[str] | None) -> int:
+    try:
         arguments = parser.parse_args(argv)
     except SystemExit as stop:  # argparse has said why; a function does not end its caller's process
         return stop.code if isinstance(stop.code, int) else 2
     with log_to_stderr(is_verbose=arguments.verbose):
-        code = _run(arguments)
-    if argv is None and has_given_up():
-        _leave(code)
-    return code
+        return _run(arguments)
 
 
 def _run(arguments: Namespace) -> int:
@@ -54,6 +65,8 @@ def _run(arguments: Namespace) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("icefloe: interrupted; the next run resumes an open batch\n")
         return _INTERRUPTED
+    except ReaderGoneError:
+        raise
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is shown and ends as one exit code
         _print_traceback(error)
         return _OURS_TO_FIX
@@ -74,6 +87,24 @@ def _out_of_memory(cause: MemoryError) -> TransientError:
     )
     error.__cause__ = cause
     return error
+
+
+def _has_lost_a_reader() -> bool:
+    """True if the reader of a stream has gone. The rest for it is dropped: Python would report it as it exits."""
+    lost = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and not _is_read(stream)]
+    for stream in lost:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return bool(lost)
+
+
+def _is_read(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        return False
+    except OSError:  # such as a full disk, which Python reports as it exits
+        return True
+    return True
 
 
 def _leave(code: int) -> NoReturn:

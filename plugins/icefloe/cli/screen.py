@@ -17,6 +17,10 @@ from icefloe.redacted_output import outgoing_logs
 _PIPED_WIDTH = 200
 
 
+class ReaderGoneError(Exception):
+    """The program that reads standard output has ended, as ``head`` does. No fault of the command."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
     """Both streams of a command.
@@ -49,7 +53,8 @@ class Screen:
         """Prints one line as it is, unless only JSON is wanted."""
         if not self.is_json:
             # Names and errors may hold [brackets], which Rich would take for its own markup.
-            self.output.print(text, markup=False, soft_wrap=True)
+            with _to_its_reader():
+                self.output.print(text, markup=False, soft_wrap=True)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Prints names and values in two columns, unless only JSON is wanted."""
@@ -69,12 +74,23 @@ class Screen:
 
     def json(self, document: object) -> None:
         """Prints one JSON object on one line, always."""
-        self.output.file.write(json.dumps(document) + "\n")
-        self.output.file.flush()
+        with _to_its_reader():
+            self.output.file.write(json.dumps(document) + "\n")
+            self.output.file.flush()
 
     def _show(self, table: Table) -> None:
         if not self.is_json:
-            self.output.print(table)
+            with _to_its_reader():
+                self.output.print(table)
+
+
+@contextmanager
+def _to_its_reader() -> Iterator[None]:
+    try:
+        yield
+    # Rich ends the process by itself, with a code of its own.
+    except (BrokenPipeError, SystemExit) as cause:
+        raise ReaderGoneError from cause
 
 
 @contextmanager

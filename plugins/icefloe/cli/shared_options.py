@@ -11,6 +11,7 @@ Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
 EXIT_CODES: Final = (
     "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
+    "            141 the program that reads the output has ended\n"
     "PIPELINE is a path, or a name in dags/pipelines"
 )
 _LEAST_AGE_SECONDS: Final = 3_600
