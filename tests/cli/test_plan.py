@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from cli.test_kill import killed
 from support.pipelines.workspace import Workspace, icefloe
 
@@ -60,6 +62,18 @@ def test_nothing_to_do_is_no_error(workspace: Workspace) -> None:
     assert "nothing to do" in icefloe("plan", pipeline).out
     done = icefloe("plan", pipeline, "--json")
     assert (done.code, json.loads(done.out)["batch"]) == (0, None)
+
+
+@pytest.mark.parametrize("missing", [{"table": "db.later"}, {"table": "later.events"}, {"branch": "later"}], ids=str)
+def test_a_table_or_branch_that_is_waited_for_leaves_nothing_to_do(
+    workspace: Workspace, missing: dict[str, str]
+) -> None:
+    done = icefloe("plan", workspace.pipeline(wait_for_table=True, **missing))
+    assert (done.code, done.out, done.err) == (0, "events: nothing to do\n", "")
+    done = icefloe("plan", workspace.pipeline(wait_for_table=True, **missing), "--json")
+    assert (done.code, done.document["batch"], done.document["route"]) == (0, None, "nothing_to_do")
+    refused = icefloe("plan", workspace.pipeline(wait_for_table=False, **missing))
+    assert (refused.code, refused.sentence) == (65, icefloe("run", workspace.pipeline(**missing)).sentence)
 
 
 def test_a_backfill_delivered_before_is_not_planned_again(workspace: Workspace) -> None:

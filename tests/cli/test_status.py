@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from cli.test_kill import killed
 from support.pipelines.workspace import Workspace, icefloe
 
@@ -54,6 +56,42 @@ def test_a_table_created_again_is_trouble(workspace: Workspace) -> None:
     done = icefloe("status", workspace.folder / "events.yaml", "--json")
     assert done.code == 0
     assert "it was dropped and created again" in done.document["trouble"]
+
+
+@pytest.mark.parametrize("missing", [{"table": "db.later"}, {"table": "later.events"}, {"branch": "later"}], ids=str)
+def test_a_missing_table_or_branch_is_named_and_no_trouble_if_the_pipeline_waits_for_it(
+    workspace: Workspace, missing: dict[str, str]
+) -> None:
+    before = workspace.files()
+    refused = icefloe("status", workspace.pipeline(wait_for_table=False, **missing))
+    assert refused.code == 65
+    pipeline = workspace.pipeline(wait_for_table=True, **missing)
+    done = icefloe("status", pipeline, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.document.items() >= {
+        "last_batch": None, "head_snapshot_id": None, "lag_snapshots": None, "lag_seconds": None,
+        "waits_for": refused.sentence, "trouble": None, "pinned_snapshots": 0,
+    }.items()  # fmt: skip
+    assert "waits for " in icefloe("status", pipeline).out
+    assert workspace.files() == before
+
+
+def test_the_checkpoint_is_shown_while_a_pipeline_waits_for_its_table_to_come_back(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(wait_for_table=True)
+    known = icefloe("run", pipeline).document["up_to_snapshot_id"]
+    assert icefloe("status", pipeline, "--json").document["waits_for"] is None
+    workspace.table.catalog.drop_table("db.events")
+    document = icefloe("status", pipeline, "--json").document
+    assert (document["last_batch"], document["cursor_snapshot_id"], document["lag_snapshots"]) == (0, known, None)
+    assert "has no table db.events" in document["waits_for"]
+
+
+def test_an_edit_is_trouble_while_a_pipeline_waits_for_its_branch(workspace: Workspace) -> None:
+    icefloe("run", workspace.pipeline(wait_for_table=True))
+    pipeline = workspace.pipeline(wait_for_table=True, branch="later", identifier_columns=["word"])
+    document = icefloe("status", pipeline, "--json").document
+    assert "has no branch 'later'" in document["waits_for"]
+    assert document["trouble"] == icefloe("run", pipeline).sentence
 
 
 def test_an_edited_pipeline_is_trouble_that_people_read_too(workspace: Workspace) -> None:

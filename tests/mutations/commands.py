@@ -8,6 +8,7 @@ __all__ = ["COMMANDS"]
 
 _KEYS: Final = ("tests/cli/test_row_key.py",)
 _PIPES: Final = ("tests/cli/test_command_line.py",)
+_WAITING: Final = ("tests/cli/test_status.py",)
 
 COMMANDS: Final = (
     Mutation(
@@ -86,5 +87,26 @@ COMMANDS: Final = (
         before="        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())\n",
         after="        pass\n",
         suite=_PIPES,
+    ),
+    Mutation(
+        name="status fails while a pipeline waits for its table",
+        path="cli/status.py",
+        before="        if pipeline.wait_for_table:\n            return session, error.sentence\n",
+        after="",
+        suite=_WAITING,
+    ),
+    Mutation(
+        name="a branch that a pipeline waits for is trouble",
+        path="cli/status.py",
+        before="return None if is_awaited else error.sentence",
+        after="return error.sentence",
+        suite=_WAITING,
+    ),
+    Mutation(
+        name="plan fails while a pipeline waits for its table",
+        path="cli/plan.py",
+        before="        if pipeline.wait_for_table:\n",
+        after="        if False:\n",
+        suite=("tests/cli/test_plan.py",),
     ),
 )

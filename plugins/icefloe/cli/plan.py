@@ -4,28 +4,45 @@ import os
 from argparse import Namespace
 
 from icefloe.batch.open.identity_policy import identity_text
+from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.flow import Route
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, id_json, time_of_us
 
 
 def plan(arguments: Namespace, screen: Screen) -> int:
     """Shows the batch that ``run`` would deliver; writes nothing anywhere."""
-    request = requested_range(arguments)
+    request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
     with screen.under_way("planning"):
-        session = open_session(load_named_pipeline(arguments))
-        preview = preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)
+        preview = _preview(pipeline, request)
     if isinstance(preview, BatchPreview):
-        _show(session.pipeline.name, preview, screen)
+        _show(pipeline.name, preview, screen)
     else:
-        screen.say(f"{session.pipeline.name}: {preview}")
+        screen.say(f"{pipeline.name}: {preview}")
     if arguments.json:
         screen.json(_document(preview) if isinstance(preview, BatchPreview) else _nothing())
     return 0
+
+
+def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
+    """The batch, or the reason why a run would deliver nothing.
+
+    A missing table or branch counts as nothing to do if the pipeline has ``wait_for_table``.
+    """
+    try:
+        session = open_session(pipeline)
+        return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)
+    except (UnknownTableError, UnknownBranchError):
+        if pipeline.wait_for_table:
+            return "nothing to do"
+        raise
 
 
 def _show(name: str, preview: BatchPreview, screen: Screen) -> None:

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from datetime import UTC, datetime
+from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.batch_preview import next_plannable
@@ -9,36 +10,41 @@ from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.status.table_facts import TableFacts
+from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import checkpoint_of, load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError, head
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
+
+_MISSING: Final = (UnknownTableError, UnknownBranchError)
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
     """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.
 
-    Trouble is reported, but it is no failure of this command: it exits 0.
+    Trouble is reported, but it is no failure of this command: it exits 0. Neither is a missing table or branch that the
+    pipeline waits for.
     """
     with screen.under_way("looking"):
-        document = _document(open_session(load_named_pipeline(arguments)))
+        document = _document(load_named_pipeline(arguments))
     screen.facts((name.replace("_", " "), _text(value)) for name, value in document.items())
     if arguments.json:
         screen.json(document)
     return 0
 
 
-def _document(session: PipelineSession) -> dict[str, object]:
-    pipeline, checkpoint = session.pipeline, session.checkpoint
+def _document(pipeline: Pipeline) -> dict[str, object]:
+    session, waits_for = _opened(pipeline)
+    checkpoint = checkpoint_of(pipeline, backfill_id=None) if session is None else session.checkpoint
     view, known = checkpoint.look(), load_status(checkpoint)
     cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
     loading = None if cursor is None else cursor.load_part
-    facts = TableFacts.of(
-        session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None
-    )
+    facts = _table_facts(session if waits_for is None else None, cursor)
     return {
         "pipeline": pipeline.name,
         "table": pipeline.table,
@@ -56,12 +62,44 @@ def _document(session: PipelineSession) -> dict[str, object]:
         "open_run": None if opened is None or opened.opened_by is None else opened.opened_by.run,
         "owner": None if view.owner is None else view.owner.writer.owner,
         "owner_since": None if view.owner is None else view.owner.since,
-        "trouble": _trouble(session),
+        "waits_for": waits_for,
+        "trouble": None if session is None else _trouble(session),
         "last_failure": _last_failure(known),
         "cursor_expires_at": None if facts.next_expiry is None else facts.next_expiry.at,
-        **_pins(session, view),
+        **_pins(pipeline.name, session, view),
         **(_sink(pipeline, known) if pipeline.delivers else {}),
     }
+
+
+def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
+    """The session, and the sentence of the missing table or branch that the pipeline waits for.
+
+    There is no session without the table. The sentence is None if nothing is missing.
+    """
+    session = None
+    try:
+        session = open_session(pipeline)
+        head(session.table, pipeline.branch)
+    except _MISSING as error:
+        if pipeline.wait_for_table:
+            return session, error.sentence
+        raise
+    return session, None
+
+
+def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> TableFacts:
+    """The facts of the table; None, all of them, without a session."""
+    if session is None:
+        return TableFacts(
+            cursor_timestamp=None, head_snapshot_id=None, head_timestamp=None, lag_snapshots=None, lag_rows=None,
+            waiting_since=None, next_expiry=None,
+        )  # fmt: skip
+    return TableFacts.of(
+        session.table,
+        branch=session.pipeline.branch,
+        cursor_snapshot_id=None if cursor is None else cursor.snapshot_id,
+        is_loading=cursor is not None and cursor.load_part is not None,
+    )
 
 
 def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]:
@@ -82,7 +120,8 @@ def _trouble(session: PipelineSession) -> str | None:
     try:
         next_plannable(session)
     except IcefloeError as error:
-        return error.sentence
+        is_awaited = session.pipeline.wait_for_table and isinstance(error, _MISSING)
+        return None if is_awaited else error.sentence
     return None
 
 
@@ -92,8 +131,8 @@ def _last_failure(known: PipelineStatus | None) -> str | None:
     return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
 
 
-def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
-    pins = pins_of(session.table, session.pipeline.name, view)
+def _pins(pipeline: str, session: PipelineSession | None, view: CheckpointView) -> dict[str, object]:
+    pins = None if session is None else pins_of(session.table, pipeline, view)
     return {
         "pin_branch": None if pins is None else pins.branch,
         "oldest_pinned_at": None if pins is None else pins.oldest_at,
