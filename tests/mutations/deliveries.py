@@ -65,6 +65,13 @@ DELIVERIES: Final = (
         suite=("tests/batch/deliver/test_letters_over_the_limit.py",),
     ),
     Mutation(
+        name="parts that the sink lost before its manifest stay as they were recorded",
+        path="batch/deliver/deliver_batch.py",
+        before="            again = list(damage.numbers)\n",
+        after="            again = []\n",
+        suite=("tests/batch/deliver/test_lost_parts.py",),
+    ),
+    Mutation(
         name="a batch that is recorded as visible is delivered again",
         path="batch/deliver/deliver_batch.py",
         before="        if records.batch() is not None:\n            return\n",

@@ -167,6 +167,8 @@ class DeliverySink(ABC):
             deliveries: of all parts, by number.
 
         Raises:
+            DamagedPartsError: parts that were delivered are lost. They are delivered again, and `finish` is called once
+                more.
             SupersededError: the destination holds a later batch, which stays as it is.
             TooManyDeadLettersError: all parts together have more dead letters than the destination allows. Parts that
                 earlier tries delivered with some are delivered again, and `finish` is called once more.

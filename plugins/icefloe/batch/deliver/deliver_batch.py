@@ -25,6 +25,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, SupersededError
+from icefloe.sinks.sink import DamagedPartsError
 from icefloe.units import time_text
 
 __all__ = ["deliver_batch", "staged_bytes"]
@@ -198,19 +199,23 @@ class _PartsCall:
     def finish(self, sink: DeliverySink) -> list[PartDelivery]:
         """Delivers the parts that are left and finishes the batch; returns the deliveries of all parts.
 
-        Dead letters are those of the try that delivered their part. If they are too many together, parts that earlier
-        tries delivered are delivered again, once, because the destination may have been corrected since.
+        Some parts are delivered again, once: those that the sink lost since their delivery was recorded, and those with
+        dead letters if these are too many together. The letters are those of the try that delivered their part, and the
+        destination may have been corrected since.
         """
         sent = self._deliver_missing()
         try:
             return self._finished(sink)
+        except DamagedPartsError as damage:
+            again = list(damage.numbers)
+            logger.warning("batch %d: %s; they are delivered again", self.task.batch.batch_number, damage.sentence)
         except TooManyDeadLettersError:
             found = zip(self.numbers, self._deliveries(), strict=True)
             again = [number for number, each in found if each.dead_letters and number not in sent]
             if not again:
                 raise
             logger.info("batch %d: %d parts with dead letters again", self.task.batch.batch_number, len(again))
-            self._records.forget_parts(again)
+        self._records.forget_parts(again)
         self._deliver_missing()
         return self._finished(sink)
 
@@ -233,14 +238,14 @@ class _PartsCall:
         """The recorded deliveries of all parts.
 
         Raises:
-            TransientError: a record is gone, because somebody deletes files of the batch.
+            TransientError: a record is gone, because another run delivers its part again, or somebody deletes files.
         """
         found = [each for each in self._records.parts(self.numbers) if each is not None]
         if len(found) < len(self.numbers):
             url = self.running.folder.store.url
             raise TransientError(
-                f"records of delivered parts are gone from {url}: somebody deletes files there; run again, parts that "
-                "the sink holds are not delivered twice",
+                f"records of delivered parts are gone from {url}: another run delivers these parts again, or somebody "
+                "deletes files there; run again, parts that the sink holds are not delivered twice",
                 url=url,
             )
         return found

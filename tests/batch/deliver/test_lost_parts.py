@@ -1,0 +1,162 @@
+"""A file of the files sink that is lost before its batch has a manifest is delivered again by the next run."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.engines.run_batch import run_batch
+from icefloe.errors import TransientError
+from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.files_delivery import FilesDelivery
+from sinks.written_parts import DAMAGES, contents
+from support.fakes.gates import GatedRun, gated_stores
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+
+MODES = pytest.mark.parametrize("changes", ["upsert", "append_only"])
+
+
+class Reduced(Workspace):
+    """A pipeline whose files have reduced changes, with three parts in its only batch."""
+
+    def command(self, name: str, *arguments: object, changes: str) -> Outcome:
+        return icefloe(name, self.file(changes), *arguments)
+
+    def late_run(self) -> Callable[[], object]:
+        """A run for a thread of its own: a command redirects the output of the process."""
+        session = PipelineSession.open(load_pipeline(self.file("upsert")), credentials=Credentials(), environ={})
+        return partial(run_batch, session, None, environ={})
+
+    def file(self, changes: str) -> Path:
+        sink = {"type": "files", "path": self.target.as_uri()}
+        return self.pipeline(sink=sink, engine="local", changes=changes, shuffle={"map_task_bytes": 1})
+
+    @property
+    def target(self) -> Path:
+        return self.folder / "reduced"
+
+    def part(self, number: int) -> Path:
+        return self.target / "batch=0" / f"part-{number:05d}.parquet"
+
+    def require_whole(self, changes: str) -> None:
+        done = self.command("run", changes=changes)
+        assert done.code == 0, done.err
+        found = self.command("verify", "--json", changes=changes)
+        assert (found.code, found.document["is_equal"], found.document["rows"]) == (0, True, 3)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Reduced:
+    made = Reduced.create(tmp_path)
+    for number in (1, 2, 3):
+        made.append(number)
+    return made
+
+
+def stop_before_manifest(lab: Reduced, changes: str) -> None:
+    """A run that dies when all parts are delivered."""
+
+    def fail(*_: object) -> None:
+        raise TransientError("the run died")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FilesDelivery, "finish", fail)
+        assert lab.command("run", changes=changes).code == 75
+    assert len(list(lab.target.glob("batch=0/*"))) == 3
+
+
+def stop_after_manifest(lab: Reduced, changes: str) -> None:
+    """A run that dies before it records that its manifest is written."""
+
+    def fail(*_: object) -> None:
+        raise TransientError("the run died")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DeliveryRecords, "create_batch", fail)
+        assert lab.command("run", changes=changes).code == 75
+    assert len(list(lab.target.glob("batch=0/*"))) == 4
+
+
+@MODES
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_part_that_is_damaged_before_the_manifest_is_delivered_again_by_the_next_run(
+    lab: Reduced, changes: str, damage: str
+) -> None:
+    stop_before_manifest(lab, changes)
+    kept = {number: lab.part(number).read_bytes() for number in (0, 2)}
+    DAMAGES[damage](lab.part(1))
+    lab.require_whole(changes)
+    assert {number: lab.part(number).read_bytes() for number in (0, 2)} == kept
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_part_that_a_manifest_names_is_restored_while_its_batch_is_open(lab: Reduced, damage: str) -> None:
+    stop_after_manifest(lab, "upsert")
+    data = lab.part(1).read_bytes()
+    DAMAGES[damage](lab.part(1))
+    lab.require_whole("upsert")
+    assert lab.part(1).read_bytes() == data
+
+
+def test_a_part_that_is_lost_again_and_again_is_delivered_once_more_in_each_run(
+    lab: Reduced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def lose(_: FilesSink, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
+        written.append(slot)
+        return f"{slot}.parquet", file.stat().st_size
+
+    stop_before_manifest(lab, "upsert")
+    lab.part(1).unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesSink, "_deliver_file", lose)
+        for tries in (1, 2):
+            failed = lab.command("run", changes="upsert")
+            assert (failed.code, "1 of 3 parts in" in failed.err) == (75, True)
+            assert written == ["part-00001"] * tries
+    lab.require_whole("upsert")
+
+
+PLACES = pytest.mark.parametrize("place", [1, 7, 10, 13, 14, 15])
+"""Before records are read or written: as the delivery begins, before the damage is seen, and while it is mended."""
+
+
+@PLACES
+@pytest.mark.parametrize("damage", ["deleted", "cut"])
+def test_two_runs_that_find_the_same_part_lost_agree(lab: Reduced, damage: str, place: int) -> None:
+    stop_before_manifest(lab, "upsert")
+    DAMAGES[damage](lab.part(1))
+    with gated_stores():
+        runs = [GatedRun(place, lab.late_run(), of="/deliveries/") for _ in range(2)]
+        # At the later places the second run may find the part mended by the first.
+        stopped = [run for run in runs if run.is_stopped()]
+        assert stopped
+        for run in runs:
+            run.go_on()
+        errors = [run.finish() for run in runs]
+    assert all(isinstance(error, TransientError | None) for error in errors), errors
+    assert None in errors
+    lab.require_whole("upsert")
+
+
+@PLACES
+@pytest.mark.parametrize("damage", ["deleted", "cut"])
+def test_a_run_that_wakes_up_after_another_one_delivered_the_part_changes_nothing(
+    lab: Reduced, damage: str, place: int
+) -> None:
+    stop_before_manifest(lab, "upsert")
+    DAMAGES[damage](lab.part(1))
+    with gated_stores():
+        late = GatedRun(place, lab.late_run(), of="/deliveries/")
+        assert late.is_stopped()
+        lab.require_whole("upsert")
+        whole = contents(lab.target)
+        assert isinstance(late.finish(), TransientError | None)
+    assert whole.items() <= contents(lab.target).items()
+    lab.require_whole("upsert")
