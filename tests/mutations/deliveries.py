@@ -114,6 +114,13 @@ DELIVERIES: Final = (
         suite=_VERIFY_LOGS,
     ),
     Mutation(
+        name="verify reads all changes of a small table at once",
+        path="batch/verify/verify_delivery.py",
+        before="return rows if self._sink.keyed else max(",
+        after="return rows if True else max(",
+        suite=_VERIFY_LOGS,
+    ),
+    Mutation(
         name="verify expects rows before updates of a log that shows none",
         path="batch/verify/verify_delivery.py",
         before="return self._sink.shows_removed_rows and self._session",

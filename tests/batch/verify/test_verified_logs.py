@@ -1,10 +1,13 @@
 """`icefloe verify` of sinks that hold changes and not rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 
 from batch.verify.verified_sinks import VerifiedSinks
+from icefloe.audit import keyed_rows
+from icefloe.audit.keyed_rows import KeyedRows
 from support.pipelines.workspace import icefloe
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import LOGS
@@ -105,3 +108,30 @@ def test_rows_whose_identity_is_not_shown_are_not_counted_without_all_images(
     assert (found.code, found.err) == (0, "")
     [note] = found.document["notes"]
     assert note.startswith("rows without identity are compared only if the sink holds all changes")
+
+
+@pytest.mark.parametrize(("sink", "keys"), [("log", {}), ("files", {"changes": "upsert"})])
+@pytest.mark.parametrize("sample", [[], ["--sample", "16"]], ids=["all rows", "a sample"])
+def test_many_changes_of_a_small_table_are_compared_in_slices(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch, sink: str, keys: dict[str, str], sample: list[str]
+) -> None:
+    read = []
+    slices = KeyedRows.slices
+
+    def measured(rows: KeyedRows) -> Iterator[pa.Table]:
+        for part in slices(rows):
+            read.append(len(part))
+            yield part
+
+    monkeypatch.setattr(keyed_rows, "_ROWS_PER_SLICE", 16)
+    monkeypatch.setattr(KeyedRows, "slices", measured)
+    lab.append(*range(16))
+    lab.deliver(sink, **keys)
+    for value in range(7):
+        lab.update(*range(16), value=float(value + 2))
+        lab.deliver(sink, **keys)
+    found = lab.verify(sink, "--json", *sample, **keys)
+    assert (found.code, found.document["is_equal"], found.document["rows"]) == (0, True, 16)
+    changes = 16 * (1 + 7 * (1 if keys else 2))
+    assert sum(read) == 16 + changes
+    assert max(read) < changes / 2

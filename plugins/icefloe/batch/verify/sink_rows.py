@@ -49,7 +49,7 @@ class SinkRows:
 
         Args:
             folder: an empty folder.
-            rows: about so many rows are expected.
+            rows: about so many rows or changes are expected.
             keys: the only keys to be read; None: all.
         """
         held = KeyedRows(folder, rows=rows, names=self.names)
@@ -58,25 +58,26 @@ class SinkRows:
             held.add(self._keys(batch), self._hashes(batch), self._values(batch), is_live)
         return held
 
-    def of_table(self, state: TableState, folder: Path, *, keys: pa.Array | None = None) -> KeyedRows:
+    def of_table(self, state: TableState, folder: Path, *, rows: int, keys: pa.Array | None = None) -> KeyedRows:
         """The rows of a state by key.
 
         Args:
             state: the state.
             folder: an empty folder.
+            rows: as for `of_sink`: the larger side decides into how many slices both are cut.
             keys: hashes of the only keys to be read; None: all.
         """
-        rows = KeyedRows(folder, rows=state.record_count if keys is None else len(keys), names=self.names)
+        wanted = KeyedRows(folder, rows=rows, names=self.names)
         for batch in state.rows():
             hashes = self._keys(batch)
             if keys is None:
-                rows.add(hashes, self._hashes(batch), self._values(batch))
+                wanted.add(hashes, self._hashes(batch), self._values(batch))
                 continue
             places = np.flatnonzero(pc.is_in(hashes.to_column(), keys).to_numpy(zero_copy_only=False))
             if len(places):
                 found = batch.take(pa.array(places))
-                rows.add(hashes.take(places), self._hashes(found), self._values(found))
-        return rows
+                wanted.add(hashes.take(places), self._hashes(found), self._values(found))
+        return wanted
 
     def difference(self, state: TableState) -> int:
         """Rows that the sink lacks or has in excess, counted without keys; a log must retain all changes."""

@@ -109,10 +109,11 @@ class _Comparison:
     def of_all(self) -> DeliveryFindings:
         """All rows of the table, and all that the sink holds."""
         state = self._state(self._snapshot_id)
+        rows = self._most_rows(state.record_count)
         with _folders() as (wanted, held):
             found = KeyDifferences.between(
-                self._rows.of_table(state, wanted),
-                self._rows.of_sink(held, rows=state.record_count),
+                self._rows.of_table(state, wanted, rows=rows),
+                self._rows.of_sink(held, rows=rows),
                 is_log=not self._sink.keyed,
             )
         notes = foreign_writes_note(self._sink)
@@ -230,15 +231,20 @@ class _Comparison:
         if not len(chosen):
             return found
         [keys] = chosen.select(self._rows.names).combine_chunks().to_batches()
+        rows = self._most_rows(len(chosen))
         for place, snapshot_id in enumerate(snapshot_ids):
             with _folders() as (wanted, held):
                 now = KeyDifferences.between(
-                    self._rows.of_table(self._state(snapshot_id), wanted, keys=pc.unique(chosen["key"])),
-                    self._rows.of_sink(held, rows=len(chosen), keys=keys),
+                    self._rows.of_table(self._state(snapshot_id), wanted, rows=rows, keys=pc.unique(chosen["key"])),
+                    self._rows.of_sink(held, rows=rows, keys=keys),
                     is_log=not self._sink.keyed,
                 )
             found = found.only(now.kept["key"].combine_chunks()) if place else now
         return found
+
+    def _most_rows(self, rows: int) -> int:
+        """About the rows of the larger side of a comparison with so many rows of the table: a log has each change."""
+        return rows if self._sink.keyed else max(rows, sum(sum(batch.counts.values()) for batch in self._batches))
 
     def _findings(
         self,
