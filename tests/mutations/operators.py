@@ -239,6 +239,13 @@ OPERATORS: Final = (
         suite=("tests/batch/plan/test_planned_again.py",),
     ),
     Mutation(
+        name="a release is blamed for a plan that names another folder of changes",
+        path="batch/plan/recorded_plan.py",
+        before="if recorded is not None and recorded.path != current:",
+        after="if False:",
+        suite=("tests/batch/plan/test_planned_again.py",),
+    ),
+    Mutation(
         name="an open batch that lost a file of the table does not name the way out",
         path="batch/run/phases.py",
         before="            running.naming_the_way_out(),\n",

@@ -10,6 +10,7 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan import divided_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
+from icefloe.batch.plan.recorded_plan import OtherFolderError
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError
@@ -79,6 +80,29 @@ def test_a_data_file_that_is_gone_is_one_way_out_once_its_batch_is_open(
     with pytest.raises(FileGoneError) as planned:
         workshop.prepare()
     assert "abandon" not in planned.value.sentence
+
+
+@pytest.mark.parametrize("edited", ["changelog.path", "storage"])
+def test_a_batch_without_a_plan_whose_folder_of_changes_was_edited_names_both_folders(
+    workshop: Workshop, edited: str
+) -> None:
+    workshop.append(range(10))
+    opened = workshop.set(changes="upsert").open()
+    opened.store.delete(["plan.json"])
+    other = f"file://{workshop.folder}/other"
+    if edited == "storage":
+        workshop.set(storage=other, checkpoint=f"file://{workshop.storage}/checkpoints/events")
+    else:
+        workshop.set(changelog={"path": other})
+    with pytest.raises(OtherFolderError) as refused:
+        workshop.prepare()
+    assert refused.value.sentence.startswith(
+        f"batch 0 of events was opened with its changes in file://{workshop.storage}/staged/events, but changelog.path "
+        f"or storage leads to {other}"
+    )
+    assert refused.value.sentence.endswith(" now: restore changelog.path or storage until the batch is done")
+    restored = workshop.set(storage=f"file://{workshop.storage}", checkpoint=None, changelog=None).open()
+    assert restored.plan.digest == opened.plan.digest
 
 
 def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from batch.plan.test_task_document import equality_deletes, golden_tasks
 from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.recorded_plan import OtherPlanError, plan_as_recorded
+from icefloe.batch.plan.recorded_plan import OtherFolderError, OtherPlanError, plan_as_recorded
 from icefloe.batch.plan.task_document import map_task_document
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, dump_document
@@ -47,3 +47,16 @@ def test_another_plan_is_refused(planned: tuple[PlannedBatch, OffsetRecord]) -> 
     batch, offset = planned
     with pytest.raises(OtherPlanError):
         plan_as_recorded(batch, replace(offset, plan_digest="0" * 32))
+
+
+def test_an_offset_of_an_earlier_release_that_names_no_folder_blames_none(
+    planned: tuple[PlannedBatch, OffsetRecord],
+) -> None:
+    batch, offset = planned
+    moved = replace(batch, plan=replace(batch.plan, sink={**batch.plan.sink, "path": "file:///elsewhere"}))
+    with pytest.raises(OtherFolderError):
+        plan_as_recorded(moved, replace(offset, plan_digest=batch.plan.digest))
+    known = {key: value for key, value in offset.result_configuration.items() if key != "changes_folder"}
+    earlier = replace(offset, plan_digest=batch.plan.digest, result_configuration={**known, "sink.type": "index"})
+    with pytest.raises(OtherPlanError):
+        plan_as_recorded(moved, earlier)

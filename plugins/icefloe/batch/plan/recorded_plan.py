@@ -9,6 +9,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest
 from icefloe.errors import TerminalError
+from icefloe.pipeline.recorded_configuration import ChangesPlace
 from icefloe.storage.store import Store
 
 
@@ -23,6 +24,14 @@ class OtherPlanError(TerminalError):
     """A plan that was lost cannot be made again as it was."""
 
     batch_number: int
+
+
+class OtherFolderError(TerminalError):
+    """A plan cannot be made again because the pipeline file leads to another folder of changes than before."""
+
+    batch_number: int
+    recorded: str
+    current: str
 
 
 def found_plan(batch: NextBatch) -> Plan | None:
@@ -76,7 +85,8 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
         offset: offset of the batch; an offset of format 1 says nothing about its plan.
 
     Raises:
-        OtherPlanError: the plans differ.
+        OtherFolderError: the plans differ, and also the folders of changes that they name.
+        OtherPlanError: the plans differ otherwise.
     """
     if offset.plan_digest is None or planned_batch.plan.digest == offset.plan_digest:
         return planned_batch
@@ -84,6 +94,7 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
     for earlier in planned_batch.earlier():
         if earlier.plan.digest == offset.plan_digest:
             return earlier
+    _refuse_other_folder(planned_batch.plan, offset)
     raise OtherPlanError(
         f"batch {offset.batch_number} of {planned_batch.plan.pipeline} cannot be planned again as it was opened with "
         f"icefloe {offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; "
@@ -91,3 +102,16 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
         "metadata if they were edited since",
         batch_number=offset.batch_number,
     )
+
+
+def _refuse_other_folder(plan: Plan, offset: OffsetRecord) -> None:
+    """Stops if the folder of changes was edited since the batch was opened: no release would make the same plan."""
+    recorded, current = ChangesPlace.recorded(offset.result_configuration), str(plan.sink["path"])
+    if recorded is not None and recorded.path != current:
+        raise OtherFolderError(
+            f"batch {offset.batch_number} of {plan.pipeline} was opened with its changes in {recorded.path}, but "
+            f"{recorded.keys} leads to {current} now: restore {recorded.keys} until the batch is done",
+            batch_number=offset.batch_number,
+            recorded=recorded.path,
+            current=current,
+        )
