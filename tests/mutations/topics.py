@@ -37,7 +37,7 @@ TOPICS: Final = (
         further=(
             Edit(
                 path=_BATCHES,
-                before="    if _place(last) > _place(this):\n        raise",
+                before="    if _order(last) > _order(this):\n        raise",
                 after="    if False:\n        raise",
             ),
         ),
@@ -172,8 +172,8 @@ TOPICS: Final = (
     Mutation(
         name="a topic that was made again is the same destination",
         path=_BATCHES,
-        before='place = f"topic {topic.name} ({topic.id})"',
-        after='place = f"topic {topic.name}"',
+        before='destination = f"topic {topic.name} ({topic.id})"',
+        after='destination = f"topic {topic.name}"',
         suite=_OTHER_TOPICS,
     ),
     Mutation(

@@ -7,13 +7,13 @@ import pytest
 
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.dead_letter_sink import DeadLetterSink, OtherSinkError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
-from icefloe.sinks.sink_identity import OtherSinkError, SinkIdentity
 from icefloe.storage.location import open_store
 
 OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")
 THEIRS = replace(OURS, owner="b", pipeline="others")
-SINK = SinkIdentity(sink="index flights", cluster="a")
+SINK = DeadLetterSink(sink="index flights", cluster="a")
 LETTER = DeadLetter(id="1", version=7, operation="delete", document=None, reason="too long")
 
 

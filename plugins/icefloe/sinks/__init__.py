@@ -21,7 +21,7 @@ Read in this order:
 - `moment_texts`: dates and timestamps as text
 - `map_entries`: keys and values of maps
 - `dead_letters`: what a destination refuses for good
-- `sink_identity`: the sink that a folder of dead letters belongs to
+- `dead_letter_sink`: the sink that a folder of dead letters belongs to
 - `opensearch`: documents in a search index
 - `kafka`: the sink that sends events to a topic
 """

@@ -11,7 +11,7 @@ from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path
-from icefloe.sinks.sink_identity import SinkIdentity, claim_for_sink, refuse_other_sink
+from icefloe.sinks.dead_letter_sink import DeadLetterSink, claim_for_sink, refuse_other_sink
 from icefloe.storage.store import Store
 
 __all__ = ["TooManyDeadLettersError"]
@@ -79,7 +79,7 @@ class DeadLetterFolder:
         self._limit = limit
         self._way_out = way_out
 
-    def claim(self, origin: Origin, sink: SinkIdentity, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, sink: DeadLetterSink, *, takes_over: bool = False) -> None:
         """Make the folder an origin's and a sink's own: letters of others have the same names and would be replaced.
 
         Args:
@@ -98,7 +98,7 @@ class DeadLetterFolder:
             claim_path(self._store, claim, keys="sink.dead_letters.path of its own")
         claim_for_sink(self._store, sink, takes_over=takes_over)
 
-    def refuse_other_sink(self, sink: SinkIdentity) -> None:
+    def refuse_other_sink(self, sink: DeadLetterSink) -> None:
         """Raise if the folder is known to be another sink's.
 
         Raises:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.dead_letter_sink import DeadLetterSink
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.changed_topic import TopicChangedError, topic_of_batches
@@ -25,7 +26,6 @@ from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_ot
 from icefloe.sinks.kafka.topic_state import StartedBatch
 from icefloe.sinks.kafka.topics import cluster_id, may_be_compacted
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
-from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
 Answer = TypeVar("Answer")
@@ -76,7 +76,7 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         """Makes the topics, and writes the owner into the topic of states and the folder of dead letters."""
         self._until_decided(lambda: claim_topic(self._clients, self._options, self._log, origin, takes_over=takes_over))
         if self._letters is not None:
-            self._letters.claim(origin, self._identity(), takes_over=takes_over)
+            self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Writes the batch into the topic of states; see the package."""
@@ -150,7 +150,7 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         folder = self._letters
         if folder is None:
             return {}
-        folder.refuse_other_sink(self._identity())
+        folder.refuse_other_sink(self._dead_letter_sink())
         return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
@@ -173,8 +173,10 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         state = self._log.look()
         return None if state is None else state.batch
 
-    def _identity(self) -> SinkIdentity:
-        return SinkIdentity(sink=f"topic {self._options.topic}", cluster=cluster_id(self._clients, self._options.topic))
+    def _dead_letter_sink(self) -> DeadLetterSink:
+        return DeadLetterSink(
+            sink=f"topic {self._options.topic}", cluster=cluster_id(self._clients, self._options.topic)
+        )
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
         """Makes a call again if another process began the same one: the state then says what is left to do.

@@ -47,9 +47,9 @@ def begin_batch(
     with deciding(clients, options) as producer:
         state, topic = log.look() or TopicState(), present_topic(clients, options)
         last, new = state.batch, _started(state, topic, options, batch, encoder)
-        place = f"topic {topic.name} ({topic.id})"
+        destination = f"topic {topic.name} ({topic.id})"
         begun = BegunOnTopic(
-            generation=new.generation, partitions=new.partitions, topic=place, key_schema_id=new.key_schema_id
+            generation=new.generation, partitions=new.partitions, topic=destination, key_schema_id=new.key_schema_id
         )
         if last is not None and _is_begun(last, new, options, batch):
             _refuse_other_parts(state, new, options, batch)
@@ -89,10 +89,10 @@ def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batc
         SupersededError: a later batch was begun, and this is no replay.
         TopicChangedError: the topic has other partitions or another key, or was made again.
     """
-    if batch.is_replay and _place(last) > _place(new):
+    if batch.is_replay and _order(last) > _order(new):
         return True
     _refuse_superseded(last, new, options)
-    is_this = _place(last) == _place(new)
+    is_this = _order(last) == _order(new)
     if is_this or not batch.begins_anew:
         refuse_changed_topic(last, new, options)
     return is_this and last.state != "fencing"
@@ -101,7 +101,7 @@ def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batc
 def _refuse_other_parts(state: TopicState, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> None:
     """Raise if the parts of a batch that was begun have other rows now, so that their numbers say nothing of them."""
     cut = state.cut
-    is_of_batch = cut is not None and (cut.generation, cut.batch_number) == _place(new)
+    is_of_batch = cut is not None and (cut.generation, cut.batch_number) == _order(new)
     if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
         name = batch.origin.pipeline
         raise OtherPartsError(
@@ -150,9 +150,9 @@ def finish_batch(
     with deciding(clients, options) as producer:
         last = (log.look() or TopicState()).batch
         this = (begun.generation, batch.batch_number)
-        if last is None or (batch.is_replay and _place(last) > this):
+        if last is None or (batch.is_replay and _order(last) > this):
             return
-        if _place(last) > this:
+        if _order(last) > this:
             raise _superseded(options, last, batch.batch_number)
         if last.state != "finished":
             producer.begin()
@@ -166,7 +166,7 @@ def finish_batch(
 
 def _refuse_superseded(last: StartedBatch, this: StartedBatch, options: KafkaOptions) -> None:
     """Raise if a later batch was begun."""
-    if _place(last) > _place(this):
+    if _order(last) > _order(this):
         raise _superseded(options, last, this.batch_number)
 
 
@@ -182,7 +182,7 @@ def part_role(number: int) -> str:
     return f"part-{number}"
 
 
-def _place(batch: StartedBatch) -> tuple[int, int]:
+def _order(batch: StartedBatch) -> tuple[int, int]:
     return batch.generation, batch.batch_number
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.dead_letter_sink import DeadLetterSink
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.batch_index import BatchIndex
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
@@ -23,7 +24,6 @@ from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.present_index import PresentIndex
 from icefloe.sinks.opensearch.read_back import read_documents
 from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink
-from icefloe.sinks.sink_identity import SinkIdentity
 from icefloe.storage.store import Store
 
 
@@ -94,7 +94,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
             first_generation = self._indexes.next_generation()
         self._claims.claim(origin, takes_over=takes_over, first_generation=first_generation)
         if self._letters is not None:
-            self._letters.claim(origin, self._identity(), takes_over=takes_over)
+            self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Note that the batch begins, and prepare its index; see `BatchIndex`."""
@@ -204,13 +204,13 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
         """Give back connections."""
         self._cluster.close()
 
-    def _identity(self) -> SinkIdentity:
-        return SinkIdentity(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
+    def _dead_letter_sink(self) -> DeadLetterSink:
+        return DeadLetterSink(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
 
     def _own_letters(self) -> DeadLetterFolder | None:
         """The folder of dead letters, which is not known to be another sink's; None: there is none."""
         if self._letters is not None:
-            self._letters.refuse_other_sink(self._identity())
+            self._letters.refuse_other_sink(self._dead_letter_sink())
         return self._letters
 
     def _ids_of_letters(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ class OtherSinkError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkIdentity:
+class DeadLetterSink:
     """``_sink.json``: the sink that refused what a folder keeps.
 
     Attributes:
@@ -40,48 +40,48 @@ class SinkIdentity:
         """The sink in words, for errors."""
         return self.sink if self.cluster is None else f"{self.sink} of cluster {self.cluster}"
 
-    def may_be(self, other: "SinkIdentity") -> bool:
+    def may_be(self, other: "DeadLetterSink") -> bool:
         """True unless the two are known to differ.
 
-        >>> people = SinkIdentity(sink="index people", cluster="a")
-        >>> people.may_be(SinkIdentity(sink="index people")), people.may_be(SinkIdentity(sink="index other"))
+        >>> people = DeadLetterSink(sink="index people", cluster="a")
+        >>> people.may_be(DeadLetterSink(sink="index people")), people.may_be(DeadLetterSink(sink="index other"))
         (True, False)
         """
         is_known = self.cluster is not None and other.cluster is not None
         return self.sink == other.sink and (not is_known or self.cluster == other.cluster)
 
 
-def claim_for_sink(store: Store, identity: SinkIdentity, *, takes_over: bool = False) -> None:
+def claim_for_sink(store: Store, sink: DeadLetterSink, *, takes_over: bool = False) -> None:
     """Make a folder a sink's own unless it is another's; of many sinks that come at once, one gets it.
 
     A folder of an earlier release says nothing of its sink, and becomes that of the first one.
 
     Args:
         store: the folder.
-        identity: of the sink.
+        sink: the sink.
         takes_over: True if the letters of another sink count no more.
 
     Raises:
         OtherSinkError: the folder is another sink's.
     """
     if takes_over:
-        store.put(_MARKER, dump_document(identity))
+        store.put(_MARKER, dump_document(sink))
     elif store.find(_MARKER) is None:
-        store.create(_MARKER, dump_document(identity))
-    refuse_other_sink(store, identity)
+        store.create(_MARKER, dump_document(sink))
+    refuse_other_sink(store, sink)
 
 
-def refuse_other_sink(store: Store, identity: SinkIdentity) -> None:
+def refuse_other_sink(store: Store, sink: DeadLetterSink) -> None:
     """Raise if the folder is another sink's; a folder that says nothing of its sink may be anybody's.
 
     Raises:
         OtherSinkError: it is.
     """
     data, url = store.find(_MARKER), join_url(store.url, _MARKER)
-    found = None if data is None else load_document(SinkIdentity, data, what=f"the marker {url}")
-    if found is not None and not found.may_be(identity):
+    found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
+    if found is not None and not found.may_be(sink):
         raise OtherSinkError(
-            f"{store.url} keeps dead letters of {found}, as {url} says, not of {identity}: give each sink a "
+            f"{store.url} keeps dead letters of {found}, as {url} says, not of {sink}: give each sink a "
             "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file",
             url=store.url,
             sink=str(found),
