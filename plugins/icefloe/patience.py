@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 from icefloe.errors import TerminalError
 from icefloe.threads import BegunThread
 
-__all__ = ["PATIENCE_VARIABLE", "Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
+__all__ = ["Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
 Answer = TypeVar("Answer")
 

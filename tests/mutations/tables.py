@@ -39,9 +39,9 @@ TABLES: Final = (
     ),
     Mutation(
         name="a throttled request ends a run for good",
-        path="storage/dynamodb_errors.py",
-        before="    if code in _THROTTLED:\n",
-        after="    if not code:\n",
+        path="storage/aws_faults.py",
+        before="return code_of(cause) in _THROTTLED or status",
+        after="return status",
         suite=(f"{_TABLES}::test_a_request_that_was_throttled_failed_or_lost_is_sent_again",),
     ),
     Mutation(

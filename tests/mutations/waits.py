@@ -7,6 +7,7 @@ from mutations.mutation import Mutation
 __all__ = ["WAITS"]
 
 _CLIENTS: Final = ("tests/storage/test_clients.py",)
+_FAULTS: Final = "tests/iceberg/catalog/test_catalog_errors.py"
 _REST: Final = ("tests/iceberg/catalog/test_bounded_rest.py",)
 _SENSOR: Final = ("tests/orchestration/tasks/test_snapshot_sensor.py",)
 _TRIGGER: Final = ("tests/orchestration/tasks/test_snapshot_trigger.py",)
@@ -90,6 +91,20 @@ WAITS: Final = (
         before="    session.set_default_client_config(Config(",
         after="    (Config(",
         suite=("tests/iceberg/catalog/test_bounded_aws.py",),
+    ),
+    Mutation(
+        name="a catalog on AWS that takes no more requests ends a run for good",
+        path="iceberg/catalog/catalog_errors.py",
+        before="isinstance(cause, tuple(_imported(_BY_AWS))) and may_pass(cause):",
+        after="False:",
+        suite=(f"{_FAULTS}::test_a_fault_of_glue_that_may_pass_is_tried_again",),
+    ),
+    Mutation(
+        name="a fault that a catalog on DynamoDB replaces by another one ends a run for good",
+        path="iceberg/catalog/catalog_errors.py",
+        before="    cause = _beneath(cause)\n",
+        after="",
+        suite=(f"{_FAULTS}::test_a_fault_of_dynamodb_that_may_pass_is_tried_again",),
     ),
     Mutation(
         name="a call that was given up is waited for",

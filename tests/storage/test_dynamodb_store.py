@@ -221,6 +221,16 @@ def test_a_table_that_takes_no_more_requests_is_an_error_that_passes(struck, sto
         open_store("dynamodb://icefloe", options=struck.access).size("key")
 
 
+def test_credentials_that_cannot_be_fetched_may_come_later(table, monkeypatch, tmp_path):
+    (tmp_path / "aws").write_text("[default]\ncredential_process = false\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    access = {name: value for name, value in table.access.items() if "access_key" not in name}
+    with pytest.raises(TransientError, match=r"cannot open dynamodb://icefloe: .*; try again, and check the source"):
+        open_store("dynamodb://icefloe", options=access).size("key")
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [

@@ -14,6 +14,7 @@ Read in this order:
 - `dynamodb_values`: values that are too large for an item
 - `dynamodb_client`: requests to the table
 - `dynamodb_errors`: its errors as ours
+- `aws_faults`: faults of services of AWS that may pass
 - `dynamodb_session`: botocore's client of the table
 - `dynamodb_access`: options that open the table
 - `certificates`: authorities of one's own, and certificates that are refused
@@ -33,6 +34,7 @@ Read in this order:
 """
 
 __all__ = [
+    "aws_faults",
     "certificates",
     "clock",
     "dynamodb_access",

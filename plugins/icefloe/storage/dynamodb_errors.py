@@ -1,22 +1,14 @@
 """Errors of a table of DynamoDB as ours."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.aws_faults import code_of, is_throttled, may_pass, message_of
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.refusals import is_of_another_time
 
 _LONGEST_REASON: Final = 300
-_THROTTLED: Final = frozenset({
-    "LimitExceededException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "Throttling",
-    "ThrottledException", "ThrottlingException",
-})  # fmt: skip
-_PASSING: Final = frozenset({
-    "InternalServerError", "RequestTimeout", "RequestTimeoutException", "ServiceUnavailable",
-    "ServiceUnavailableException",
-})  # fmt: skip
 _DENIED: Final = frozenset({
     "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignatureException",
     "InvalidClientTokenId", "InvalidSignatureException", "MissingAuthenticationTokenException",
@@ -26,12 +18,12 @@ _DENIED: Final = frozenset({
 
 def is_refused_condition(cause: Exception) -> bool:
     """True if a condition of a request does not hold."""
-    return _code(cause) == "ConditionalCheckFailedException"
+    return code_of(cause) == "ConditionalCheckFailedException"
 
 
 def is_answered(cause: Exception) -> bool:
     """True if the service answered, and was not silent."""
-    return bool(_code(cause))
+    return bool(code_of(cause))
 
 
 def overloaded(action: str, access: DynamodbAccess) -> TransientError:
@@ -53,9 +45,8 @@ def table_error(action: str, access: DynamodbAccess, cause: Exception) -> Iceflo
     """
     from botocore import exceptions
 
-    what, code = f"cannot {action} {access.url}", _code(cause)
-    # The client's text adds its own retries, which are none.
-    said = f"{code}: {_answer(cause).get('Error', {}).get('Message') or _answer(cause).get('message', '')}"
+    what, code = f"cannot {action} {access.url}", code_of(cause)
+    said = f"{code}: {message_of(cause)}"
     reason = redacted_foreign(said if code else str(cause)).strip().partition("\n")[0][:_LONGEST_REASON]
     if code == "ResourceNotFoundException":
         return TerminalError(
@@ -78,10 +69,9 @@ def table_error(action: str, access: DynamodbAccess, cause: Exception) -> Iceflo
             f"{what}: the certificate of its endpoint is refused; name the file of its authority in AWS_CA_BUNDLE",
             url=access.url,
         )
-    if code in _THROTTLED:
+    if is_throttled(cause):
         return overloaded(action, access)
-    is_network = isinstance(cause, (exceptions.HTTPClientError, exceptions.ConnectionError, OSError))
-    if code in _PASSING or is_network or _answer(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
+    if may_pass(cause):
         return TransientError(
             f"{what}: {reason}; try again, and check the endpoint and the network if it goes on", url=access.url
         )
@@ -101,12 +91,3 @@ def creation_command(access: DynamodbAccess) -> str:
         "AttributeName=place,AttributeType=S AttributeName=key,AttributeType=S --key-schema "
         f"AttributeName=place,KeyType=HASH AttributeName=key,KeyType=RANGE --billing-mode PAY_PER_REQUEST{place}"
     )
-
-
-def _code(cause: Exception) -> str:
-    return str(_answer(cause).get("Error", {}).get("Code", ""))
-
-
-def _answer(cause: Exception) -> Mapping[str, Any]:
-    """The answer of the service; empty if there was none."""
-    return getattr(cause, "response", None) or {}

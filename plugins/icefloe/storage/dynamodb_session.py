@@ -4,9 +4,10 @@ import os
 from functools import cache
 from typing import Any, Final
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.aws_faults import may_pass
 from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
 from icefloe.storage.dynamodb_access import DynamodbAccess
 
@@ -22,6 +23,7 @@ def botocore_client(access: DynamodbAccess, silence_seconds: float) -> Any:
 
     Raises:
         TerminalError: botocore is not installed, or refuses the settings.
+        TransientError: the credentials of this machine cannot be fetched now.
     """
     try:
         from botocore.config import Config
@@ -52,9 +54,15 @@ def botocore_client(access: DynamodbAccess, silence_seconds: float) -> Any:
             "dynamodb", region_name=region, endpoint_url=access.endpoint or None, config=config
         )
     except (BotoCoreError, ValueError) as cause:
+        sentence = f"cannot open {access.url}: {redacted_foreign(str(cause)).strip()}"
+        if may_pass(cause):
+            raise_outgoing(TransientError(
+                f"{sentence}; try again, and check the source of this machine's credentials if it goes on",
+                url=access.url,
+            ))  # fmt: skip
         raise_outgoing(TerminalError(
-            f"cannot open {access.url}: {redacted_foreign(str(cause))}; set dynamodb_region and dynamodb_endpoint in "
-            "the options of the store, or AWS's own variables", url=access.url,
+            f"{sentence}; set dynamodb_region and dynamodb_endpoint in the options of the store, or AWS's own "
+            "variables", url=access.url,
         ))  # fmt: skip
 
 

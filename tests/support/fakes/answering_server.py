@@ -1,4 +1,4 @@
-"""A server on this machine that answers every request of an S3 client in one way."""
+"""A server on this machine that answers every request in one way."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

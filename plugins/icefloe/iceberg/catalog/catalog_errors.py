@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pyiceberg.exceptions import (
+    DynamoDbError,
     NoSuchPropertyException,
     NotInstalledError,
     RESTError,
@@ -18,25 +19,27 @@ from pyiceberg.exceptions import (
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.refused_certificate import refused_certificate
-from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.aws_faults import may_pass
 
-_TRANSIENT: Final = (ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException)
+_TRANSIENT: Final = (
+    DynamoDbError, ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException,
+)  # fmt: skip
 _TERMINAL: Final = (
-    AttributeError, ImportError, LookupError, NoSuchPropertyException, NotInstalledError, RESTError, TypeError,
-    ValidationError, ValueError,
+    AttributeError, ImportError, LookupError, NoSuchPropertyException, NotImplementedError, NotInstalledError,
+    RESTError, TypeError, ValidationError, ValueError,
 )  # fmt: skip
 _LONGEST: Final = 500
 # Catalog clients are optional packages: one that was never imported raised nothing.
 _TRANSIENT_BY_MODULE: Final = {
-    "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
     "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),
     "sqlalchemy.exc": ("InterfaceError", "InternalError", "OperationalError", "TimeoutError"),
     "thrift.transport.TTransport": ("TTransportException",),
 }
-_TERMINAL_BY_MODULE: Final = {
-    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+_BY_AWS: Final[dict[str, tuple[str, ...]]] = {"botocore.exceptions": ("BotoCoreError", "ClientError")}
+_TERMINAL_BY_MODULE: Final[dict[str, tuple[str, ...]]] = {
+    **_BY_AWS,
     "requests.exceptions": ("RequestException",),
     "sqlalchemy.exc": ("SQLAlchemyError",),
     "thrift.Thrift": ("TException",),
@@ -75,12 +78,27 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
             "name the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it",
             catalog=catalog_name,
         )
+    cause = _beneath(cause)
+    if isinstance(cause, tuple(_imported(_BY_AWS))) and may_pass(cause):
+        return _unanswered(catalog_name, doing, cause)
     # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
     if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
         return _unanswered(catalog_name, doing, cause)
     if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
         return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})", catalog=catalog_name)
     return _unanswered(catalog_name, doing, cause) if isinstance(cause, OSError) else None
+
+
+def _beneath(cause: Exception) -> Exception:
+    """The error of botocore's client that PyIceberg's catalog on DynamoDB replaces; the error itself if there is none.
+
+    The catalog asks such an error for a text that it does not have, so that most of them end as an AttributeError.
+    """
+    if isinstance(cause, (AttributeError, DynamoDbError)):
+        replaced = cause.__cause__ or cause.__context__
+        if isinstance(replaced, Exception) and isinstance(replaced, tuple(_imported(_BY_AWS))):
+            return replaced
+    return cause
 
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
@@ -92,7 +110,7 @@ def _advice(cause: Exception) -> str:
     # Each client has its own types for a timeout, and some report it in words only.
     said = f"{type(cause).__name__} {cause}".lower()
     is_late = "timeout" in said or "timed out" in said
-    return f"; wait for it, and if it is only slow, set a larger {PATIENCE_VARIABLE}" if is_late else ""
+    return "; wait for it, and if it is only slow, set a larger ICEFLOE_PATIENCE_SECONDS" if is_late else ""
 
 
 def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exception]]:
