@@ -15,6 +15,7 @@ _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDelet
 _EMPTY: Final = ("tests/servers/test_opensearch_pipelines.py",)
 _COLUMNS: Final = ("tests/sinks/opensearch/test_known_columns.py",)
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
+_OTHERS: Final = "tests/sinks/opensearch/test_other_answers.py"
 _RESTORED: Final = ("tests/sinks/opensearch/test_restored.py",)
 
 SEARCH_INDEX: Final = (
@@ -262,5 +263,19 @@ SEARCH_INDEX: Final = (
         before='filtered = {"filter": _NOT_DELETED} if self._settings.deletes == "soft" else {}',
         after="filtered: dict[str, Any] = {}",
         suite=_SUITE,
+    ),
+    Mutation(
+        name="a page in place of an answer of the cluster is a defect",
+        path="sinks/opensearch/cluster.py",
+        before="            return Answer(status=0, body={}, fault=_NO_JSON)\n",
+        after="            raise\n",
+        suite=(f"{_OTHERS}::test_a_page_or_a_cut_answer_is_no_answer_and_is_not_quoted",),
+    ),
+    Mutation(
+        name="another service at the address counts as a search cluster",
+        path="sinks/opensearch/cluster.py",
+        before="            if answer.is_success and missing:",
+        after="            if False:",
+        suite=(f"{_OTHERS}::test_a_place_that_is_no_search_cluster_is_refused_before_the_first_run",),
     ),
 )

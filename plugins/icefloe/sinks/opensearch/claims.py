@@ -12,6 +12,7 @@ from icefloe.sinks.opensearch.index_names import IndexNames
 
 _CLAIM = "claim"
 _PROGRESS = "progress"
+_DOCUMENT: Final = ("_source", "_version", "_seq_no", "_primary_term")
 _STATE_INDEX: Final[Mapping[str, Any]] = {
     # Templates of the cluster reach every new index. They must not change these documents.
     "settings": {
@@ -77,7 +78,7 @@ class Claims:
 
     def find(self) -> IndexClaim | None:
         """The claim; None if nobody has claimed the index."""
-        found = self._cluster.ask("GET", self._document(_CLAIM), allowed=(404,))
+        found = self._cluster.ask("GET", self._document(_CLAIM), allowed=(404,), has=_DOCUMENT)
         if found.status == 404:
             return None
         source = found.body["_source"]
@@ -144,7 +145,7 @@ class Claims:
 
     def progress(self) -> BegunBatch | None:
         """The batch that began last; None if none has."""
-        found = self._cluster.ask("GET", self._document(_PROGRESS), allowed=(404,))
+        found = self._cluster.ask("GET", self._document(_PROGRESS), allowed=(404,), has=_DOCUMENT)
         if found.status == 404:
             return None
         source = found.body["_source"]

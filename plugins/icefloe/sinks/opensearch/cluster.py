@@ -24,6 +24,8 @@ _NO_INDEX: Final = "index_not_found_exception"
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _LONGEST_CALL_SECONDS: Final = 60.0
+_CUT: Final = "its answers are cut"
+_NO_JSON: Final = "it answers with a page, as proxies and logins do, or its JSON is cut"
 
 
 class ClusterRefusedError(TerminalError):
@@ -115,6 +117,7 @@ class Cluster:
         *,
         params: Mapping[str, str] | None = None,
         allowed: Collection[int] = (),
+        has: Collection[str] = (),
         unless: Callable[[Answer], str] | None = None,
     ) -> Answer:
         """Send a request whose repetition does no harm, until an answer comes.
@@ -125,15 +128,20 @@ class Cluster:
             body: sent as JSON.
             params: of the query.
             allowed: statuses besides 2xx that are answers for the caller.
+            has: fields of a success, as each search cluster gives them.
             unless: the fault for which a success is no answer, such as `missing_shards`; none if its text is empty.
 
         Raises:
             ClusterRefusedError: another status that does not pass.
             ClusterSilentError: the patience is over.
+            TerminalError: the place is no search cluster.
         """
         pauses = Pauses()
         while True:
             answer = self._send(method, path, None if body is None else json.dumps(body), params or {}, _JSON)
+            missing = [name for name in has if name not in answer.body]
+            if answer.is_success and missing:
+                raise self._no_cluster(f"{method} {path}", f"has no {missing[0]!r}")
             if unless is not None and answer.is_success and (fault := unless(answer)):
                 answer = replace(answer, status=503, fault=fault)
             if answer.is_success or answer.status in allowed:
@@ -146,7 +154,11 @@ class Cluster:
                 raise self.silent(answer)
 
     def send_lines(self, path: str, lines: bytes, params: Mapping[str, str]) -> Answer:
-        """Send a bulk request once, whatever comes."""
+        """Send a bulk request once, whatever comes.
+
+        Raises:
+            TerminalError: the place is no search cluster.
+        """
         return self._send("POST", path, lines, params, _LINES)
 
     def refuse_index_error(self, name: str, error_type: str, reason: str) -> None:
@@ -177,8 +189,8 @@ class Cluster:
     def silent(self, answer: Answer) -> ClusterSilentError:
         """The error after the last try."""
         return ClusterSilentError(
-            f"the search cluster {self.url} gave no good answer for too long ({answer.fault}); run again when it is "
-            "well, with a larger ICEFLOE_PATIENCE_SECONDS if it is only slow",
+            f"the search cluster {self.url} gave no good answer for too long ({answer.fault or _CUT}); run again when "
+            "it is well, with a larger ICEFLOE_PATIENCE_SECONDS if it is only slow",
             url=self.url,
         )
 
@@ -189,7 +201,7 @@ class Cluster:
     def _send(
         self, method: str, path: str, body: str | bytes | None, params: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
-        from opensearchpy.exceptions import SSLError, TransportError
+        from opensearchpy.exceptions import SerializationError, SSLError, TransportError
 
         try:
             found = self._client.transport.perform_request(
@@ -203,4 +215,16 @@ class Cluster:
             ) from None
         except TransportError as error:
             return Answer.of_error(error.status_code, error.info)
-        return Answer(status=200, body=found if isinstance(found, Mapping) else {})
+        except SerializationError:
+            # Its text is the whole page, or a part of somebody's documents.
+            return Answer(status=0, body={}, fault=_NO_JSON)
+        if not isinstance(found, Mapping):
+            raise self._no_cluster(f"{method} {path}", "is no JSON object")
+        return Answer(status=200, body=found)
+
+    def _no_cluster(self, request: str, fault: str) -> TerminalError:
+        return TerminalError(
+            f"{self.url} is no search cluster: its answer to {request} {fault}; correct sink.url or the host of the "
+            "sink's connection, or the proxy before the cluster",
+            url=self.url,
+        )

@@ -113,7 +113,8 @@ class IndexChecks:
 
     def _count(self, name: str) -> int:
         self.cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
-        return int(self.cluster.ask("GET", f"/{name}/_count", unless=missing_shards).body["count"])
+        found = self.cluster.ask("GET", f"/{name}/_count", has=("count",), unless=missing_shards)
+        return int(found.body["count"])
 
 
 def _shown(identity: Mapping[str, str]) -> str:

@@ -71,9 +71,10 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
     def check(self) -> None:
         """Make an empty index next to the others, write a document to it, and remove it."""
         name = f"{self._names.index}-icefloe-probe"
-        self._cluster.ask("PUT", f"/{name}", {"settings": {"index": {"number_of_shards": 1}}}, allowed=(400,))
+        settings = {"settings": {"index": {"number_of_shards": 1}}}
+        self._cluster.ask("PUT", f"/{name}", settings, allowed=(400,), has=("acknowledged",))
         try:
-            self._cluster.ask("PUT", f"/{name}/_doc/probe", {})
+            self._cluster.ask("PUT", f"/{name}/_doc/probe", {}, has=("_version",))
         finally:
             self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
 

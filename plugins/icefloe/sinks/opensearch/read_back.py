@@ -85,7 +85,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
     cluster.ask("POST", f"/{index}/_refresh", unless=failed_copies)
     calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
     params = {"keep_alive": _KEEP_ALIVE, **calls.whole}
-    opened = cluster.ask("POST", f"/{index}{calls.path}", params=params, unless=missing_shards)
+    opened = cluster.ask("POST", f"/{index}{calls.path}", params=params, has=(calls.name,), unless=missing_shards)
     point = opened.body[calls.name]
     try:
         after: Sequence[Any] | None = None
@@ -99,7 +99,9 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
                 "query": query,
                 **({} if after is None else {"search_after": after}),
             }
-            found = cluster.ask("POST", "/_search", body, params=_WHOLE_SEARCH, allowed=(404,), unless=missing_shards)
+            found = cluster.ask(
+                "POST", "/_search", body, params=_WHOLE_SEARCH, allowed=(404,), has=("hits",), unless=missing_shards
+            )
             if not found.is_success:
                 raise PointGoneError(
                     f"{cluster.url} no longer shows {index} as it was when reading began ({found.fault}): a load has "

@@ -28,7 +28,8 @@ def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterato
 def _looked_up(cluster: Cluster, name: str, ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     pauses = Pauses()
     while True:
-        found: Sequence[Mapping[str, Any]] = cluster.ask("POST", f"/{name}/_mget", {"ids": list(ids)}).body["docs"]
+        answer = cluster.ask("POST", f"/{name}/_mget", {"ids": list(ids)}, has=("docs",))
+        found: Sequence[Mapping[str, Any]] = answer.body["docs"]
         error = next((each["error"] for each in found if "error" in each), None)
         if error is None:
             return found
