@@ -12,6 +12,7 @@ _OTHER_TOPICS: Final = ("tests/servers/test_kafka_changed_topics.py",)
 _BATCHES: Final = "sinks/kafka/topic_batches.py"
 _CHANGED: Final = "sinks/kafka/changed_topic.py"
 _LOGINS: Final = ("tests/sinks/kafka/test_refused_logins.py",)
+_REGISTRIES: Final = "tests/sinks/kafka/test_avro_registry.py"
 _PART: Final = "sinks/kafka/part_delivery.py"
 
 TOPICS: Final = (
@@ -280,5 +281,26 @@ TOPICS: Final = (
         before="            if kinds_of(kept)[-1] == ChangeType.UPDATE_BEFORE:",
         after="            if False:",
         suite=("tests/sinks/kafka/test_event_rows.py",),
+    ),
+    Mutation(
+        name="the settings of a schema registry are tried by the first batch only",
+        path="sinks/kafka/kafka_sink.py",
+        before="        self._format.check()\n",
+        after="",
+        suite=(f"{_REGISTRIES}::test_a_setting_that_does_not_fit_is_named",),
+    ),
+    Mutation(
+        name="another service at the address counts as a schema registry that refuses a schema",
+        path="sinks/kafka/avro_registry.py",
+        before="        if status in _ELSEWHERE and",
+        after="        if False and",
+        suite=(f"{_REGISTRIES}::test_a_place_that_is_no_registry_is_refused",),
+    ),
+    Mutation(
+        name="a schema registry is waited for without end",
+        path="sinks/kafka/kafka_clients.py",
+        before='{"timeout": seconds / _REGISTRY_TRIES, **registry,',
+        after="{**registry,",
+        suite=(f"{_REGISTRIES}::test_a_registry_that_never_answers_is_given_up",),
     ),
 )

@@ -20,6 +20,7 @@ Read in this order:
 - `message_format`: envelope and format, by the options
 - `encoder`: from events to messages
 - `avro_encoder`: messages in Avro
+- `avro_registry`: their schemas in a registry
 - `avro_schemas`: Avro for Connect's schemas
 - `json_encoder`: messages in JSON
 - `connect_schemas`: schemas inside messages

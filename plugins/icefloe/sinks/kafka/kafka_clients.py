@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide
+from icefloe.sinks.kafka.avro_registry import REGISTRY
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_refusals import is_login
 
@@ -24,7 +25,8 @@ _OURS: Final = frozenset(
      "auto.offset.reset", "enable.partition.eof", "error_cb", "logger", "stats_cb", "oauth_cb", "on_delivery",
      "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
 )  # fmt: skip
-_REGISTRY: Final = "schema.registry."
+_REGISTRY_TRIES: Final = 4
+"""The registry's client sends a request so many times."""
 _BELIEVED_SECONDS: Final = 2.0
 """A login that is refused for so long will be refused."""
 
@@ -69,9 +71,9 @@ class KafkaClients:
         extra = dict(connection.get("extra") or {})
         hide(connection, only_secrets=True)
         hide(extra, only_secrets=True)
-        registry = {key.removeprefix(_REGISTRY): value for key, value in extra.items() if key.startswith(_REGISTRY)}
+        registry = {key.removeprefix(REGISTRY): value for key, value in extra.items() if key.startswith(REGISTRY)}
         # A connection is shared with other programs: what they need of acks or groups means nothing here.
-        shared = {key: value for key, value in extra.items() if key not in _OURS and not key.startswith(_REGISTRY)}
+        shared = {key: value for key, value in extra.items() if key not in _OURS and not key.startswith(REGISTRY)}
         configuration = shared | dict(options.settings)
         if options.bootstrap_servers is not None:
             configuration["bootstrap.servers"] = options.bootstrap_servers
@@ -80,9 +82,12 @@ class KafkaClients:
                 "sink names no brokers: set sink.bootstrap_servers, or put bootstrap.servers into the extra of the "
                 "connection of sink.conn_id", key="sink.bootstrap_servers",
             )  # fmt: skip
+        seconds = patience_seconds(os.environ)
         if options.schema_registry is not None:
-            registry["url"] = options.schema_registry.url
-        return cls(configuration=configuration, registry=registry, seconds=patience_seconds(os.environ))
+            # By itself the registry's client waits for an answer without end.
+            registry = {"timeout": seconds / _REGISTRY_TRIES, **registry, "url": options.schema_registry.url}
+            hide(registry, only_secrets=True)
+        return cls(configuration=configuration, registry=registry, seconds=seconds)
 
     @property
     def admin(self) -> AdminClient:

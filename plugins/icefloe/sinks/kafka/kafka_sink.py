@@ -65,7 +65,8 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
         return self._options.envelope == "debezium"
 
     def check(self) -> None:
-        """Asks for the topics, and begins as a producer; see `check_topics`."""
+        """Asks the registry and for the topics, and begins as a producer; see `AvroRegistry` and `check_topics`."""
+        self._format.check()
         check_topics(self._clients, self._options)
 
     def refuse_other_owner(self, origin: Origin) -> None:

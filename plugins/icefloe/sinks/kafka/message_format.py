@@ -11,7 +11,8 @@ from confluent_kafka import Message
 
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.kafka.avro_encoder import AvroEncoder, AvroRegistry
+from icefloe.sinks.kafka.avro_encoder import AvroEncoder
+from icefloe.sinks.kafka.avro_registry import AvroRegistry
 from icefloe.sinks.kafka.avro_schemas import to_avro
 from icefloe.sinks.kafka.connect_schemas import connect_schemas, struct_schema
 from icefloe.sinks.kafka.encoder import Encoder
@@ -30,6 +31,11 @@ class MessageFormat:
 
     options: KafkaOptions
     clients: KafkaClients
+
+    def check(self) -> None:
+        """Ask the registry, if messages need one; errors as `AvroRegistry.check`."""
+        if self._is_avro:
+            self._registry.check()
 
     def encoder(self, batch: ProvenBatch) -> Encoder:
         """Writes the messages of a batch.

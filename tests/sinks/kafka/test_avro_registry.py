@@ -1,0 +1,178 @@
+"""The registry's settings and answers: one sentence for each mistake, before the first run and without a secret."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.sinks.kafka.avro_registry import AvroRegistry, RegistrySilentError, SchemaRefusedError
+from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
+from support.fakes.answering_server import answering_server
+from support.fakes.unanswering import keep_silent, serving
+
+SECRET = "registry-s3cr3t"
+NOWHERE = "http://127.0.0.1:1"
+
+
+def sink_with(url: str, **settings: Any) -> KafkaSink:
+    """A sink without brokers: its check asks the registry first."""
+    options = {
+        "topic": "flights",
+        "bootstrap_servers": "127.0.0.1:1",
+        "format": "avro",
+        "schema_registry": {"url": url},
+    }
+    extra = {f"schema.registry.{name}": value for name, value in {"max.retries": 0, **settings}.items()}
+    return open_kafka_sink(options, connection={"extra": extra}, open_store=_no_store)
+
+
+def _no_store(url: str) -> Any:
+    raise AssertionError(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["registry:8081", f"icefloe:{SECRET}@registry:8081", f"http://registry:{SECRET}", "ftp://registry", "http:///x"],
+)
+def test_an_address_that_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(
+        TerminalError, match=r"sink\.schema_registry\.url is not the URL of a schema registry"
+    ) as caught:
+        sink_with(url).check()
+    assert SECRET not in caught.value.sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"nonsense": SECRET}, "schema.registry.* in the extra .*nonsense"),
+        ({"basic.auth.user.info": SECRET}, "schema.registry.basic.auth.user.info in the extra .* form USER:PASSWORD"),
+        ({"basic.auth.user.info": 7}, "schema.registry.basic.auth.user.info in the extra .* form USER:PASSWORD"),
+        ({"proxy": f"icefloe:{SECRET}@proxy:3128"}, "schema.registry.proxy in the extra .* not the URL of a proxy"),
+        ({"timeout": "a while"}, "schema.registry.timeout in the extra .* not a number of seconds"),
+        ({"cache.capacity": "1000"}, "schema.registry.* in the extra .*cache.capacity must be a number"),
+        ({"ssl.ca.location": "/missing.pem"}, "schema.registry.ssl.ca.location in the extra .* cannot be read"),
+        (
+            {"ssl.certificate.location": __file__, "ssl.key.location": __file__, "ssl.key.password": SECRET},
+            "schema.registry.ssl.certificate.location or schema.registry.ssl.key.location in the extra .* cannot",
+        ),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named(
+    settings: Mapping[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "1")
+    with pytest.raises(TerminalError, match=named) as caught:
+        sink_with(NOWHERE, **settings).check()
+    assert SECRET not in caught.value.sentence
+
+
+def test_authorities_of_the_machine_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    with pytest.raises(TerminalError, match="SSL_CERT_FILE cannot be read"):
+        sink_with(NOWHERE).check()
+
+
+@dataclass(kw_only=True)
+class Registry:
+    """A server with one answer for each request.
+
+    Attributes:
+        url: address.
+        status: of the answer.
+        body: of the answer.
+        paths: that were asked for.
+    """
+
+    url: str = ""
+    status: int = 200
+    body: str = "[1]"
+    paths: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    found = Registry()
+
+    def answer_of(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        found.paths += (request.path.partition("?")[0],)
+        return found.status, {}, found.body.encode()
+
+    with answering_server(answer_of) as (found.url, _):
+        yield found
+
+
+def answer(code: int) -> str:
+    return json.dumps({"error_code": code, "message": "so says a test"})
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, "[1, 2]"), (404, answer(40401)), (403, answer(40301))])
+def test_a_registry_that_answers_is_right_though_it_lacks_the_subject_or_does_not_show_it(
+    registry: Registry, status: int, body: str
+) -> None:
+    registry.status, registry.body = status, body
+    sink_with(registry.url)._format.check()
+    assert registry.paths == ("/subjects/flights-value/versions",)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, "{}"), (200, '"OK"'), (404, "<html>Not Found</html>"), (404, answer(404)), (302, ""), (405, "")],
+)
+def test_a_place_that_is_no_registry_is_refused(registry: Registry, status: int, body: str) -> None:
+    registry.status, registry.body = status, body
+    with pytest.raises(TerminalError, match=r"sink\.schema_registry\.url leads to no schema registry"):
+        sink_with(registry.url).check()
+
+
+def test_a_user_that_the_registry_refuses_is_named_without_the_password(
+    registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    registry.status, registry.body = 401, json.dumps({"error_code": 40101, "message": f"no user icefloe:{SECRET}"})
+    sink = sink_with(registry.url, **{"basic.auth.user.info": f"icefloe:{SECRET}"})
+    with pytest.raises(
+        SchemaRefusedError, match=re.escape("correct schema.registry.basic.auth.user.info in the")
+    ) as it:
+        sink.check()
+    assert SECRET not in it.value.sentence + caplog.text
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, "<html>back soon</html>"), (503, "<html>back soon</html>")])
+def test_a_page_of_maintenance_may_pass(registry: Registry, status: int, body: str) -> None:
+    registry.status, registry.body = status, body
+    with pytest.raises(RegistrySilentError, match="the schema registry of topic flights did not answer"):
+        sink_with(registry.url).check()
+
+
+@pytest.mark.timeout(30)
+def test_a_registry_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.4")
+    with (
+        serving(keep_silent) as port,
+        pytest.raises(RegistrySilentError, match="the schema registry of topic flights did not answer"),
+    ):
+        sink_with(f"http://127.0.0.1:{port}").check()
+
+
+@pytest.mark.parametrize("body", ["{}", '{"schemaType": "AVRO"}'])
+def test_a_schema_without_id_or_text_is_none_of_a_registry(registry: Registry, body: str) -> None:
+    registry.body = body
+    schemas = AvroRegistry("flights", {"url": registry.url, "max.retries": 0})
+    for call in (lambda: schemas.register("value", "string"), lambda: schemas.read(bytes(5))):
+        with pytest.raises(TerminalError, match=r"sink\.schema_registry\.url leads to no schema registry"):
+            call()
+
+
+def test_a_schema_that_is_refused_says_so(registry: Registry) -> None:
+    registry.status, registry.body = 409, answer(409)
+    with pytest.raises(SchemaRefusedError, match="the schema registry refuses the schemas of topic flights"):
+        AvroRegistry("flights", {"url": registry.url, "max.retries": 0}).register("value", "string")
