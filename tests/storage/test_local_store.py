@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from icefloe.errors import IcefloeError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import unfinished
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
@@ -216,14 +216,32 @@ def test_a_folder_that_was_removed_since_the_last_write_is_made_again(folder, st
 @pytest.mark.parametrize(
     "read", [lambda store: store.get("a/b"), lambda store: store.get_ranges("a/b", [(0, 1)])], ids=["get", "get_ranges"]
 )
-def test_a_folder_that_goes_as_it_is_read_holds_no_value(folder, store, monkeypatch, read):
+def test_a_folder_that_is_gone_holds_no_value(folder, store, read):
     store.put("a/b", b"1")
-    opened = store._opened()
     shutil.rmtree(folder)
-    monkeypatch.setattr(store, "_connect", lambda: opened)
     with pytest.raises(KeyMissingError):
         read(store)
     assert store.size("a/b") is None
+
+
+def test_listings_follow_links_and_leave_out_what_is_no_value(folder, store):
+    store.put("a/b", b"1")
+    (folder / "nowhere").symlink_to(folder / "gone")
+    (folder / "linked").symlink_to(folder / "a")
+    os.mkfifo(folder / "pipe")
+    (folder / "a" / "c#12").write_bytes(b"")
+    (folder / os.fsdecode(b"\xff")).write_bytes(b"")
+    assert sorted(each.key for each in store.list("")) == ["a/b", "linked/b"]
+    assert (list(store.list_here("")), store.folders("")) == ([], {"a", "linked"})
+
+
+def test_a_folder_that_nobody_may_list_is_an_error(store, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("icefloe.storage.local_store.os.scandir", refuse)
+    with pytest.raises(TerminalError, match=r"^cannot list file:///.*: access is denied; check"):
+        list(store.list(""))
 
 
 def test_a_deleted_value_does_not_come_back_after_a_loss_of_power(folder, store, monkeypatch):

@@ -18,6 +18,15 @@ class InvalidKeyError(TerminalError):
     key: str
 
 
+def is_unfinished(key: str) -> bool:
+    """True for the name of an unfinished write, which is no key.
+
+    >>> is_unfinished("7.json#1"), is_unfinished("7#.json")
+    (True, False)
+    """
+    return _RESERVED_END.search(key) is not None
+
+
 def check_key(key: str) -> str:
     """The key, if every kind of store can hold it.
 
@@ -27,7 +36,7 @@ def check_key(key: str) -> str:
     Raises:
         InvalidKeyError: `check_folder` refuses it, or it ends with ``#`` and digits.
     """
-    if _RESERVED_END.search(key):
+    if is_unfinished(key):
         raise InvalidKeyError(
             f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark an unfinished write",
             key=key,

@@ -1,19 +1,20 @@
-"""Local disk: obstore lists and reads ranges; a written value is on disk before anything can depend on it."""
+"""Local disk, by the calls of the system: a written value is on disk before anything can depend on it."""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 
 from obstore import exceptions
-from obstore import store as stores
 
-from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.keys import InvalidKeyError, check_key, join_url
+from icefloe.errors import TransientError
+from icefloe.storage.keys import check_folder, check_key, is_unfinished, join_url
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.requests import RequestKind, Requests
-from icefloe.storage.store import KeyMissingError
+from icefloe.storage.ranges import ByteRange
+from icefloe.storage.requests import Requests
+from icefloe.storage.store import StoredObject
 from icefloe.storage.store_errors import StorePlace
 from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
 from icefloe.storage.unfinished import remove_unfinished
@@ -29,6 +30,9 @@ class LocalStore(ObjectStore):
 
     A process that dies while it writes leaves a file that listings hide. A later writer in that folder removes it.
 
+    Nothing is asked of obstore. It would ask the same of a thread of its own, which takes several times as long, and
+    never comes back if there is no memory left for one.
+
     Args:
         place: names the store in its errors.
         folder: made by the first write, with the folders above it.
@@ -36,7 +40,7 @@ class LocalStore(ObjectStore):
     """
 
     def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
-        super().__init__(place, self._opened, requests)
+        super().__init__(place, lambda: None, requests)
         self._folder = folder
         self._ready: set[Path] = set()
 
@@ -48,6 +52,29 @@ class LocalStore(ObjectStore):
             sync_folder(self._path(key).parent)
         return is_new
 
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every value below a key taken as a folder; see `Store`."""
+        folders = [_folder_of(prefix)]
+        with self._asked("list", "list", prefix):
+            while folders:
+                here = folders.pop()
+                values, inside = _level(self._path(here), here)
+                folders += inside
+                yield from values
+
+    def list_here(self, prefix: str) -> Iterator[StoredObject]:
+        """Every value in a key taken as a folder, and none of its folders; see `Store`."""
+        yield from self._listed(prefix)[0]
+
+    def folders(self, prefix: str) -> set[str]:
+        """The folders in a key taken as a folder; see `Store`."""
+        return set(self._listed(prefix)[1])
+
+    def _listed(self, prefix: str) -> tuple[Sequence[StoredObject], Sequence[str]]:
+        folder = _folder_of(prefix)
+        with self._asked("list", "list", prefix):
+            return _level(self._path(folder), folder)
+
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         """Removes files that dead writers left below a folder; see `Store`."""
         with self._place.faults("delete", prefix):
@@ -55,19 +82,28 @@ class LocalStore(ObjectStore):
             return sum(remove_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))
 
     def _size_at(self, key: str) -> int:
-        # Obstore would ask the same of a thread of its own, which takes several times as long.
-        found = self._path(check_key(key)).stat()
+        with self._sought():
+            found = self._path(check_key(key)).stat()
         if S_ISDIR(found.st_mode):
             raise FileNotFoundError(f"{key} is a folder")
         return found.st_size
 
     def _look_at(self, key: str) -> bytes:
-        # Obstore fails if a file ends before the size it had when it was opened, in the words of a file that cannot be
-        # read. Whoever reads a value proves it whole, so a file that is cut meanwhile must give what is left of it.
-        try:
+        # A file that is cut meanwhile gives what is left of it: whoever reads a value proves it whole.
+        with self._sought():
             return self._path(check_key(key)).read_bytes()
-        except IsADirectoryError as cause:
-            raise FileNotFoundError(str(cause)) from cause
+
+    def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
+        parts = []
+        with (
+            self._asked("get_ranges", "read", key, number=len(ranges), is_look=False),
+            self._sought(),
+            self._path(check_key(key)).open("rb") as file,
+        ):
+            for start, stop in ranges:
+                file.seek(start)
+                parts.append(memoryview(file.read(stop - start)))
+        return parts
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         path = self._path(key)
@@ -97,19 +133,16 @@ class LocalStore(ObjectStore):
                 sync_folder(folder)
 
     @contextmanager
-    def _asked(
-        self, kind: RequestKind, action: str, key: str, *, number: int = 1, is_look: bool = True
-    ) -> Iterator[None]:
+    def _sought(self) -> Iterator[None]:
+        """Looks for a value: a folder is none, and a place that is no folder has none."""
         try:
-            with super()._asked(kind, action, key, number=number, is_look=is_look):
-                yield
-        except InvalidKeyError:
-            raise
-        except TerminalError as error:
-            # Somebody may remove the folder after obstore opened it. Then there is no value, whatever obstore says.
-            if action == "read" and not self._folder.is_dir():
-                raise KeyMissingError.of(self.url, key) from error
-            raise
+            yield
+        except IsADirectoryError as cause:
+            raise FileNotFoundError(str(cause)) from cause
+        except NotADirectoryError as cause:
+            if self._folder.is_dir():
+                raise
+            raise FileNotFoundError(str(cause)) from cause
 
     @contextmanager
     def _written(self, key: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
@@ -135,5 +168,33 @@ class LocalStore(ObjectStore):
     def _path(self, key: str) -> Path:
         return self._folder / key
 
-    def _opened(self) -> stores.LocalStore | None:
-        return stores.LocalStore(self._folder) if self._folder.is_dir() else None
+
+def _folder_of(prefix: str) -> str:
+    return check_folder(prefix.removesuffix("/")) if prefix else ""
+
+
+def _level(folder: Path, key: str) -> tuple[list[StoredObject], list[str]]:
+    """The values and the keys of the folders in a folder.
+
+    Args:
+        folder: the folder; there may be none.
+        key: its key; empty for the whole store.
+    """
+    values: list[StoredObject] = []
+    folders: list[str] = []
+    try:
+        entries = os.scandir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return values, folders
+    with entries:
+        for entry in entries:
+            # A link that leads nowhere is no value, nor is a file that has just gone, or a name that is no text.
+            with suppress(FileNotFoundError, UnicodeEncodeError):
+                entry.name.encode()
+                found, inside = entry.stat(), f"{key}/{entry.name}" if key else entry.name
+                if S_ISDIR(found.st_mode):
+                    folders.append(inside)
+                elif S_ISREG(found.st_mode) and not is_unfinished(entry.name):
+                    modified = datetime.fromtimestamp(found.st_mtime, UTC)
+                    values.append(StoredObject(key=inside, size_bytes=found.st_size, modified=modified))
+    return values, folders
