@@ -25,15 +25,15 @@ DELIVERIES: Final = (
     Mutation(
         name="sinks show identifier columns that are not selected",
         path="sinks/batch_to_deliver.py",
-        before="return columns if self.selected is None else",
-        after="return columns if True else",
+        before="shown = columns if self.selected is None else",
+        after="shown = columns if True else",
         suite=_SELECTED,
     ),
     Mutation(
         name="a struct is shown with all that was staged of it",
         path="sinks/batch_to_deliver.py",
-        before="return found if is_whole else found.cast(shown)",
-        after="return found",
+        before="return shown if self._shows_whole_columns else shown.cast(self.shown_schema)",
+        after="return shown",
         suite=_SELECTED,
     ),
     Mutation(

@@ -299,8 +299,8 @@ TOPICS: Final = (
     Mutation(
         name="a schema registry is waited for without end",
         path="sinks/kafka/kafka_clients.py",
-        before='{"timeout": seconds / _REGISTRY_TRIES, **registry,',
-        after="{**registry,",
+        before='{"timeout": seconds / _REGISTRY_TRIES, **given,',
+        after="{**given,",
         suite=(f"{_REGISTRIES}::test_a_registry_that_never_answers_is_given_up",),
     ),
 )

@@ -66,6 +66,8 @@ class ProvenBatch:
             have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
         cut: a digest of how the batch is divided into parts. It is another one only if staged files were lost and made
             again in other parts: then the number of a part says nothing of its rows. Empty: not known.
+        shown_schema: the table's columns that the destination is to show. A struct has only the fields that are
+            selected.
     """
 
     origin: Origin
@@ -87,24 +89,27 @@ class ProvenBatch:
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
     cut: str = ""
+    # Found once: sinks ask for it with each few thousand rows.
+    shown_schema: pa.Schema = field(init=False, repr=False, compare=False)
+    _shows_whole_columns: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Finds what is shown."""
+        columns = pa.schema([column for column in self.schema if column.name not in CHANGE_COLUMNS])
+        shown = columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
+        is_whole = all(column.type == self.schema.field(column.name).type for column in shown)
+        object.__setattr__(self, "shown_schema", shown)
+        object.__setattr__(self, "_shows_whole_columns", is_whole)
 
     @property
     def continues(self) -> bool:
         """True if a batch was delivered here since the pipeline began, so that the destination must know its origin."""
         return self.delivered_before is not None
 
-    @property
-    def shown_schema(self) -> pa.Schema:
-        """The table's columns that the destination is to show. A struct has only the fields that are selected."""
-        columns = pa.schema([column for column in self.schema if column.name not in CHANGE_COLUMNS])
-        return columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
-
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of rows that the destination is to show."""
-        shown = self.shown_schema
-        found = rows.select(shown.names)
-        is_whole = all(self.schema.field(column.name).type == column.type for column in shown)
-        return found if is_whole else found.cast(shown)
+        shown = rows.select(self.shown_schema.names)
+        return shown if self._shows_whole_columns else shown.cast(self.shown_schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

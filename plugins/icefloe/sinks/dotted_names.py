@@ -1,5 +1,6 @@
 """Columns by the dotted names that identifier columns have: a column may be inside of structs."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -66,20 +67,20 @@ def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa
     >>> selected_fields(pa.schema({"at": pa.struct({"x": pa.int64(), "y": pa.int64()}), "v": pa.int8()}), ["at.y"])
     [pyarrow.Field<at: struct<y: int64>>]
     """
-    named = list(fields)
-    tops: dict[str, list[str]] = {}
+    by_name = {each.name: each for each in fields}
+    whole, inside = set[str](), defaultdict[str, list[str]](list)
     for name in names:
+        if name in by_name:
+            whole.add(name)
+            continue
         with suppress(KeyError):
-            top, *inner = column_path(named, name)
-            tops.setdefault(top, []).append(name.removeprefix(f"{top}.") if inner else "")
-    found = []
-    for each in named:
-        inside = tops.get(each.name, [])
-        if "" in inside:
-            found.append(each)
-        elif inside:
-            found.append(each.with_type(pa.struct(selected_fields(each.type, inside))))
-    return found
+            top = column_path(by_name.values(), name)[0]
+            inside[top].append(name.removeprefix(f"{top}."))
+    return [
+        each if name in whole else each.with_type(pa.struct(selected_fields(each.type, inside[name])))
+        for name, each in by_name.items()
+        if name in whole or name in inside
+    ]
 
 
 def column_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:

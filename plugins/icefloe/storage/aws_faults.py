@@ -24,11 +24,12 @@ _FIRST_SERVER_FAULT: Final = 500
 def may_pass(cause: Exception) -> bool:
     """True if the same request may succeed later.
 
-    It was throttled, the service failed or did not answer, a clock is wrong, or no credentials could be fetched.
+    It was throttled, the service failed or did not answer, a clock is wrong, or credentials could not be fetched.
     """
     from botocore import exceptions
 
-    # Machines and containers ask a service of their host for credentials. Clients report its faults by these types.
+    # Containers ask a service of their host for credentials, profiles a program. Clients report their faults by these
+    # types. Of a machine's own role botocore only says that there are no credentials, as if it had none.
     unanswered = (
         exceptions.ConnectionError, exceptions.CredentialRetrievalError, exceptions.HTTPClientError,
         exceptions.IncompleteReadError, exceptions.MetadataRetrievalError, OSError,

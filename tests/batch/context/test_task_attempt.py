@@ -1,4 +1,6 @@
+import sys
 import weakref
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -32,3 +34,15 @@ def test_an_outcome_holds_nothing_that_its_task_had_in_memory(workshop: Workshop
         task()
     assert isinstance(attempt.outcome.error, TransientError | TerminalError)
     assert [each() for each in held] == [None, None]
+
+
+def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop.append([1])
+    batch = workshop.open()
+    monkeypatch.setitem(sys.modules, "icefloe.batch.map.combined_reads", ModuleType("icefloe.batch.map.combined_reads"))
+    with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
+        from icefloe.batch.map.combined_reads import CombinedReads  # noqa: F401
+    assert isinstance(attempt.outcome.error, TransientError)
+    assert "is not loaded as a whole (cannot import name 'CombinedReads'" in attempt.outcome.error.sentence

@@ -8,7 +8,7 @@ from icefloe.batch.context.references import TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.rows.memory_limit import out_of_memory
 from icefloe.batch.task_outcome import TaskOutcome
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.memory_pool import release_unshared_memory
 from icefloe.storage.requests import RequestTotals
 
@@ -50,11 +50,27 @@ class TaskAttempt:
         if isinstance(error, MemoryError):
             memory_bytes = self._reference.batch.settings.memory_bytes
             error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
+        elif isinstance(error, ImportError) and (error.name or "").startswith("icefloe."):
+            error = _half_imported(error, self._task)
         if error is None or isinstance(error, IcefloeError):
             _clear_frames(error)
             self.outcome = TaskOutcome(error=error, is_adopted=self.is_adopted, requests=requests)
             return True
         return False
+
+
+def _half_imported(cause: ImportError, task: str) -> TransientError:
+    """The error of a task that met a module of ours without some of its names.
+
+    Python hands a thread that waited for another one's import the module as that import left it, also if it failed for
+    lack of memory. A module that is there as a whole always has its names.
+    """
+    error = TransientError(
+        f"{task} found a part of icefloe that is not loaded as a whole ({cause}): memory ran out as it was loaded, or "
+        "another release was installed meanwhile; run again"
+    )
+    error.__cause__ = cause
+    return error
 
 
 def _clear_frames(error: BaseException | None) -> None:

@@ -20,6 +20,7 @@ PREFIX: Final = Struct(">bI")
 """Confluent's wire format: a zero, then the id of the schema."""
 REGISTRY: Final = "schema.registry."
 """Settings of the registry's client begin with it in the extra of a connection."""
+_SCHEMES: Final = ("http", "https", "mock")
 _PROXIES: Final = ("http", "https", "socks5", "socks5h")
 _LONGEST: Final = 300
 _FIRST_SERVER_FAULT: Final = 500
@@ -28,7 +29,7 @@ _DENIED: Final = frozenset({401, 403})
 _ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308, 404, 405})
 _FIRST_OWN_CODE: Final = 10_000
 """A registry's own codes have five digits, and those of any web server are an HTTP status."""
-_NO_SUBJECT: Final = 40401
+_NO_RIGHT: Final = 403
 
 
 class SchemaRefusedError(TerminalError):
@@ -56,14 +57,16 @@ class AvroRegistry:
         self._parsed: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Ask for a subject, which may be missing. The right to look it up is not needed to deliver.
+        """Ask for the subjects. The right to list them is not needed to deliver.
+
+        A subject that is missing would be another answer from each make of registry.
 
         Raises:
             SchemaRefusedError: the registry refuses the user.
             RegistrySilentError: no answer.
             TerminalError: the place is no schema registry.
         """
-        if not isinstance(self._ask(self._versions), list):
+        if not isinstance(self._ask(self._subjects), list):
             raise self._no_registry("it answers in another form")
 
     def register(self, of: str, schema: AvroSchema) -> int:
@@ -94,11 +97,11 @@ class AvroRegistry:
             self._parsed[number] = parse_schema(json.loads(text))
         return schemaless_reader(io.BytesIO(message[PREFIX.size :]), self._parsed[number], None)
 
-    def _versions(self) -> object:
+    def _subjects(self) -> object:
         try:
-            return self._client.get_versions(f"{self._topic}-value")
+            return self._client.get_subjects()
         except SchemaRegistryError as answer:
-            if answer.error_code == _NO_SUBJECT or answer.http_status_code == 403:
+            if answer.http_status_code == _NO_RIGHT:
                 return []
             raise
 
@@ -147,7 +150,8 @@ class AvroRegistry:
 def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
     """The registry's client. No sentence quotes an address or a value, which may hold a password."""
     for url in str(configuration["url"]).split(","):
-        if not _is_address(url.strip(), ("http", "https", "mock")):
+        # The client knows no scheme in capitals.
+        if not url.strip().startswith(("http:", "https:", "mock:")) or not _is_address(url.strip(), _SCHEMES):
             raise TerminalError(
                 "sink.schema_registry.url is not the URL of a schema registry: write one such as "
                 "https://registry.example:8081",

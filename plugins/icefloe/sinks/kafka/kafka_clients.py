@@ -85,7 +85,8 @@ class KafkaClients:
         seconds = patience_seconds(os.environ)
         if options.schema_registry is not None:
             # By itself the registry's client waits for an answer without end.
-            registry = {"timeout": seconds / _REGISTRY_TRIES, **registry, "url": options.schema_registry.url}
+            given = {name: value for name, value in registry.items() if value is not None}
+            registry = {"timeout": seconds / _REGISTRY_TRIES, **given, "url": options.schema_registry.url}
             hide(registry, only_secrets=True)
         return cls(configuration=configuration, registry=registry, seconds=seconds)
 
