@@ -163,7 +163,7 @@ MAP_OUTPUTS: Final = (
     Mutation(
         name="the error of a task holds what the task had in memory",
         path="batch/context/task_attempt.py",
-        before="        clear_frames(error.__traceback__)\n",
+        before="        traceback.clear_frames(error.__traceback__)\n",
         after="",
         suite=("tests/batch/context/test_task_attempt.py",),
     ),

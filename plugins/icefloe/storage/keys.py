@@ -8,6 +8,8 @@ from icefloe.errors import TerminalError
 __all__ = ["join_url"]
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
+"""Bytes of a name on disk that are not UTF-8, as Python has them."""
 # A local store keeps a value that is still being written under a name that ends so; no key may look like that anywhere.
 _RESERVED_END: Final = re.compile(r"#\d+\Z")
 
@@ -25,6 +27,15 @@ def is_unfinished(key: str) -> bool:
     (True, False)
     """
     return _RESERVED_END.search(key) is not None
+
+
+def is_foreign(name: str) -> bool:
+    r"""True for the name of a file or folder that no key leads to, so that somebody else must have made it.
+
+    >>> is_foreign("7.json"), is_foreign("7\n"), is_foreign(b"\xff".decode(errors="surrogateescape"))
+    (False, True, True)
+    """
+    return _CONTROL.search(name) is not None or _NO_TEXT.search(name) is not None
 
 
 def check_key(key: str) -> str:

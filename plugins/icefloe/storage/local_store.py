@@ -1,16 +1,18 @@
 """Local disk, by the calls of the system: a written value is on disk before anything can depend on it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from errno import ELOOP
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import Never
 
 from obstore import exceptions
 
 from icefloe.errors import TransientError
-from icefloe.storage.keys import check_folder, check_key, is_unfinished, join_url
+from icefloe.storage.keys import check_folder, check_key, is_foreign, is_unfinished, join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.ranges import ByteRange
 from icefloe.storage.requests import Requests
@@ -40,7 +42,7 @@ class LocalStore(ObjectStore):
     """
 
     def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
-        super().__init__(place, lambda: None, requests)
+        super().__init__(place, _no_library, requests)
         self._folder = folder
         self._ready: set[Path] = set()
 
@@ -54,12 +56,15 @@ class LocalStore(ObjectStore):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every value below a key taken as a folder; see `Store`."""
-        folders = [_folder_of(prefix)]
+        waiting = [(_folder_of(prefix), frozenset[tuple[int, int]]())]
         with self._asked("list", "list", prefix):
-            while folders:
-                here = folders.pop()
-                values, inside = _level(self._path(here), here)
-                folders += inside
+            while waiting:
+                here, above = waiting.pop()
+                values, folders = _level(self._path(here), here)
+                for key, folder in folders.items():
+                    if folder in above:
+                        raise OSError(ELOOP, os.strerror(ELOOP), str(self._path(key)))
+                    waiting.append((key, above | {folder}))
                 yield from values
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
@@ -70,7 +75,7 @@ class LocalStore(ObjectStore):
         """The folders in a key taken as a folder; see `Store`."""
         return set(self._listed(prefix)[1])
 
-    def _listed(self, prefix: str) -> tuple[Sequence[StoredObject], Sequence[str]]:
+    def _listed(self, prefix: str) -> tuple[Iterable[StoredObject], Iterable[str]]:
         folder = _folder_of(prefix)
         with self._asked("list", "list", prefix):
             return _level(self._path(folder), folder)
@@ -100,9 +105,11 @@ class LocalStore(ObjectStore):
             self._sought(),
             self._path(check_key(key)).open("rb") as file,
         ):
+            size_bytes = os.fstat(file.fileno()).st_size
             for start, stop in ranges:
-                file.seek(start)
-                parts.append(memoryview(file.read(stop - start)))
+                file.seek(min(start, size_bytes))
+                # Room is made for what is asked for, whatever is there.
+                parts.append(memoryview(file.read(max(0, min(stop, size_bytes) - start))))
         return parts
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
@@ -169,31 +176,36 @@ class LocalStore(ObjectStore):
         return self._folder / key
 
 
+def _no_library() -> Never:
+    raise AssertionError("local disk was asked by obstore")
+
+
 def _folder_of(prefix: str) -> str:
     return check_folder(prefix.removesuffix("/")) if prefix else ""
 
 
-def _level(folder: Path, key: str) -> tuple[list[StoredObject], list[str]]:
-    """The values and the keys of the folders in a folder.
+def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[int, int]]]:
+    """The values in a folder, and the keys of the folders in it with what the file system knows each by.
 
     Args:
         folder: the folder; there may be none.
         key: its key; empty for the whole store.
     """
     values: list[StoredObject] = []
-    folders: list[str] = []
+    folders: dict[str, tuple[int, int]] = {}
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return values, folders
     with entries:
         for entry in entries:
-            # A link that leads nowhere is no value, nor is a file that has just gone, or a name that is no text.
-            with suppress(FileNotFoundError, UnicodeEncodeError):
-                entry.name.encode()
+            if is_foreign(entry.name):
+                continue
+            # A link that leads nowhere is no value, and neither is a file that has just gone.
+            with suppress(FileNotFoundError):
                 found, inside = entry.stat(), f"{key}/{entry.name}" if key else entry.name
                 if S_ISDIR(found.st_mode):
-                    folders.append(inside)
+                    folders[inside] = (found.st_dev, found.st_ino)
                 elif S_ISREG(found.st_mode) and not is_unfinished(entry.name):
                     modified = datetime.fromtimestamp(found.st_mtime, UTC)
                     values.append(StoredObject(key=inside, size_bytes=found.st_size, modified=modified))

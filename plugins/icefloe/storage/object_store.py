@@ -1,4 +1,4 @@
-"""Stores on obstore: memory, S3, GCS and Azure; for local disk only the reads."""
+"""Stores on obstore: memory, S3, GCS and Azure. Local disk shares what is not the library's part of it."""
 
 import mmap
 import time
@@ -43,7 +43,7 @@ class ObjectStore(Store):
 
     Args:
         place: names the store in its errors.
-        connect: gives obstore's store; None if there is no such place.
+        connect: gives obstore's store.
         requests: counts the requests.
         clients: of a remote store, for values that are larger than a look.
     """
@@ -51,7 +51,7 @@ class ObjectStore(Store):
     def __init__(
         self,
         place: StorePlace,
-        connect: Callable[[], stores.ObjectStore | None],
+        connect: Callable[[], stores.ObjectStore],
         requests: Requests | None = None,
         clients: RemoteClients | None = None,
     ) -> None:
@@ -153,27 +153,23 @@ class ObjectStore(Store):
         """Every object below a key taken as a folder; see `Store`."""
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
-            target = self._connect()
-            for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
+            for number, chunk in enumerate(obstore.list(self._connect(), folder, chunk_size=1_000)):
                 # A page is a request. The first one is counted already.
                 self._requests.add(RequestTotals(list=min(number, 1)))
                 yield from map(_stored, chunk)
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
         """Every object in a key taken as a folder, and none of its folders; see `Store`."""
-        listed = self._list_level(prefix)
-        yield from () if listed is None else map(_stored, listed["objects"])
+        yield from map(_stored, self._list_level(prefix)["objects"])
 
     def folders(self, prefix: str) -> set[str]:
         """The folders in a key taken as a folder; see `Store`."""
-        listed = self._list_level(prefix)
-        return set() if listed is None else {*listed["common_prefixes"]}
+        return {*self._list_level(prefix)["common_prefixes"]}
 
-    def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]] | None":
+    def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]]":
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
-            target = self._connect()
-            return None if target is None else obstore.list_with_delimiter(target, folder)
+            return obstore.list_with_delimiter(self._connect(), folder)
 
     def _size_at(self, key: str) -> int:
         return int(obstore.head(self._present(key), key)["size"])
@@ -206,9 +202,7 @@ class ObjectStore(Store):
 
     def _remove(self, keys: Sequence[str]) -> None:
         """Removes values; may raise FileNotFoundError for a key without a value."""
-        target = self._connect()
-        if target is not None:
-            obstore.delete(target, keys)
+        obstore.delete(self._connect(), keys)
 
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
@@ -279,10 +273,7 @@ class ObjectStore(Store):
 
     def _present(self, key: str) -> stores.ObjectStore:
         check_key(key)
-        target = self._connect()
-        if target is None:
-            raise KeyMissingError.of(self.url, key)
-        return target
+        return self._connect()
 
 
 def _create(key: str, content: "bytes | Path | mmap.mmap", target: stores.ObjectStore) -> None:

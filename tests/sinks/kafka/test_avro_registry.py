@@ -97,12 +97,14 @@ class Registry:
         status: of the answer.
         body: of the answer.
         paths: that were asked for.
+        elsewhere: the path that is not served.
     """
 
     url: str = ""
     status: int = 200
     body: str = "[1]"
     paths: tuple[str, ...] = ()
+    elsewhere: str | None = None
 
 
 @pytest.fixture
@@ -110,7 +112,10 @@ def registry() -> Iterator[Registry]:
     found = Registry()
 
     def answer_of(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
-        found.paths += (request.path.partition("?")[0],)
+        path = request.path.partition("?")[0]
+        found.paths += (path,)
+        if path == found.elsewhere:
+            return 404, {}, b"<html>Not Found</html>"
         return found.status, {}, found.body.encode()
 
     with answering_server(answer_of) as (found.url, _):
@@ -128,6 +133,12 @@ def test_a_registry_that_answers_is_right_though_it_has_no_subject_or_does_not_s
     registry.status, registry.body = status, body
     sink_with(registry.url)._format.check()
     assert registry.paths == ("/subjects",)
+
+
+def test_a_gateway_may_serve_the_subjects_of_the_topic_alone(registry: Registry) -> None:
+    registry.elsewhere, registry.status, registry.body = "/subjects", 404, answer(40401)
+    sink_with(registry.url)._format.check()
+    assert registry.paths == ("/subjects", "/subjects/flights-value/versions")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One attempt of a task, where an engine runs it: what it costs, and how it ends."""
 
-from traceback import clear_frames
+import traceback
 from types import TracebackType
 from typing import Self
 
@@ -44,13 +44,13 @@ class TaskAttempt:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         requests = RequestTotals() if self._running is None else self._running.requests.taken()
         if isinstance(error, MemoryError):
             memory_bytes = self._reference.batch.settings.memory_bytes
             error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
-        elif isinstance(error, ImportError) and (error.name or "").startswith("icefloe."):
+        elif isinstance(error, ImportError) and _is_of_our_own(error):
             error = _half_imported(error, self._task)
         if error is None or isinstance(error, IcefloeError):
             _clear_frames(error)
@@ -59,11 +59,18 @@ class TaskAttempt:
         return False
 
 
+def _is_of_our_own(error: ImportError) -> bool:
+    """True if a module of ours lacks a name that another module of ours asks for."""
+    *_, last = traceback.walk_tb(error.__traceback__)
+    asking = str(last[0].f_globals.get("__name__"))
+    return asking.startswith("icefloe.") and (error.name or "").startswith("icefloe.")
+
+
 def _half_imported(cause: ImportError, task: str) -> TransientError:
     """The error of a task that met a module of ours without some of its names.
 
     Python hands a thread that waited for another one's import the module as that import left it, also if it failed for
-    lack of memory. A module that is there as a whole always has its names.
+    lack of memory. What one of our modules asks another one for is always in a whole one.
     """
     error = TransientError(
         f"{task} found a part of icefloe that is not loaded as a whole ({cause}): memory ran out as it was loaded, or "
@@ -82,5 +89,5 @@ def _clear_frames(error: BaseException | None) -> None:
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        clear_frames(error.__traceback__)
+        traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

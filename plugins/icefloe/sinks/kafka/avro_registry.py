@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -57,9 +58,7 @@ class AvroRegistry:
         self._parsed: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Ask for the subjects. The right to list them is not needed to deliver.
-
-        A subject that is missing would be another answer from each make of registry.
+        """Ask for the subjects, or for one that may be missing. The right to look them up is not needed to deliver.
 
         Raises:
             SchemaRefusedError: the registry refuses the user.
@@ -98,12 +97,20 @@ class AvroRegistry:
         return schemaless_reader(io.BytesIO(message[PREFIX.size :]), self._parsed[number], None)
 
     def _subjects(self) -> object:
-        try:
-            return self._client.get_subjects()
-        except SchemaRegistryError as answer:
-            if answer.http_status_code == _NO_RIGHT:
-                return []
-            raise
+        # Each make of registry has its own answer for a missing subject, so a list of all is asked for first. A gateway
+        # may serve the subjects of the topic alone.
+        for look in (self._client.get_subjects, partial(self._client.get_versions, f"{self._topic}-value")):
+            try:
+                return look()
+            except SchemaRegistryError as answer:
+                if answer.http_status_code == _NO_RIGHT:
+                    return []
+                if answer.http_status_code not in _ELSEWHERE:
+                    raise
+                if (answer.error_code or 0) >= _FIRST_OWN_CODE:
+                    return []
+                elsewhere = answer
+        raise elsewhere
 
     def _ask(self, call: Callable[[], Answer]) -> Answer:
         try:
