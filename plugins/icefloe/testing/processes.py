@@ -188,4 +188,6 @@ def run_at_once(open_sink: OpenSink, work: Iterable[Callable[[DeliveringProcess]
         thread.start()
     for thread in threads:
         thread.join(_SECONDS)
+        if thread.is_alive():
+            raise TimeoutError(f"a process that delivers did not end within {_SECONDS} seconds")
     return errors

@@ -58,6 +58,21 @@ def test_batches_of_a_kept_changelog_go_to_the_sink_that_lost_them(lab: Delivere
     assert lab.documents() == {"1": {"id": 1, "value": 5.0, "word": "word 1"}}
 
 
+def test_a_batch_goes_in_the_columns_in_which_it_was_delivered_whatever_the_pipeline_selects_now(
+    lab: Delivered,
+) -> None:
+    keys: dict[str, Any] = {"changelog": {"path": f"file://{lab.folder}/log"}, "columns": ["value"]}
+    lab.append(1)
+    assert lab.deliver(**keys).code == 0
+    before = lab.documents()
+    for document in lab.target.glob("doc-*"):
+        document.unlink()
+    sink = {"type": "documents", "folder": str(lab.target)}
+    edited = lab.pipeline(sink=sink, engine="local", **{**keys, "columns": ["word"]})
+    assert icefloe("deliver", edited, "--batches", "0").code == 0
+    assert lab.documents() == before == {"1": {"value": 1.0}}
+
+
 def test_a_batch_that_fails_says_where_to_go_on(lab: Delivered) -> None:
     three_batches(lab)
     calls = iter([None, TransientError("no answer")])

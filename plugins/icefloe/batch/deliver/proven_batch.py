@@ -8,7 +8,6 @@ import pyarrow as pa
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord
@@ -55,7 +54,6 @@ def committed_batch(
     *,
     owner: str,
     schema: pa.Schema,
-    settings: RunSettings,
 ) -> ProvenBatch:
     """A batch that is committed, to be delivered once more.
 
@@ -65,7 +63,6 @@ def committed_batch(
         output: what of it the sink is given.
         owner: id of the checkpoint that it belongs to.
         schema: of its rows.
-        settings: settings of the pipeline.
     """
     return _proven(
         manifest,
@@ -73,7 +70,7 @@ def committed_batch(
         steps=offset.steps,
         schema=schema,
         identity=offset.spec.identity,
-        selected=settings.columns,
+        selected=_selected(offset),
         output=output,
         begins_anew=offset.begins_anew,
         is_replay=True,
@@ -160,3 +157,9 @@ def _staged_files(sink: Sink) -> FilesSink:
     if not isinstance(sink, FilesSink):
         raise TypeError(f"a batch is staged as files, found {type(sink).__name__}")
     return sink
+
+
+def _selected(offset: OffsetRecord) -> tuple[str, ...] | None:
+    """The columns that the pipeline selected as it opened a batch: those of the identity were added behind them."""
+    recorded = offset.result_configuration.get("columns")
+    return offset.spec.columns[: len(recorded)] if offset.spec.columns and isinstance(recorded, list) else None

@@ -202,5 +202,4 @@ class Redelivery:
             output,
             owner=offset.checkpoint_id,
             schema=kept.schema(manifest),
-            settings=RunSettings.of(self.pipeline),
         )
