@@ -9,5 +9,5 @@ def test_a_process_that_never_ends_is_no_success(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("icefloe.testing.processes._SECONDS", 0.2)
     never = Event()
     with pytest.raises(TimeoutError, match="did not end"):
-        run_at_once(lambda *_: None, [lambda _: never.wait(), lambda _: None])  # type: ignore[arg-type, return-value]
+        run_at_once(lambda *_: None, [lambda _: never.wait(), lambda _: None])  # type: ignore[arg-type]
     never.set()
