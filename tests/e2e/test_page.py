@@ -1,8 +1,9 @@
 """The page in a real browser, inside Airflow's own pages, over pipelines in every state."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,43 @@ def test_the_focused_element_keeps_the_focus_when_the_page_looks_again(server: A
     assert page.evaluate(FOCUSED)["name"] == "Backfill a range …"
 
 
+COUNTED_LOOKS = """
+globalThis.looks = 0;
+globalThis.fetch = async (url) => {
+    if (!String(url).includes("/api/")) return {ok: false};
+    looks += 1;
+    const found = {now: new Date().toISOString(), is_looking: true, pipelines: [], counts: {}};
+    return {ok: true, json: async () => found};
+};
+"""
+HIDE_OR_SHOW = """isHidden => {
+    Object.defineProperty(document, 'hidden', {value: isHidden, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_it_looks_once_a_second_while_tables_are_looked_at_and_not_while_it_is_hidden(
+    server: ApiServer, page: Any
+) -> None:
+    page.clock.install()
+    page.add_init_script(COUNTED_LOOKS)
+    page.goto(f"{server.url}icefloe/")
+    page.get_by_role("heading", name="No pipelines yet").wait_for()
+
+    def looks_of(seconds: int) -> int:
+        before = page.evaluate("looks")
+        page.clock.run_for(seconds * 1000)
+        return int(page.evaluate("looks")) - before
+
+    for _ in range(3):
+        assert 25 <= looks_of(30) <= 35
+        page.evaluate(HIDE_OR_SHOW, False)
+    page.evaluate(HIDE_OR_SHOW, True)
+    assert looks_of(60) == 0
+    page.evaluate(HIDE_OR_SHOW, False)
+    assert 25 <= looks_of(30) <= 35
+
+
 def test_who_wants_no_motion_sees_none(server: ApiServer, page: Any) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.goto(f"{server.url}icefloe/")
@@ -207,18 +245,19 @@ def test_a_range_picked_from_the_history_starts_the_backfill_dag(server: ApiServ
     page.get_by_role("heading", name="Backfill of flights").wait_for()
 
 
+HISTORY = "pipelines/flights/snapshots"
 FORM = "in the form of flights__backfill"
 EXPIRED = "expired: a range cannot begin before"
 
 
-def answered_with(page: Any, **changes: Any) -> None:
-    """Changes keys of the history that the server answers with."""
+def answered_with(page: Any, path: str, change: Callable[[Any], Any]) -> None:
+    """Changes what the server answers with."""
 
     def answer(route: Any) -> None:
         response = route.fetch()
-        route.fulfill(response=response, json={**response.json(), **changes})
+        route.fulfill(response=response, json=change(response.json()))
 
-    page.route("**/api/pipelines/flights/snapshots", answer)
+    page.route(f"**/icefloe/api/{path}", answer)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +272,8 @@ def answered_with(page: Any, **changes: Any) -> None:
 def test_a_history_that_is_cut_is_not_called_expired(
     server: ApiServer, page: Any, older: int, reaches_beginning: bool, said: str
 ) -> None:
-    answered_with(page, older_snapshots=older, reaches_beginning=reaches_beginning)
+    changes = {"older_snapshots": older, "reaches_beginning": reaches_beginning}
+    answered_with(page, HISTORY, lambda found: {**found, **changes})
     page.goto(f"{server.url}icefloe/?dag_id=flights&backfill=1")
     assert page.locator(".picker tbody tr").last.inner_text().strip() == said
     beginning = page.get_by_role("radio", name="from the beginning of the table")
@@ -243,6 +283,41 @@ def test_a_history_that_is_cut_is_not_called_expired(
         beginning.check()
         rows = page.locator(".picker tbody tr").count() - 1
         assert page.locator(".picked h2").inner_text() == f"{rows + older} snapshots"
+
+
+@pytest.mark.parametrize("reaches_beginning", [True, False])
+def test_one_snapshot_is_a_range_only_from_the_beginning(server: ApiServer, page: Any, reaches_beginning: bool) -> None:
+    changes = {"older_snapshots": 0, "reaches_beginning": reaches_beginning}
+    answered_with(page, HISTORY, lambda found: {**found, "snapshots": found["snapshots"][:1], **changes})
+    page.goto(f"{server.url}icefloe/?dag_id=flights&backfill=1")
+    picked = page.locator(".picked")
+    assert picked.locator("h2").inner_text() == ("1 snapshot" if reaches_beginning else "No range")
+    assert ("No range can begin here" in picked.inner_text()) != reaches_beginning
+    assert page.get_by_role("button", name="Start backfill").is_enabled() == reaches_beginning
+
+
+@pytest.mark.parametrize(("left", "said"), [(-300, "overdue"), (330, "for 5 min"), (260_000, "for 3 d")])
+def test_the_servers_clock_says_how_long_history_is_kept(server: ApiServer, page: Any, left: int, said: str) -> None:
+    def expiring(row: Any, now: str) -> Any:
+        at = datetime.fromisoformat(now) + timedelta(seconds=left)
+        return {**row, "expiry": {"snapshot_id": "7", "at": at.isoformat()}, "lag": {**row["lag"], "snapshots": 2}}
+
+    def overview(found: Any) -> Any:
+        return {**found, "pipelines": [expiring(row, found["now"]) for row in found["pipelines"]]}
+
+    def pipeline(found: Any) -> Any:
+        return {**found, "pipeline": expiring(found["pipeline"], found["now"])}
+
+    answered_with(page, "overview", overview)
+    answered_with(page, "pipelines/flights", pipeline)
+    page.clock.set_system_time(datetime.now(UTC) + timedelta(days=30))
+    page.goto(f"{server.url}icefloe/")
+    flights = page.locator("tbody", has=page.get_by_role("link", name="flights", exact=True))
+    kept = flights.locator("[data-label='History kept']")
+    assert kept.inner_text() == said
+    assert kept.locator(".warn").count() == (left < 2 * 86400)
+    page.goto(f"{server.url}icefloe/?dag_id=flights")
+    assert page.locator("dl.cards div", has_text="History kept").locator("dd").inner_text().startswith(said)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -92,14 +92,24 @@ class RangePicker {
   }
 
   said() {
+    // The one row that is left is in no range: only the beginning is before it, and the history does not reach that.
+    if (this.after === this.snapshots.length && !this.isWhole) {
+      const why = "No range can begin here: a range begins after a snapshot, and those before the only one of the list expired.";
+      return [h("h2", {}, "No range"), h("p", { class: "quiet" }, why), this.actions(false)];
+    }
     const amount = this.after - this.upTo + (this.after < this.snapshots.length ? 0 : this.older);
     const fields = Object.entries(this.conf()).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))]);
     return [
       h("h2", {}, `${count(amount)} ${amount === 1 ? "snapshot" : "snapshots"}`),
       h("p", { class: "quiet" }, `What the form of ${this.dag} is filled with:`),
       h("dl", { class: "facts-list" }, fields),
-      h("p", { class: "actions" }, h("button", { type: "button", class: "button main", "data-key": "start", onclick: (event) => this.start(event.currentTarget) }, "Start backfill"), airflowLink(dagPath(this.dag), `Form of the DAG`, { class: "button" })),
+      this.actions(true),
     ];
+  }
+
+  actions(isPossible) {
+    const start = h("button", { type: "button", class: "button main", disabled: !isPossible, "data-key": "start", onclick: (event) => this.start(event.currentTarget) }, "Start backfill");
+    return h("p", { class: "actions" }, start, airflowLink(dagPath(this.dag), `Form of the DAG`, { class: "button" }));
   }
 
   async start(button) {

@@ -3,7 +3,7 @@
 import { airflowLink, dagPath, logPath } from "./airflow.js";
 import { sparkline } from "./charts.js";
 import { h } from "./dom.js";
-import { ago, bytes, count, isKnown, seconds, secondsSince, short, time, until } from "./format.js";
+import { ago, bytes, count, isKnown, now, seconds, secondsSince, short, time, until } from "./format.js";
 
 const SOON_SECONDS = 2 * 86400;
 const HEADS = ["Pipeline", "State", "Lag", "Last batch", "Open batch", "History kept", "Rows per batch", "Bytes per batch"];
@@ -111,7 +111,7 @@ export function saying(row) {
   if (row.state === "behind" && row.next_run_at && !row.sentence) said.push(h("p", { class: "sentence quiet" }, nextRun(row)));
   if (row.checkpoint_sentence) said.push(h("p", { class: "sentence" }, h("b", {}, "checkpoint: "), row.checkpoint_sentence));
   if (expiresSoon(row)) {
-    const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${until(row.expiry.at)}: the changes since then would be lost.`;
+    const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${expiresAlready(row) ? "at any time" : until(row.expiry.at)}: the changes since then would be lost.`;
     said.push(h("p", { class: "sentence" }, h("b", {}, "expiry: "), text));
   }
   if (row.sink?.dead_letters) said.push(h("p", { class: "sentence" }, h("b", {}, "dead letters: "), deadLetters(row.sink)));
@@ -182,15 +182,17 @@ export function batchLink(dag, number, text = `#${number}`) {
 function expiry(row) {
   if (!row.expiry) return h("span", { class: "quiet" }, row.cursor.snapshot_id ? "no limit" : "–");
   const title = `snapshot ${row.expiry.snapshot_id}, ${time(row.expiry.at)}`;
-  return h("span", { class: expiresSoon(row) ? "warn" : null, title }, expiresAlready(row) ? "overdue" : until(row.expiry.at).replace("in ", "for "));
+  return h("span", { class: expiresSoon(row) ? "warn" : null, title }, keptFor(row));
 }
 
-const expiresAlready = (row) => row.expiry && Date.parse(row.expiry.at) < Date.now();
+const expiresAlready = (row) => Date.parse(row.expiry.at) <= now();
+
+export const keptFor = (row) => (expiresAlready(row) ? "overdue" : until(row.expiry.at).replace("in ", "for "));
 
 // Only a pipeline that is behind loses something when the snapshot that it begins with expires.
 export function expiresSoon(row) {
   if (!row.expiry || !row.lag.snapshots) return false;
-  return (Date.parse(row.expiry.at) - Date.now()) / 1000 < SOON_SECONDS;
+  return (Date.parse(row.expiry.at) - now()) / 1000 < SOON_SECONDS;
 }
 
 const rows = ({ recent }) => sparkline(recent.map((each) => ({ batch: each.batch, value: each.rows })), short, "changes");

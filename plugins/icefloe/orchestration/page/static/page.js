@@ -14,6 +14,8 @@ const SOON_MS = 1_000;
 const root = document.getElementById("page");
 const asked = new URLSearchParams(location.search);
 let last = "";
+let looks = 0;
+let soon;
 
 function view() {
   const dag = asked.get("dag_id");
@@ -44,6 +46,10 @@ function drawFailure(error) {
 }
 
 async function look(chosen) {
+  // The timer, the interval and a tab that comes back all look: only the newest look may have the next one follow soon.
+  clearTimeout(soon);
+  looks += 1;
+  const which = looks;
   try {
     const found = await load(chosen.path);
     setNow(found.now);
@@ -51,7 +57,7 @@ async function look(chosen) {
     const text = JSON.stringify(rest);
     draw(chosen, found, text);
     root.setAttribute("aria-busy", String(Boolean(found.is_looking)));
-    if (found.is_looking && !chosen.once) setTimeout(() => look(chosen), SOON_MS);
+    if (found.is_looking && !chosen.once && which === looks) soon = setTimeout(() => document.hidden || look(chosen), SOON_MS);
   } catch (error) {
     if (!(error instanceof PageError)) console.error(error);
     drawFailure(error);

@@ -3,8 +3,8 @@
 import { airflowLink, dagPath, runPath } from "./airflow.js";
 import { stack } from "./charts.js";
 import { h } from "./dom.js";
-import { ago, bytes, count, isKnown, percent, seconds, short, time, until } from "./format.js";
-import { asOf, badge, batchLink, saying } from "./overview.js";
+import { ago, bytes, count, isKnown, percent, seconds, short, time } from "./format.js";
+import { asOf, badge, batchLink, keptFor, saying } from "./overview.js";
 
 const HEADS = [
   "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
@@ -43,7 +43,7 @@ function facts(row) {
     ["Table", row.table ?? "–", row.branch && row.branch !== "main" ? `branch ${row.branch}` : null],
     ["Behind", behind(row), [row.lag.since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}`) : null, asOf(row)]],
     ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
-    ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", keptBy(row)],
+    ["History kept", row.expiry ? keptFor(row) : row.cursor.snapshot_id ? "no limit" : "–", keptBy(row)],
     ["Sink", row.sink?.type ?? "–", row.sink ? sinkLines(row.sink) : null],
     ["Owner", row.owner ?? "nobody in particular", row.open_batch && row.open_run ? `batch ${row.open_batch.number} opened by ${row.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
