@@ -58,6 +58,20 @@ UPKEEP: Final = (
         suite=SURVEY,
     ),
     Mutation(
+        name="the staged backfill of a new start goes with the earlier start",
+        path="batch/sweep/forgotten_files.py",
+        before="return claim is not None and self._places.has_backfill(backfill_id, claim.owner, urls())",
+        after="return False",
+        suite=STAGED,
+    ),
+    Mutation(
+        name="an ended backfill of a checkpoint that was moved is taken for gone",
+        path="batch/sweep/found_checkpoint.py",
+        before="    if marker.backfill_id is not None:\n        for pipeline_url in places.urls():\n",
+        after="    if marker.backfill_id is not None:\n        for pipeline_url in ():\n",
+        suite=STAGED,
+    ),
+    Mutation(
         name="the marker of a checkpoint that was moved keeps the old place",
         path="batch/context/folder_marker.py",
         before="is_marked = store.get(MARKER) == data",

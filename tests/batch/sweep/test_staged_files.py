@@ -12,6 +12,7 @@ from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.sweep import sink_files
 from icefloe.batch.sweep.batch_states import BatchStates
+from icefloe.batch.sweep.leftover import Reason
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.sinks.manifest import MANIFEST
@@ -186,6 +187,47 @@ def test_batches_that_another_checkpoint_has_staged_there_since_stay(forgotten: 
     assert set(files(forgotten.storage)) == kept
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("moment", ["before the survey", "after it"])
+def test_a_backfill_of_a_new_start_stays_when_the_earlier_start_is_forgotten(
+    forgotten: Workshop, moment: str, is_elsewhere: bool
+) -> None:
+    checkpoints = forgotten.storage / "checkpoints"
+    if is_elsewhere:
+        checkpoints = forgotten.folder / "elsewhere"
+        forgotten.set(checkpoint=f"file://{checkpoints}/events")
+    earlier = set((forgotten.storage / "staged/events/_backfills").iterdir())
+    deliver(forgotten, RequestedRange(up_to_snapshot_id=forgotten.append([9])))
+    [living] = set((forgotten.storage / "staged/events/_backfills").iterdir()) - earlier
+    kept = set(files(living))
+    assert len(kept) == 3
+    aged(forgotten.storage)
+    aside = checkpoints.with_name("aside")
+    if moment == "after it":
+        checkpoints.rename(aside)
+    survey = survey_of(forgotten.storage, takes_forgotten=True)
+    if moment == "after it":
+        aside.rename(checkpoints)
+    survey.delete()
+    assert set(files(forgotten.storage / "staged")) == kept
+    assert files(forgotten.storage / "shuffle") == []
+
+
+def test_an_ended_backfill_of_a_checkpoint_that_was_moved_stays(delivering: Workshop) -> None:
+    """No run opens it again, so that its marker keeps the old place."""
+    deliver(delivering, RequestedRange(up_to_snapshot_id=delivering.head()))
+    kept = set(files(delivering.storage / "staged/events/_backfills"))
+    assert len(kept) == 3
+    shutil.move(delivering.storage / "checkpoints/events", delivering.folder / "elsewhere")
+    delivering.set(checkpoint=f"file://{delivering.folder}/elsewhere")
+    delivering.append([7])
+    deliver(delivering)
+    aged(delivering.folder)
+    assert survey_of(delivering.storage).problems == ()
+    assert swept(delivering.storage, takes_forgotten=True) > 0
+    assert set(files(delivering.storage / "staged/events/_backfills")) == kept
+
+
 def test_a_changelog_of_a_checkpoint_that_is_gone_stays_and_is_named(delivering: Workshop) -> None:
     delivering.set(changelog={"path": f"file://{delivering.folder}/log"})
     for number in (3, 4):
@@ -207,6 +249,9 @@ def test_a_backfill_that_is_forgotten_leaves_the_batches_of_its_pipeline(deliver
     kept = set(files(delivering.storage / "staged")) - set(files(of_backfill))
     shutil.rmtree(delivering.storage / f"checkpoints/events/backfills/{of_backfill.name}")
     aged(delivering.storage)
-    assert swept(delivering.storage, takes_forgotten=True) > 0
+    survey = survey_of(delivering.storage, takes_forgotten=True)
+    forgotten = [each for each in survey.leftovers if each.reason is Reason.FORGOTTEN]
+    assert [each.backfill_id for each in forgotten] == [of_backfill.name] * 2
+    survey.delete()
     assert set(files(delivering.storage / "staged")) == kept
     assert files(opened.folder) == []

@@ -1,12 +1,12 @@
 """From the files of a checkpoint's batches to the checkpoint, wherever it is."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from icefloe.batch.batch_keys import PLAN
-from icefloe.batch.context.folder_marker import FolderMarker
+from icefloe.batch.context.folder_marker import MARKER, FolderMarker
 from icefloe.batch.sweep.shuffle_listing import Folder
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
@@ -46,6 +46,53 @@ class FoundCheckpoint:
     changes_url: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelinePlaces:
+    """The places where a checkpoint of a pipeline may be: the usual one, and those in markers of its shuffle folders.
+
+    Attributes:
+        pipeline: its name.
+        shuffle: the folder ``shuffle/``.
+        storage_url: the storage that it is in.
+        environ: resolves ``${ENV}`` in the URLs of checkpoints.
+        coordination: table that coordinates the storage; None: it needs none.
+    """
+
+    pipeline: str
+    shuffle: Store
+    storage_url: str
+    open_place: OpenPlace
+    environ: Mapping[str, str]
+    coordination: str | None = None
+
+    def urls(self) -> set[str]:
+        """URLs of the places.
+
+        Raises:
+            TerminalError: one needs a variable of the environment that is not set, or another table.
+            IcefloeError: a marker cannot be read.
+        """
+        urls = {url_below(self.storage_url, "checkpoints", self.pipeline)}
+        for key in [each.key for each in self.shuffle.list(self.pipeline) if each.key.endswith(f"/{MARKER}")]:
+            folder = self.shuffle.child(key.removesuffix(f"/{MARKER}"))
+            marker = FolderMarker.load(folder)
+            if marker is not None:
+                _refuse_other_table(marker, folder.url, self.environ, self.coordination)
+                url = _expanded(marker, folder.url, self.environ)
+                below = None if marker.backfill_id is None else f"/{backfill_prefix(marker.backfill_id)}"
+                urls.add(url if below is None else url.removesuffix(below))
+        return urls
+
+    def has_backfill(self, backfill_id: str, checkpoint_id: str, urls: Iterable[str]) -> bool:
+        """True if the checkpoint of a backfill is at one of some places, with the id that is asked for.
+
+        Raises:
+            IcefloeError: a checkpoint cannot be read.
+        """
+        below = (Checkpoint(self.open_place(url)).backfill(backfill_id) for url in urls)
+        return any(_id_of(checkpoint) == checkpoint_id for checkpoint in below)
+
+
 def find_checkpoint(
     folder: Folder,
     *,
@@ -58,6 +105,8 @@ def find_checkpoint(
     """The checkpoint of a folder of format 2, by the folder's marker.
 
     A folder of an earlier release has no marker. Its checkpoint is looked for at the place that it has by default.
+    The marker of a backfill that has ended keeps the place from before a move, because no run opens it again. So that
+    backfill is looked for with its pipeline too.
 
     Raises:
         CheckpointGoneError: there is none with the id of the folder.
@@ -70,18 +119,15 @@ def find_checkpoint(
     if marker is not None:
         _refuse_other_table(marker, join_url(shuffle.url, folder.key), environ, coordination)
         url = _expanded(marker, join_url(shuffle.url, folder.key), environ)
-        found = Checkpoint(open_place(url))
-        candidates = iter(
-            [
-                FoundCheckpoint(
-                    url=url,
-                    checkpoint=found,
-                    backfill_id=marker.backfill_id,
-                    pipeline=folder.pipeline,
-                    changes_url=marker.changes_url,
-                )
-            ]
+        places = PipelinePlaces(
+            pipeline=folder.pipeline,
+            shuffle=shuffle,
+            storage_url=storage_url,
+            open_place=open_place,
+            environ=environ,
+            coordination=coordination,
         )
+        candidates = _marked(marker, url, places)
     else:
         url, candidates = usual_url, _usual(usual_url, folder.pipeline, open_place)
     for candidate in candidates:
@@ -159,6 +205,25 @@ def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundChec
     for backfill_id in sorted({each.key.split("/")[1] for each in store.list("backfills")}):
         found = checkpoint.backfill(backfill_id)
         yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id, pipeline=pipeline)
+
+
+def _marked(marker: FolderMarker, url: str, places: PipelinePlaces) -> Iterator[FoundCheckpoint]:
+    """The checkpoint that a marker names, and the same backfill wherever its pipeline may be now."""
+
+    def at(place_url: str, checkpoint: Checkpoint) -> FoundCheckpoint:
+        return FoundCheckpoint(
+            url=place_url,
+            checkpoint=checkpoint,
+            backfill_id=marker.backfill_id,
+            pipeline=places.pipeline,
+            changes_url=marker.changes_url,
+        )
+
+    yield at(url, Checkpoint(places.open_place(url)))
+    if marker.backfill_id is not None:
+        for pipeline_url in places.urls():
+            found = Checkpoint(places.open_place(pipeline_url)).backfill(marker.backfill_id)
+            yield at(url_below(pipeline_url, backfill_prefix(marker.backfill_id)), found)
 
 
 def _id_of(checkpoint: Checkpoint) -> str | None:
