@@ -84,7 +84,7 @@ COMMANDS: Final = (
     Mutation(
         name="the rest for a reader that went away is written as the process ends",
         path="cli/command_line.py",
-        before="        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())\n",
+        before="        os.dup2(nobody.fileno(), stream.fileno())\n",
         after="        pass\n",
         suite=_PIPES,
     ),

@@ -10,10 +10,10 @@ from threading import Event
 
 import pytest
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage import unfinished
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError, RangeMissingError
+from icefloe.storage.store import KeyMissingError
 from support.missing import require_program
 from support.pipelines.workspace import ROOT
 
@@ -222,40 +222,6 @@ def test_a_folder_that_is_gone_holds_no_value(folder, store, read):
     with pytest.raises(KeyMissingError):
         read(store)
     assert store.size("a/b") is None
-
-
-def test_listings_follow_links_and_leave_out_what_is_no_value(folder, store):
-    store.put("a/b", b"1")
-    (folder / "nowhere").symlink_to(folder / "gone")
-    (folder / "linked").symlink_to(folder / "a")
-    os.mkfifo(folder / "pipe")
-    (folder / "a" / "c#12").write_bytes(b"")
-    (folder / os.fsdecode(b"\xff")).write_bytes(b"")
-    (folder / "control\n").write_bytes(b"")
-    assert sorted(each.key for each in store.list("")) == ["a/b", "linked/b"]
-    assert (list(store.list_here("")), store.folders("")) == ([], {"a", "linked"})
-
-
-def test_a_folder_inside_itself_is_an_error(folder, store):
-    store.put("a/b", b"1")
-    (folder / "a" / "up").symlink_to(folder)
-    with pytest.raises(TerminalError, match=r"^cannot list file:///.*: Too many levels of symbolic links; see"):
-        list(store.list(""))
-
-
-def test_a_range_far_behind_the_end_takes_no_memory(store):
-    store.put("key", b"0123456789")
-    with pytest.raises(RangeMissingError, match="has 10 bytes, but bytes up to"):
-        store.get_ranges("key", [(0, 2), (2**40, 2**62)])
-
-
-def test_a_folder_that_nobody_may_list_is_an_error(store, monkeypatch):
-    def refuse(path):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("icefloe.storage.local_store.os.scandir", refuse)
-    with pytest.raises(TerminalError, match=r"^cannot list file:///.*: access is denied; check"):
-        list(store.list(""))
 
 
 def test_a_deleted_value_does_not_come_back_after_a_loss_of_power(folder, store, monkeypatch):

@@ -6,6 +6,7 @@ import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
 from icefloe.cli.parser import make_parser
@@ -93,7 +94,8 @@ def _has_lost_a_reader() -> bool:
     """True if the reader of a stream has gone. The rest for it is dropped: Python would report it as it exits."""
     lost = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and not _is_read(stream)]
     for stream in lost:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        with Path(os.devnull).open("wb") as nobody:
+            os.dup2(nobody.fileno(), stream.fileno())
     return bool(lost)
 
 

@@ -14,7 +14,8 @@ from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer
-from icefloe.iceberg.catalog.catalogs import UnknownCatalogError
+from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
@@ -22,6 +23,8 @@ from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)
 
+TABLE_IS_MISSING: Final = (UnknownTableError, UnknownBranchError)
+"""The errors of a table or branch that a pipeline with ``wait_for_table`` waits for."""
 _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
 
 

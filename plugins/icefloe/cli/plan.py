@@ -6,13 +6,11 @@ from argparse import Namespace
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session, requested_range
+from icefloe.cli.pipeline_session import TABLE_IS_MISSING, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.flow import Route
-from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, id_json, time_of_us
 
@@ -39,7 +37,7 @@ def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview
     try:
         session = open_session(pipeline)
         return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)
-    except (UnknownTableError, UnknownBranchError):
+    except TABLE_IS_MISSING:
         if pipeline.wait_for_table:
             return "nothing to do"
         raise

@@ -9,15 +9,14 @@ from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.activity import Activity
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session, requested_range
+from icefloe.cli.pipeline_session import TABLE_IS_MISSING, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import batch_text, id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
-from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import History, UnknownBranchError
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import lag
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, id_json
@@ -51,7 +50,7 @@ def _deliver(
         activity = Activity(screen.progress)
         phases = phase_runner(session.pipeline, os.environ, report_progress=activity.report)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
-    except (UnknownTableError, UnknownBranchError):
+    except TABLE_IS_MISSING:
         if pipeline.wait_for_table:
             return BatchRun(), 0
         raise

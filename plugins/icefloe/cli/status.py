@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from datetime import UTC, datetime
-from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.batch_preview import next_plannable
@@ -12,15 +11,12 @@ from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.cli.pipeline_session import checkpoint_of, load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import TABLE_IS_MISSING, checkpoint_of, load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError, head
+from icefloe.iceberg.history.history import head
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
-
-_MISSING: Final = (UnknownTableError, UnknownBranchError)
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
@@ -80,7 +76,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     try:
         session = open_session(pipeline)
         head(session.table, pipeline.branch)
-    except _MISSING as error:
+    except TABLE_IS_MISSING as error:
         if pipeline.wait_for_table:
             return session, error.sentence
         raise
@@ -120,7 +116,7 @@ def _trouble(session: PipelineSession) -> str | None:
     try:
         next_plannable(session)
     except IcefloeError as error:
-        is_awaited = session.pipeline.wait_for_table and isinstance(error, _MISSING)
+        is_awaited = session.pipeline.wait_for_table and isinstance(error, TABLE_IS_MISSING)
         return None if is_awaited else error.sentence
     return None
 

@@ -15,12 +15,11 @@ from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.plan.table_check import TableCheck
 from icefloe.cli.checklist import Checklist
-from icefloe.cli.pipeline_session import credentials_here, open_session, without_airflow
+from icefloe.cli.pipeline_session import TABLE_IS_MISSING, credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
-from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
-from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.error_lines import with_lines
@@ -129,7 +128,7 @@ def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[Pipeline
             runner.check_session(session)
         if pipeline.wait_for_table:
             TableCheck(session=session).head_snapshot_id()
-    except (UnknownTableError, UnknownBranchError):
+    except TABLE_IS_MISSING:
         if pipeline.wait_for_table:
             return ()
         raise

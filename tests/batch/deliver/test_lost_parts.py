@@ -60,26 +60,23 @@ def lab(tmp_path: Path) -> Reduced:
 
 def stop_before_manifest(lab: Reduced, changes: str) -> None:
     """A run that dies when all parts are delivered."""
-
-    def fail(*_: object) -> None:
-        raise TransientError("the run died")
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FilesDelivery, "finish", fail)
-        assert lab.command("run", changes=changes).code == 75
+    stop_at(FilesDelivery, "finish", lab, changes)
     assert len(list(lab.target.glob("batch=0/*"))) == 3
 
 
 def stop_after_manifest(lab: Reduced, changes: str) -> None:
     """A run that dies before it records that its manifest is written."""
+    stop_at(DeliveryRecords, "create_batch", lab, changes)
+    assert len(list(lab.target.glob("batch=0/*"))) == 4
 
+
+def stop_at(kind: type, call: str, lab: Reduced, changes: str) -> None:
     def fail(*_: object) -> None:
         raise TransientError("the run died")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DeliveryRecords, "create_batch", fail)
+        patched.setattr(kind, call, fail)
         assert lab.command("run", changes=changes).code == 75
-    assert len(list(lab.target.glob("batch=0/*"))) == 4
 
 
 @MODES
