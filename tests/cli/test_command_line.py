@@ -83,6 +83,7 @@ def test_help_does_not_wait_for_arrow_and_pyiceberg() -> None:
     assert icefloe_process("--help", PYTHONPROFILEIMPORTTIME="1").err.count("| pyarrow") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["status", "--json"], ["status"], ["validate"], ["--help"]], ids=" ".join)
 def test_a_reader_that_goes_away_ends_a_command_in_silence_with_141(workspace: Workspace, arguments: list[str]) -> None:
     command, *options = arguments
@@ -91,10 +92,12 @@ def test_a_reader_that_goes_away_ends_a_command_in_silence_with_141(workspace: W
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 def test_a_reader_of_errors_that_goes_away_ends_a_command_with_141() -> None:
     assert without_a_reader("status", "no/such.yaml", is_err_closed=True).returncode == 141
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
 def test_a_run_whose_reader_went_away_has_committed_its_batch(workspace: Workspace, options: list[str]) -> None:
     pipeline = workspace.folder / "events.yaml"

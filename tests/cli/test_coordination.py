@@ -14,6 +14,8 @@ from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
 from support.servers.table_server import Table, table_server
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("insert", "delete", "update_before", "update_after")
 TABLE = {"coordination": "dynamodb://icefloe"}
 

@@ -25,6 +25,7 @@ def test_a_machine_is_drained_and_refilled(machine: NodeMachine) -> None:
     assert not NodeFolder(machine.folder).is_draining
 
 
+@pytest.mark.slow
 def test_a_node_ends_well_when_it_is_stopped(machine: NodeMachine) -> None:
     machine.start()
     machine.server.stop()
@@ -32,6 +33,7 @@ def test_a_node_ends_well_when_it_is_stopped(machine: NodeMachine) -> None:
     assert f"node 127.0.0.1:{machine.port} serves {machine.folder}" in machine.server.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_one_sentence(machine: NodeMachine) -> None:
     machine.start()
     try:

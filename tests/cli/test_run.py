@@ -184,6 +184,7 @@ def test_a_warning_of_the_library_goes_to_standard_error(workspace: Workspace) -
     assert "batch 0" in done.err
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program(workspace: Workspace) -> None:
     done = icefloe_process("run", workspace.folder / "events.yaml", "--json")
     assert (done.code, done.err) == (0, "")

@@ -27,6 +27,7 @@ def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:
     return thread
 
 
+@pytest.mark.slow
 def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
     config: NodeConfig,
     authority: PrivateAuthority,

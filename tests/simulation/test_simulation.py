@@ -102,6 +102,7 @@ def delivered_files(trial: Trial) -> dict[str, bytes]:
     return {key: data for key, data in trial.world.objects.items() if key.endswith((".parquet", ".data", ".index"))}
 
 
+@pytest.mark.slow
 def test_schedules_have_what_only_batches_of_large_tables_have(monkeypatch: pytest.MonkeyPatch) -> None:
     found = set()
     write = World.write

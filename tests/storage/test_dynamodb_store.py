@@ -22,6 +22,8 @@ from storage.contract import StoreContract
 from storage.table_contract import Attributes, Both, table_client
 from support.servers.table_server import SECRET, Table, table_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table() -> Iterator[Table]:

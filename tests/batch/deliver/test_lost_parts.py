@@ -124,6 +124,7 @@ PLACES = pytest.mark.parametrize("place", [1, 7, 10, 13, 14, 15])
 """Before records are read or written: as the delivery begins, before the damage is seen, and while it is mended."""
 
 
+@pytest.mark.slow
 @PLACES
 @pytest.mark.parametrize("damage", ["deleted", "cut"])
 def test_two_runs_that_find_the_same_part_lost_agree(lab: Reduced, damage: str, place: int) -> None:
@@ -142,6 +143,7 @@ def test_two_runs_that_find_the_same_part_lost_agree(lab: Reduced, damage: str, 
     lab.require_whole("upsert")
 
 
+@pytest.mark.slow
 @PLACES
 @pytest.mark.parametrize("damage", ["deleted", "cut"])
 def test_a_run_that_wakes_up_after_another_one_delivered_the_part_changes_nothing(

@@ -87,6 +87,7 @@ def active() -> dict[str, Any]:
     return {"DescribeTable": {"Table": {"TableStatus": "ACTIVE"}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "status"),
     [
@@ -112,6 +113,7 @@ def test_a_page_of_maintenance_in_front_of_glue_is_a_fault_that_may_pass(service
         load(service, "glue")
 
 
+@pytest.mark.slow
 def test_a_signature_of_another_time_may_pass_when_the_clock_is_set(service: Service) -> None:
     service.code = "RequestTimeTooSkewed"
     with pytest.raises(TransientError, match=r"catalog 'lake' does not answer: cannot load table db.t"):
@@ -125,6 +127,7 @@ def test_a_refusal_of_glue_is_final(service: Service, code: str) -> None:
         load(service, "glue")
 
 
+@pytest.mark.slow
 def test_a_table_that_glue_does_not_have_is_missing(service: Service) -> None:
     service.code = "EntityNotFoundException"
     with pytest.raises(UnknownTableError):
@@ -141,6 +144,7 @@ def test_credentials_that_cannot_be_fetched_may_come_later(
         load(service, "glue")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "status"),
     [("ThrottlingException", 400), ("ProvisionedThroughputExceededException", 400), ("InternalServerError", 500)],
