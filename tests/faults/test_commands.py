@@ -109,7 +109,7 @@ def test_a_command_that_is_stopped_at_any_operation_does_what_it_said_or_nothing
 ) -> None:
     place = placed(command)
     # Those two make few operations.
-    step = 71 if command in ("letters", "purge") else 293
+    step = 113 if command in ("letters", "purge") else 467
     assert list(takewhile(bool, (stop_at(place, beside, number) for number in places(step, turn))))
 
 
@@ -144,4 +144,4 @@ def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
     command: str, turn: int, fault: DiskFault, placed: Callable[[str], CommandPlace]
 ) -> None:
     place = placed(command)
-    list(takewhile(lambda nth: fail_at(fault, place, nth), places(89, turn)))
+    list(takewhile(lambda nth: fail_at(fault, place, nth), places(149, turn)))

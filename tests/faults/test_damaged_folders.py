@@ -98,6 +98,6 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
 def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
     name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
 ) -> None:
-    tried = places(113, DAMAGES.index(damage))
+    tried = places(191, DAMAGES.index(damage))
     stopped = list(takewhile(bool, (damage_at(name, place, damage, tmp_path, states) for place in tried)))
     assert stopped

@@ -31,7 +31,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TableStates]:
 def test_a_delivery_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    numbers = places(31)
+    numbers = places(53)
     assert list(takewhile(lambda nth: fail_at(fault, DELIVERING[name], nth, tmp_path, states), numbers))
 
 

@@ -28,7 +28,7 @@ def test_a_row_of_64_mb_is_refused_with_the_memory_that_it_needs_and_delivered_w
     needed_bytes = refused(workspace, memory_bytes=64 << 20)
     pipeline = written(workspace, memory_bytes=needed_bytes)
     assert icefloe_within(needed_bytes, "run", pipeline)["insert"] == 11
-    workspace.table.overwrite(row(100, 2.0, "b"), overwrite_filter=EqualTo("id", 100))  # type: ignore[call-arg]
+    workspace.table.overwrite(row(100, 2.0, "b"), overwrite_filter=EqualTo(term="id", value=100))
     assert refused(workspace, memory_bytes=256 << 20) == needed_bytes
     written(workspace, memory_bytes=needed_bytes)
     assert icefloe_within(needed_bytes, "run", pipeline)["update_after"] == 1

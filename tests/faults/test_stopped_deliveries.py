@@ -71,7 +71,7 @@ def test_a_delivery_that_is_stopped_somewhere_changes_nothing(
 def test_a_delivery_that_is_stopped_anywhere_changes_nothing(
     turn: int, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    tried = places(127, turn)
+    tried = places(199, turn)
     stopped = list(takewhile(bool, (stop_at(DELIVERING[name], place, tmp_path, states) for place in tried)))
     assert stopped
 
@@ -102,6 +102,6 @@ def test_two_deliveries_at_the_same_call_agree(tmp_path: Path, states: TableStat
 
 @pytest.mark.parametrize(("turn", "name"), [walk(*each) for each in enumerate(DELIVERING)])
 def test_two_deliveries_at_any_document_agree(turn: int, name: str, tmp_path: Path, states: TableStates) -> None:
-    tried = places(251, turn)
+    tried = places(397, turn)
     met = list(until_missed(meet_at(DELIVERING[name], place, tmp_path, states) for place in tried))
     assert any(met)

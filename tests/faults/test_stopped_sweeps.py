@@ -63,7 +63,7 @@ def test_a_sweep_while_a_run_is_stopped_takes_nothing_that_is_needed(
 def test_a_sweep_at_any_document_of_a_run_takes_nothing_that_is_needed(
     turn: int, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    assert list(takewhile(bool, (sweep_beside(name, place, tmp_path, states) for place in places(113, turn))))
+    assert list(takewhile(bool, (sweep_beside(name, place, tmp_path, states) for place in places(181, turn))))
 
 
 @pytest.mark.parametrize("number", [4, 14])

@@ -64,5 +64,5 @@ def test_a_task_that_is_stopped_at_some_document_changes_nothing(
 def test_a_task_that_is_stopped_at_any_document_changes_nothing(
     turn: int, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(97, turn))))
+    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(157, turn))))
     assert stopped

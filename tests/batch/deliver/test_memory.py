@@ -40,7 +40,7 @@ def test_a_row_too_large_for_the_memory_of_its_delivery_is_refused_with_the_memo
 def test_a_range_with_a_row_too_large_for_its_task_is_refused_with_the_memory_that_it_needs(lab: Delivered) -> None:
     lab.table.append(row(1, "small"))
     assert lab.deliver(shuffle={"memory_bytes": "64MiB"}).code == 0
-    lab.table.overwrite(row(1, LARGE), overwrite_filter=EqualTo("id", 1))  # type: ignore[call-arg]
+    lab.table.overwrite(row(1, LARGE), overwrite_filter=EqualTo(term="id", value=1))
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr("icefloe.batch.run.task_run.read_range", refuse)
         assert lab.deliver(shuffle={"memory_bytes": "1GiB"}).code == 75
