@@ -130,7 +130,6 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1
-        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
