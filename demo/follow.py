@@ -28,7 +28,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 
@@ -100,17 +100,29 @@ def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Pr
     Raises:
         TerminalError: the pipeline says that retrying cannot help.
     """
-    told = None
-    while (cursor := checkpoint.cursor()) is None or cursor.snapshot_id != snapshot_id:
-        status = load_status(checkpoint)
-        trouble = None if status is None else status.trouble
-        if trouble is not None and trouble.is_final:
-            raise TerminalError(trouble.sentence)
-        if trouble is not None and trouble != told:
-            progress.say(f"  {trouble.sentence}; Airflow tries again")
-            told = trouble
+    told = ""
+    while True:
+        try:
+            cursor = checkpoint.cursor()
+            if cursor is not None and cursor.snapshot_id == snapshot_id:
+                return cursor.batch_number
+            sentence = _trouble(checkpoint)
+        except TransientError as error:
+            sentence = f"{error}; this looks again"
+        if sentence and sentence != told:
+            progress.say(f"  {sentence}")
+            told = sentence
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-    return cursor.batch_number
+
+
+def _trouble(checkpoint: Checkpoint) -> str:
+    """What goes wrong in Airflow and is tried again there; empty if nothing does."""
+    status = load_status(checkpoint)
+    if status is None or status.trouble is None:
+        return ""
+    if status.trouble.is_final:
+        raise TerminalError(status.trouble.sentence)
+    return f"{status.trouble.sentence}; Airflow tries again"
 
 
 if __name__ == "__main__":
