@@ -116,7 +116,7 @@ def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Pr
 
 
 def _trouble(checkpoint: Checkpoint) -> str:
-    """What goes wrong in Airflow and is tried again there; empty if nothing does."""
+    """The trouble of the pipeline that Airflow tries again; empty if there is none."""
     status = load_status(checkpoint)
     if status is None or status.trouble is None:
         return ""
