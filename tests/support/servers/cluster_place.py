@@ -8,17 +8,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from icefloe.batch.credentials import Credentials
 from make.worker_environment import build_archive
 from support.pipelines.flights_on_s3 import Flights
 from support.servers.icefloe_run import IcefloeRun
-from support.servers.spark_cluster import SparkCluster, SparkWorker
+from support.servers.spark_cluster import QUICK_START, SparkCluster, SparkWorker
 
 __all__ = ["ClusterPlace", "busy_workers", "held", "shuffle_folder", "shuffle_folders"]
-
-_QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @dataclass(kw_only=True)
@@ -55,8 +53,8 @@ class ClusterPlace:
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.executor.cores": 1,
-            "spark.driver.extraJavaOptions": _QUICK_START,
-            "spark.executor.extraJavaOptions": _QUICK_START,
+            "spark.driver.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": QUICK_START,
             **(further or {}),
         }
 

@@ -19,12 +19,14 @@ from demo.servers.free_port import free_port
 from demo.servers.jars import java_program
 from demo.servers.server_process import ServerProcess, answers
 
-__all__ = ["SparkCluster", "SparkWorker"]
+__all__ = ["QUICK_START", "SparkCluster", "SparkWorker"]
 
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+QUICK_START: Final = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+"""Options of a JVM that lives for seconds; `make test` adds the archive of Spark's classes."""
 _START_SECONDS: Final = 90
 DEFAULTS: Final = """
 spark.authenticate true
@@ -110,13 +112,13 @@ class SparkCluster:
         """Starts all of them and waits until the workers are known to the master."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.conf_folder.mkdir()
-        (self.conf_folder / "spark-defaults.conf").write_text(DEFAULTS.format(secret=self.secret))
+        self.defaults.write_text(DEFAULTS.format(secret=self.secret))
         venv.create(self.folder / "bare", symlinks=True)
         self.process = ServerProcess("spark_master", self.folder)
         try:
             self.process.start(
                 [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", self.host, "--port", str(self.port),
-                 "--webui-port", str(self.ui_port)],
+                 "--webui-port", str(self.ui_port), "--properties-file", self.defaults],
                 environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
             )  # fmt: skip
             self.workers += map(self.new_worker, range(self.num_workers))
@@ -140,8 +142,16 @@ class SparkCluster:
 
     @property
     def conf_folder(self) -> Path:
-        """The configuration of all its machines, and of every driver."""
+        """The configuration of every driver."""
         return self.folder / "conf"
+
+    @property
+    def defaults(self) -> Path:
+        """The file of that folder from which master and workers read the same, so that their class path is Spark's own.
+
+        With a folder more on it, a JVM cannot use the archive of Spark's classes: see `make.class_archive`.
+        """
+        return self.conf_folder / "spark-defaults.conf"
 
     @property
     def url(self) -> str:
@@ -158,7 +168,8 @@ class SparkCluster:
         worker.port = free_port()
         command: list[str | Path] = [
             SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
-            "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name, self.url,
+            "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name,
+            "--properties-file", self.defaults, self.url,
         ]  # fmt: skip
         worker.process.start(
             [*worker.enter, *command],
@@ -183,10 +194,9 @@ class SparkCluster:
             **home,
             "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_CONF_DIR": str(self.conf_folder),
             "SPARK_LOCAL_IP": self.host,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_NO_DAEMONIZE": "1",
         }
