@@ -108,7 +108,7 @@ def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Pr
                 return cursor.batch_number
             sentence = _trouble(checkpoint)
         except TransientError as error:
-            sentence = f"{error}; this looks again"
+            sentence = f"{error}; the demo looks again"
         if sentence and sentence != told:
             progress.say(f"  {sentence}")
             told = sentence

@@ -92,7 +92,7 @@ def test_a_store_that_does_not_answer_for_a_while_is_asked_again(
     printed = StringIO()
     with pytest.raises(TerminalError, match="the disk is full"):
         follow(table, (table.load_until_october,), load_pipeline(pipeline), Progress(Console(file=printed, width=110)))
-    assert printed.getvalue().count("timed out; try again; this looks again") == 1
+    assert printed.getvalue().count("timed out; try again; the demo looks again") == 1
 
 
 def test_a_table_that_is_there_is_left_as_it_is(pipeline: Path) -> None:
