@@ -9,7 +9,7 @@ from typing import Final
 
 from support.pages.blocks import ROOT
 
-__all__ = ["FAULTS", "HOLE", "ErrorSentence", "all_sentences", "name_of", "sentences_of", "sources", "unreadable"]
+__all__ = ["FAULTS", "HOLE", "ErrorSentence", "all_sentences", "unreadable"]
 
 LIBRARY: Final = ROOT / "plugins" / "icefloe"
 HOLE: Final = "…"
@@ -48,27 +48,21 @@ class ErrorSentence:
 @cache
 def all_sentences() -> tuple[ErrorSentence, ...]:
     """The sentences of the whole library."""
-    return tuple(found for path in sources() for found in sentences_of(path))
-
-
-@cache
-def sentences_of(path: Path) -> tuple[ErrorSentence, ...]:
-    """The sentences of one file of the library."""
-    return tuple(found for found in _sentences(path) if found.text)
+    return tuple(found for path in _sources() for found in _sentences(path) if found.text)
 
 
 def unreadable() -> list[str]:
     """Places whose sentence cannot be read from the source."""
-    found = [each for path in sources() if name_of(path) not in RELAYS for each in _sentences(path)]
+    found = [each for path in _sources() if _name_of(path) not in RELAYS for each in _sentences(path)]
     return [each.place for each in found if not each.text.replace(HOLE, "").strip()]
 
 
-def sources() -> list[Path]:
+def _sources() -> list[Path]:
     """All files of the library."""
     return sorted(LIBRARY.rglob("*.py"))
 
 
-def name_of(path: Path) -> str:
+def _name_of(path: Path) -> str:
     """Name of a file of the library, from its root."""
     return str(path.relative_to(LIBRARY))
 
@@ -77,7 +71,7 @@ def name_of(path: Path) -> str:
 def _families() -> Mapping[str, str]:
     """The family of each class of errors."""
     found = {family: family for family in FAMILIES} | {"IcefloeError": "TerminalError"}
-    classes = [node for path in sources() for node in ast.walk(_tree(path)) if isinstance(node, ast.ClassDef)]
+    classes = [node for path in _sources() for node in ast.walk(_tree(path)) if isinstance(node, ast.ClassDef)]
     for _ in range(len(FAMILIES) + 2):  # as deep as the classes derive from each other
         for node in classes:
             bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in found]
@@ -102,7 +96,7 @@ def _made_in(scope: ast.FunctionDef, path: Path) -> Iterator[ErrorSentence]:
         kind = _kind(call, scope, path)
         if kind is not None:
             for text in _texts(call.args[0], scope, path):
-                place = f"{name_of(path)}:{call.lineno}"
+                place = f"{_name_of(path)}:{call.lineno}"
                 is_transient = _families()[kind] == "TransientError"
                 yield ErrorSentence(place=place, kind=kind, text=text, is_transient=is_transient)
 
@@ -119,7 +113,7 @@ def _kind(call: ast.Call, scope: ast.FunctionDef, path: Path) -> str | None:
     if name == "cls":
         owners = [n for n in ast.walk(_tree(path)) if isinstance(n, ast.ClassDef) and call in ast.walk(n)]
         name = owners[-1].name if owners else ""
-    if name == "kind" and name_of(path) == FAULTS:
+    if name == "kind" and _name_of(path) == FAULTS:
         return "TransientError"
     return name if name in _families() else None
 

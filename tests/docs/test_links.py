@@ -2,7 +2,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 from markdown_it import MarkdownIt
 
 from support.pages.blocks import ROOT, pages
@@ -30,25 +29,34 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    ("page", "target"), [pytest.param(*link, id=f"{link[0].relative_to(ROOT)} {link[1]}") for link in links()]
-)
-def test_a_link_leads_somewhere(page: Path, target: str) -> None:
+def test_every_link_leads_somewhere() -> None:
+    broken = [f"{page.relative_to(ROOT)} {target}" for page, target in links() if not leads_somewhere(page, target)]
+    assert not broken, broken
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
     path, _, anchor = target.partition("#")
     there = (page.parent / path).resolve() if path else page
-    assert there.exists()
-    assert not anchor or anchor in anchors(there)
+    return there.exists() and (not anchor or anchor in anchors(there))
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_tests_that_a_page_names_exist(page: Path) -> None:
-    named = re.findall(r"(?<![\w/])([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)", page.read_text())
-    found = {name: list((ROOT / "tests").glob(f"{name.removeprefix('tests/').rstrip('_')}*.py")) for name in named}
-    assert [name for name in named if not found[name]] == []
+def test_tests_that_a_page_names_exist() -> None:
+    named = {
+        (page.name, name)
+        for page in pages()
+        for name in re.findall(r"(?<![\w/])([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)", page.read_text())
+    }
+    found = {name: list((ROOT / "tests").glob(f"{name.removeprefix('tests/').rstrip('_')}*.py")) for _, name in named}
+    gone = [(page, name) for page, name in sorted(named) if not found[name]]
+    assert not gone, gone
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_functions_of_tests_that_a_page_names_exist(page: Path) -> None:
-    named = re.findall(r"([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)::(test_\w+)", page.read_text())
-    sources = {file: (ROOT / "tests" / f"{file}.py").read_text() for file, _ in named}
-    assert [f"{file}::{name}" for file, name in named if f"def {name}(" not in sources[file]] == []
+def test_functions_of_tests_that_a_page_names_exist() -> None:
+    named = {
+        (page.name, *words)
+        for page in pages()
+        for words in re.findall(r"([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)::(test_\w+)", page.read_text())
+    }
+    sources = {file: (ROOT / "tests" / f"{file}.py").read_text() for _, file, _ in named}
+    gone = [words for words in sorted(named) if f"def {words[2]}(" not in sources[words[1]]]
+    assert not gone, gone
