@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,31 @@ def test_a_part_that_is_delivered_again_is_found_there(place: KafkaPlace) -> Non
     assert (first.documents, first.repeated, first.bytes) == (2, 2, 0)
     assert (second.documents, second.repeated) == (1, 1)
     assert place.ids() == [1, 2, 3]
+
+
+def test_a_sink_reads_nothing_between_its_looks_and_keeps_no_client_when_it_is_closed(place: KafkaPlace) -> None:
+    before = threads_of_clients()
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    consumer = sink._log._consumer
+    assert consumer is not None
+    assert consumer.assignment() == []
+    assert threads_of_clients() > before
+    del consumer
+    sink.close()
+    assert threads_of_clients() <= before
+
+
+def threads_of_clients() -> set[str]:
+    """Those of librdkafka in this process; each client has some."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end between the list and the look.
+        with suppress(OSError):
+            if (task / "comm").read_text().startswith("rdk:"):
+                found.add(task.name)
+    return found
 
 
 def test_a_batch_after_a_later_one_changes_nothing(place: KafkaPlace) -> None:

@@ -97,6 +97,10 @@ class KafkaClients:
             self._admin = AdminClient(self._with({}), logger=_ClientLog())
         return self._admin
 
+    def close(self) -> None:
+        """End the client for questions, which has no end of its own but that nobody holds it."""
+        self._admin = None
+
     def producer(self, transactional_id: str, *, timeout_seconds: int, most_bytes: int) -> Producer:
         """A producer of transactions that has not begun."""
         own = {

@@ -169,6 +169,7 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
     def close(self) -> None:
         """Gives back connections."""
         self._log.close()
+        self._clients.close()
 
     def _last_batch(self) -> StartedBatch | None:
         state = self._log.look()

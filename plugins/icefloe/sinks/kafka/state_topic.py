@@ -60,15 +60,22 @@ class StateTopic:
     def _read_to(self, end: int) -> None:
         if self._read >= end:
             return
-        if self._consumer is None:
-            with refusals_of(self._reading):
+        with refusals_of(self._reading):
+            if self._consumer is None:
                 self._consumer = self._clients.consumer()
-                self._consumer.assign([TopicPartition(self.name, 0, self._read)])
+            self._consumer.assign([TopicPartition(self.name, 0, self._read)])
+        try:
+            self._read_on(self._consumer, end)
+        finally:
+            # Between looks it would ask the broker a hundred times a second whether there is more.
+            self._consumer.unassign()
+
+    def _read_on(self, consumer: Consumer, end: int) -> None:
         give_up = monotonic() + self._clients.seconds
         while self._read < end:
             records = {}
             with refusals_of(self._reading):
-                messages = arrivals(self._consumer)
+                messages = arrivals(consumer)
             for message in messages:
                 error = message.error()
                 if error is None:
