@@ -66,6 +66,7 @@ def a_busy_history(workshop: Workshop) -> None:
     workshop.replace(pa.concat_tables([workshop.table.scan().to_arrow(), rows([7, 7], value=4.0)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identifier_columns", [["id"], ["word", "id"], ["value"], None])
 @pytest.mark.parametrize(
     "shuffle",

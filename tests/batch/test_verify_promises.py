@@ -71,6 +71,7 @@ def updates_of_another_step(table: pa.Table) -> pa.Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edited", "fault"),
     [

@@ -35,6 +35,8 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS: tuple[tuple[str, Transform[Any, Any]], ...] = (
     ("f", IdentityTransform()),
     ("d", IdentityTransform()),

@@ -18,6 +18,7 @@ from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
 from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
+from support.servers.worker_environment import WorkerEnvironment
 
 Server = TypeVar("Server")
 LAKE = "lake"
@@ -77,11 +78,17 @@ def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSearch]
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPlace]:
+def worker_environment(tmp_path_factory: pytest.TempPathFactory) -> WorkerEnvironment:
+    """One for the clusters of all tests."""
+    return WorkerEnvironment(tmp_path_factory.mktemp("worker-environment"))
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory, worker_environment: WorkerEnvironment) -> Iterator[ClusterPlace]:
     """A Spark cluster of two workers."""
     folder = tmp_path_factory.mktemp("cluster")
     with or_skip(SparkCluster(folder=folder / "spark")) as cluster:
-        yield ClusterPlace(cluster=cluster, folder=folder)
+        yield ClusterPlace(cluster=cluster, folder=folder, environment=worker_environment)
 
 
 @pytest.fixture(scope="module")

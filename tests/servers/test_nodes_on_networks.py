@@ -24,6 +24,7 @@ from support.servers.private_authority import PrivateAuthority
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkWorker
 from support.servers.versitygw import Versitygw
+from support.servers.worker_environment import WorkerEnvironment
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1200)]
 
@@ -65,7 +66,10 @@ class Machines:
 
 @pytest.fixture(scope="module")
 def machines(
-    tmp_path_factory: pytest.TempPathFactory, rest_catalog: RestCatalog, versitygw: Versitygw
+    tmp_path_factory: pytest.TempPathFactory,
+    rest_catalog: RestCatalog,
+    versitygw: Versitygw,
+    worker_environment: WorkerEnvironment,
 ) -> Iterator[Machines]:
     folder = tmp_path_factory.mktemp("networks")
     authority = PrivateAuthority.create(folder / "authority")
@@ -82,7 +86,7 @@ def machines(
         cluster = stack.enter_context(
             or_skip(NetworkedCluster(folder=spark, host=networks.host, machines=nodes, patience=PATIENCE_SECONDS))
         )
-        place = ClusterPlace(cluster=cluster, folder=folder)
+        place = ClusterPlace(cluster=cluster, folder=folder, environment=worker_environment)
         flights = Flights.in_small_files("nodeflights", rest_catalog, versitygw, files=FILES)
         shuffle = {"map_task_bytes": 1, "partitions": 2, "target_size_bytes": 1, "transfer": "nodes"}
         driver = {

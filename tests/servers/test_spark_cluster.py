@@ -68,7 +68,7 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     monkeypatch.setenv("SPARK_CONF_DIR", str(place.cluster.conf_folder))
-    archived = {"spark.archives": f"{place.archive}#environment", "spark.cores.max": 2}
+    archived = {"spark.archives": f"{place.environment.archive}#environment", "spark.cores.max": 2}
     conf = place.conf(archived, python="./environment/bin/python")
     del conf["spark.master"]
     pipeline = load_pipeline(place.pipeline(flights, "archived", spark={"conf": conf}))

@@ -23,19 +23,26 @@ from support.tiers import extended
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
+IN_TEST, IN_EXTENDED = 600, 1_000
 LARGE = {"/0.0": b'"divided"', "/tasks/": b'"row_groups"', "/ranges.json": b'"parts"'}
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        *(pytest.param(first, marks=pytest.mark.slow) for first in range(0, 600, AT_ONCE)),
-        *map(extended, range(600, 1_600, AT_ONCE)),
+        *(pytest.param(first, marks=pytest.mark.slow) for first in range(0, IN_TEST, AT_ONCE)),
+        *map(extended, range(IN_TEST, IN_TEST + IN_EXTENDED, AT_ONCE)),
     ],
 )
 def test_no_schedule_breaks_a_promise(first: int) -> None:
     for trial in failures(range(first, first + AT_ONCE)):
         pytest.fail(story(trial), pytrace=False)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/reliability.md"])
+def test_the_pages_say_how_many_schedules_are_run(page: str) -> None:
+    said = f"`make test` runs {IN_TEST} schedules, `make extended` {IN_EXTENDED:,} others"
+    assert said in (ROOT / page).read_text()
 
 
 def test_a_sink_that_was_taken_over_twice_by_order_breaks_no_promise() -> None:

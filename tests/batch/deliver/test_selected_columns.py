@@ -29,6 +29,7 @@ def cluster() -> Iterator[FakeCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "key", "shown"),
     [

@@ -15,6 +15,8 @@ from support.pipelines.delivered_state import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
 from support.sinks.document_folder import registered
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Moved:

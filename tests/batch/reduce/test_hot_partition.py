@@ -70,6 +70,7 @@ def undivided(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return turn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "net", "identity carried", "no identity"])
 def test_a_hot_partition_is_cut_into_ranges_that_deliver_the_same_changes(
     tmp_path: Path, form: dict[str, Any], undivided: Callable[[bool], None]

@@ -20,6 +20,8 @@ from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import Workshop
 from support.sinks.registered import registered_sinks
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def delivering(workshop: Workshop) -> Iterator[Workshop]:

@@ -59,6 +59,7 @@ def change_a_column_with_rows(
 CHANGES = [add_a_column, rename_a_column, reuse_a_name, drop_a_column, promote_a_column]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("changes", ["upsert", "append_only"])
 def test_files_from_before_a_change_of_columns_are_compared_by_field(

@@ -12,6 +12,8 @@ from support.pipelines.workspace import icefloe
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import LOGS
 
+pytestmark = pytest.mark.slow
+
 
 def remove_a_change(log: MemoryLog) -> None:
     place = next(
@@ -110,7 +112,6 @@ def test_rows_whose_identity_is_not_shown_are_not_counted_without_all_images(
     assert note.startswith("rows without identity are compared only if the sink holds all changes")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("sink", "keys"), [("log", {}), ("files", {"changes": "upsert"})])
 @pytest.mark.parametrize("sample", [[], ["--sample", "16"]], ids=["all rows", "a sample"])
 def test_many_changes_of_a_small_table_are_compared_in_slices(

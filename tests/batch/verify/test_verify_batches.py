@@ -12,6 +12,8 @@ from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows
 
+pytestmark = pytest.mark.slow
+
 
 def verified(workshop: Workshop, *, rows_per_slice: int = 1 << 24) -> VerifyReport:
     return verify_batches(workshop.session(), rows_per_slice=rows_per_slice)

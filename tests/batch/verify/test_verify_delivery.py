@@ -12,6 +12,8 @@ from support.sinks.fake_cluster import FakeCluster
 from support.sinks.memory_index import Stored
 from support.sinks.registered import INDICES, LOGS, registered_sinks
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("sink", ["index", "log"])
 def test_a_sink_that_got_every_change_is_equal(lab: VerifiedSinks, sink: str) -> None:

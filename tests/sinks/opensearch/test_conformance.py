@@ -17,6 +17,8 @@ from support.sinks.fake_cluster_errors import lost_connection
 from support.sinks.fake_elasticsearch import FakeElasticsearch
 from support.tiers import stride
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,42 +2,28 @@
 
 import os
 import signal
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from icefloe.batch.credentials import Credentials
-from make.worker_environment import build_archive
 from support.pipelines.flights_on_s3 import Flights
 from support.servers.icefloe_run import IcefloeRun
 from support.servers.spark_cluster import QUICK_START, SparkCluster, SparkWorker
+from support.servers.worker_environment import WorkerEnvironment
 
 __all__ = ["ClusterPlace", "busy_workers", "held", "shuffle_folder", "shuffle_folders"]
 
 
 @dataclass(kw_only=True)
 class ClusterPlace:
-    """A cluster, and a folder for what a test writes."""
+    """A cluster, a folder for what a test writes, and the environment of the cluster's Python tasks."""
 
     cluster: SparkCluster
     folder: Path
-
-    @cached_property
-    def archive(self) -> Path:
-        """The environment of its Python tasks, packed by what `make env` calls."""
-        return build_archive(self.folder / "archive", compression=1)[0]
-
-    @cached_property
-    def python(self) -> Path:
-        """The Python of the same environment, unpacked where an image would have it."""
-        environment = self.folder / "environment"
-        with tarfile.open(self.archive) as packed:
-            packed.extractall(environment, filter="data")
-        return environment / "bin" / "python"
+    environment: WorkerEnvironment
 
     def conf(self, further: Mapping[str, Any] | None = None, *, python: str | Path | None = None) -> dict[str, Any]:
         """The configuration of a pipeline whose tasks run on the cluster.
@@ -48,7 +34,7 @@ class ClusterPlace:
         """
         return {
             "spark.master": self.cluster.url,
-            "spark.pyspark.python": str(python or self.python),
+            "spark.pyspark.python": str(python or self.environment.python),
             "spark.local.dir": str(self.folder / "driver"),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
