@@ -29,6 +29,8 @@ _LONGEST: Final = (
     "tests/sinks/opensearch/test_conformance.py",
     "tests/cli/test_kill.py",
     "tests/cli/test_unanswered.py",
+    "tests/storage/test_clients.py",
+    "tests/node/test_lost_nodes.py",
     "tests/dags/",
     "tests/redaction/test_",
     "tests/iceberg/test_avro_limits.py",
