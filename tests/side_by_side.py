@@ -12,6 +12,8 @@ _DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "te
 _SPARK_ALONE: Final = ("tests/e2e/test_killed_spark", "tests/e2e/test_stopped_spark")
 """A JVM each time, and no daemon."""
 _BROKER: Final = ("tests/servers/test_kafka", "tests/servers/test_debezium")
+_STORES: Final = ("tests/servers/test_azure", "tests/servers/test_faulty_network", "tests/servers/test_https")
+"""They need no cluster and no common catalog."""
 _LONGEST: Final = (
     "tests/servers, others",
     "tests/spark, after test_m",
@@ -19,6 +21,7 @@ _LONGEST: Final = (
     "tests/spark, up to test_m",
     "tests/histories",
     "tests/servers, Kafka",
+    "tests/servers, stores",
     "tests/servers, OpenSearch",
     "tests/e2e/",
     "tests/faults/test_stopped_runs.py",
@@ -55,6 +58,8 @@ def group_of(node_id: str) -> str:
         return "daemons"
     if file.startswith(_BROKER):
         return "tests/servers, Kafka"
+    if file.startswith(_STORES):
+        return "tests/servers, stores"
     if file.startswith("tests/servers/test_opensearch"):
         return "tests/servers, OpenSearch"
     if file.startswith("tests/servers/"):
