@@ -73,22 +73,22 @@ class StateTopic:
     def _read_on(self, consumer: Consumer, end: int) -> None:
         give_up = monotonic() + self._clients.seconds
         while self._read < end:
-            records = {}
+            records, read = {}, self._read
             with refusals_of(self._reading):
                 messages = arrivals(consumer)
             for message in messages:
                 error = message.error()
                 if error is None:
                     key, value = message.key(), message.value()
-                    self._read = message.offset() + 1
+                    read = message.offset() + 1
                     if key is not None and value is not None:
                         records[key.decode()] = value
                 elif error.code() == KafkaError._PARTITION_EOF:
                     # It counts the marks of transactions too, which are no messages.
-                    self._read = max(self._read, message.offset())
+                    read = max(read, message.offset())
                 elif error.fatal() or not error.retriable():
                     raise error_of(error, self._reading)
-            self._state = self._state.after(records, topic=self.name)
+            self._state, self._read = self._state.after(records, topic=self.name), read
             if self._read < end and monotonic() > give_up:
                 raise KafkaSilentError(
                     f"Kafka did not give topic {self.name} to its end within {self._clients.seconds:.3g} seconds: "
