@@ -104,9 +104,9 @@ def sorting(name: str) -> tuple[bool, bool, str]:
 
 
 def test_a_map_names_each_module_and_each_room_inside_once() -> None:
-    for room in ROOMS:
-        named = LINE.findall(importlib.import_module(room).__doc__ or "")
-        assert sorted(named) == sorted(modules_of(room) | folders_of(room)), room
+    named = {room: sorted(LINE.findall(importlib.import_module(room).__doc__ or "")) for room in ROOMS}
+    wrong = {room: names for room, names in named.items() if names != sorted(modules_of(room) | folders_of(room))}
+    assert not wrong, wrong
 
 
 def test_the_map_of_the_house_names_every_room_and_module_in_it() -> None:
@@ -116,9 +116,9 @@ def test_the_map_of_the_house_names_every_room_and_module_in_it() -> None:
 
 
 def test_the_public_names_of_a_room_are_sorted() -> None:
-    for room in ROOMS:
-        shown = list(getattr(importlib.import_module(room), "__all__", ()))
-        assert shown == sorted(shown), room
+    shown = {room: list(getattr(importlib.import_module(room), "__all__", ())) for room in ROOMS}
+    unsorted = {room: names for room, names in shown.items() if names != sorted(names)}
+    assert not unsorted, unsorted
 
 
 def test_no_room_imports_what_another_keeps_to_itself() -> None:

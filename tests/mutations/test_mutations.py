@@ -25,11 +25,21 @@ def _tree(path: str) -> str:
 
 
 def test_a_mutation_breaks_its_places_and_leaves_python() -> None:
-    for mutation in MUTATIONS:
-        sources = {edit.path: _source(edit.path) for edit in mutation.edits}
-        assert len(sources) == len(mutation.edits), mutation.name
-        for path, broken in mutation.broken(sources).items():
-            assert ast.dump(ast.parse(broken)) != _tree(path), mutation.name
+    faults = [fault for mutation in MUTATIONS if (fault := _fault_of(mutation)) is not None]
+    assert not faults, "\n".join(faults)
+
+
+def _fault_of(mutation: Mutation) -> str | None:
+    """Fault of a mutation, as a sentence; None if it breaks each of its files and leaves Python."""
+    sources = {edit.path: _source(edit.path) for edit in mutation.edits}
+    if len(sources) != len(mutation.edits):
+        return f"{mutation.name!r} has two edits of one file"
+    try:
+        broken = {path: ast.dump(ast.parse(text)) for path, text in mutation.broken(sources).items()}
+    except (StaleMutationError, SyntaxError) as cause:
+        return f"{mutation.name!r}: {cause}"
+    same = [path for path, tree in broken.items() if tree == _tree(path)]
+    return f"{mutation.name!r} changes nothing in {same}" if same else None
 
 
 def test_the_tests_that_must_notice_a_mutation_are_there() -> None:

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, KafkaError, Message
 
 from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.sinks.kafka import state_topic
+from icefloe.sinks.kafka.arrivals import arrivals
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
 from icefloe.sinks.kafka.topic_batches import OtherPartsError
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError
@@ -91,6 +94,23 @@ def test_a_sink_reads_nothing_between_its_looks_and_keeps_no_client_when_it_is_c
     del consumer
     sink.close()
     assert threads_of_clients() & opened == set()
+
+
+def test_an_error_of_a_connection_is_forgotten_when_the_state_was_read(
+    place: KafkaPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of one that the broker ended, because nobody had used it for minutes."""
+    reader = place.sink()
+    reader.claim(FLIGHTS)
+    deliver_all(place.sink(), LOAD)
+
+    def after_an_error(consumer: Consumer) -> list[Message]:
+        reader._clients._note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        return arrivals(consumer)
+
+    monkeypatch.setattr(state_topic, "arrivals", after_an_error)
+    assert reader._log.look() is not None
+    assert reader._clients.connection_error(reader._clients.admin) is None
 
 
 def threads_of_clients() -> set[str]:

@@ -149,9 +149,10 @@ class KafkaClients:
         are_all_down = KafkaError._ALL_BROKERS_DOWN in self._errors
         return is_login(error) and are_all_down and monotonic() - self._first_error_at >= _BELIEVED_SECONDS
 
-    def answered(self, client: AdminClient | Producer) -> None:
-        """Forget the errors of connections: the cluster has answered in spite of them."""
-        client.poll(0)
+    def answered(self, *asked: AdminClient | Producer) -> None:
+        """Forget the errors of connections, and those that the asked clients have yet to tell: the cluster answered."""
+        for client in asked:
+            client.poll(0)
         self._errors.clear()
 
     def _note(self, error: KafkaError) -> None:

@@ -69,6 +69,8 @@ class StateTopic:
         finally:
             # Between looks it would ask the broker a hundred times a second whether there is more.
             self._consumer.unassign()
+        # A broker ends connections that were idle for minutes, and the client calls that an error.
+        self._clients.answered()
 
     def _read_on(self, consumer: Consumer, end: int) -> None:
         give_up = monotonic() + self._clients.seconds
