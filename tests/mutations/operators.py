@@ -30,7 +30,7 @@ OPERATORS: Final = (
     Mutation(
         name="a record that the shuffle left counts for an insert-only batch",
         path="shuffle/map_output_log.py",
-        before="if self._has_parts and record.part is None:",
+        before="if self._writes_to_sink and record.part is None:",
         after="if False:",
         suite=("tests/batch/run/test_phases.py",),
     ),

@@ -53,8 +53,15 @@ class CollectedBlocks(KeepsLocalFiles):
     Use it as a context manager: it owns temporary files.
 
     Args:
-        num_partitions: reduce partitions.
+        num_partitions: reduce partitions, and hash partitions after them.
         disk: local folder for blocks; None: the machine's temporary folder.
+
+    Attributes:
+        files: data files of the map outputs that have blocks, in the order in which they came.
+        partition_bytes: compressed bytes of each partition, over all map outputs.
+        part_bytes: for each divided reduce partition the compressed bytes of its 64 parts, where it was divided.
+        embeddable_bytes: bytes of small map outputs that may still be kept in memory, to be handed on in the extents.
+        epoch: sum of the generations of all map outputs: another one if one of them was made again.
     """
 
     def __init__(self, num_partitions: int, *, disk: Path | None = None) -> None:

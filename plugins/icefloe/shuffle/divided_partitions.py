@@ -21,7 +21,7 @@ WHOLE: Final = NUM_PARTS
 """Stands for a part where a block has a whole reduce partition."""
 MIN_RANGE_BYTES: Final = 1 << 20
 """Spark's default of the same name: less is not worth a task, however many cores are idle."""
-_PART_SHIFT: Final = np.uint64(58)
+_PART_SHIFT: Final = np.uint64(64 - (NUM_PARTS.bit_length() - 1))
 _LEAST_ROWS: Final = 16 * NUM_PARTS
 _MOST_DIVIDED: Final = 64
 """Hot partitions are few; this bounds the blocks of a map output if all are large."""

@@ -50,13 +50,13 @@ class MapOutputLog:
 
     Args:
         store: the place of the shuffle's map outputs.
-        has_parts: True if its map tasks write to the sink instead. A record without a part is then of no use: tasks of
-            another route left it.
+        writes_to_sink: True if its map tasks write to the sink instead. A record without a part is then of no use:
+            tasks of another route left it.
     """
 
-    def __init__(self, store: Store, *, has_parts: bool = False) -> None:
+    def __init__(self, store: Store, *, writes_to_sink: bool = False) -> None:
         self._store = store
-        self._has_parts = has_parts
+        self._writes_to_sink = writes_to_sink
 
     @property
     def has_voids(self) -> bool:
@@ -84,7 +84,7 @@ class MapOutputLog:
             return MapOutputState(generation=generation, record=None)
         except CorruptMapOutputError as damage:
             return MapOutputState(generation=generation, record=None, damage=damage.reason)
-        if self._has_parts and record.part is None:
+        if self._writes_to_sink and record.part is None:
             return MapOutputState(generation=generation, record=None, damage="it names no part of the sink")
         return MapOutputState(generation=generation, record=record)
 

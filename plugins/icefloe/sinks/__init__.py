@@ -1,9 +1,11 @@
 """Destinations of changes.
 
+Tasks write changes to the files of a `Sink`. A `DeliverySink` gets the proven batch from there.
+
 Read in this order:
 
-- `sink`: the contract
-- `open_sink`: from settings to a sink
+- `sink`: the contract of the sink that tasks write to: files
+- `open_sink`: from settings to such a sink
 - `claim`: the owner of a path
 - `files`: the files sink
 - `files_delivery`: the same files for batches that are proven first and then reduced
@@ -14,8 +16,8 @@ Read in this order:
 - `row_bytes`: the size of each row, by which they are cut
 - `same_rows`: the check whether two files hold the same rows
 - `batch_to_deliver`: a batch whose sums are proven, and its parts
-- `part_sink`: the contract of a sink that takes such batches
-- `open_delivery_sink`: from settings to such a sink
+- `part_sink`: the contract of sinks that such batches are delivered to
+- `open_delivery_sink`: from settings to one of them
 - `dotted_names`: columns by dotted names
 - `key_changes`: changes that come to one operation for each key
 - `moment_texts`: dates and timestamps as text

@@ -63,7 +63,8 @@ class ProvenBatch:
             as of a batch that is delivered once more.
         defaulted: dotted names of columns that have a value in rows of before they were added: an initial default.
         changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
-            have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
+            have nothing but INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` have
+            no UPDATE_BEFORE of an ``upsert`` either, but all rows of those steps.
         cut: a digest of how the batch is divided into parts. It is another one only if staged files were lost and made
             again in other parts: then the number of a part says nothing of its rows. Empty: not known.
         shown_schema: the table's columns that the destination is to show. A struct has only the fields that are

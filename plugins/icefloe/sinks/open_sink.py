@@ -1,4 +1,4 @@
-"""From a sink's settings to the sink."""
+"""From settings to the sink that tasks write to; `open_delivery_sink` opens the others."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -147,9 +147,9 @@ class DeliverySink(ABC):
             takes for its own what the alias names by then. Return only facts that no later try may change. A setting
             that somebody corrects so that the next try succeeds, such as a largest message, is asked for by `deliver`.
 
-            A fact ``destination`` says in words which place takes the parts, with an id that the same place keeps and
-            any other has not, such as the uuid of an index. If a later try finds another one, the batch is refused:
-            parts that are recorded as delivered are not sent again, and would be missing there.
+            A fact ``destination`` says in words which place takes the parts, with an id that this place keeps and no
+            other place has, such as the uuid of an index. If a later try finds another one, the batch is refused: parts
+            that are recorded as delivered are not sent again, and would be missing there.
 
         Raises:
             SupersededError: the destination holds a later batch.

@@ -1,4 +1,4 @@
-"""The contract of a sink."""
+"""The contract of the sink that tasks write to; `part_sink` has that of the sinks a batch is delivered to."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Stores on obstore: memory, S3, GCS and Azure. Local disk shares what is not the library's part of it."""
+"""Stores on obstore: memory, S3, GCS and Azure. Local disk inherits everything but the calls of obstore."""
 
 import mmap
 import time

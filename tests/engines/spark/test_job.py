@@ -127,7 +127,7 @@ def test_a_jvm_that_dies_in_the_middle_is_said_to_be_gone(
     monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
     family, sentence = left_by(reference)
     assert family == "transient"
-    assert sentence.startswith("the JVM of shuffle_read answers no more (")
+    assert sentence.startswith("the JVM of shuffle_read no longer answers (")
     assert "spark.driver.memory" in sentence
 
 

@@ -7,7 +7,7 @@ Read in this order:
 - `surroundings`: stores and tables that a run opens by name, which a simulation replaces
 - `references`: a batch as it travels between processes; opened, it is a running batch
 - `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
-- `batch_folder`: its plan and the files between its phases, for tasks that read map outputs
+- `batch_folder`: its plan and its files, for every task between plan and cleanup
 - `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
 - `task_attempt`: one attempt of a task on it, with what it costs and how it ends
 - `map_inputs`: its folder and the table's files, for map tasks

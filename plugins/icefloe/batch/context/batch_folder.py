@@ -41,7 +41,7 @@ class PlanMissingError(BatchFileMissingError):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchFolder:
-    """All that a task of the shuffle needs, besides the table's files and the sink.
+    """All that a task of the batch needs, besides the table's files and the sink.
 
     Attributes:
         plan: plan of the batch.
@@ -83,7 +83,7 @@ class BatchFolder:
     @property
     def map_outputs(self) -> MapOutputLog:
         """The commit records of the map tasks."""
-        return MapOutputLog(self.store, has_parts=self.plan.route is Route.INSERT_ONLY)
+        return MapOutputLog(self.store, writes_to_sink=self.plan.route is Route.INSERT_ONLY)
 
     def place_for(self, generation: int) -> BatchPlace | None:
         """The place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""

@@ -129,7 +129,7 @@ def _show_ends_before(reference: BatchReference, running: RunningBatch) -> None:
 def _taken_back(
     batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[None]:
-    """Say of a batch that the sink calls late that it began when the sink had not changed its owner twice yet.
+    """Names the reason if the sink calls a batch late because the sink's owner changed twice since the first try.
 
     Args:
         batch: the batch.

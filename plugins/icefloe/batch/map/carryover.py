@@ -27,14 +27,19 @@ _MIN_SLICE_ROWS: Final = 1 << 16
 class CarryOver:
     """Consolidates the rows of a group of files, per ordinal.
 
-    A removed file and an added file of equal length are first compared by their bytes: of a rewrite that left most
-    columns as they were, only the others are decoded. If the pipeline trusts row lineage, its two columns tell which
-    rows of other files differ, and nothing else is decoded of the rest. Then rows are compared position by position.
-    If rows are gone or new, partners are found by a few columns and compared. If the writer kept the row order, that
-    cancels nearly every row without a hash. The rows that differ are hashed and consolidated. So are all rows of files
-    whose order was lost, and of other files that meet rows of the opposite sign. Surviving rows are taken from memory
-    or read again by position. Files that meet no rows of the opposite sign are passed on. If the hashes alone would
-    not fit into memory, the files are read once for each slice of the hashes.
+    Files that meet no rows of the opposite sign are passed on. Of the others each fast way takes those that it fits:
+
+    - ``IDENTICAL`` (`updated_columns`): a removed file and an added file of equal length are compared by their bytes.
+      Of a rewrite that left most columns as they were, only the others are decoded.
+    - ``LINEAGE`` (`trusted_lineage`): if the pipeline trusts row lineage, its two columns tell which rows differ, and
+      nothing else is decoded of the rest.
+    - ``ALIGNED`` (`rewritten_files`, `ordered_rows`): rows are compared position by position. If the writer kept the
+      row order, that cancels nearly every row without a hash.
+    - ``MATCHED`` (the same): where rows are gone or new, partners are found by a few columns and compared.
+
+    The rows that differ are hashed and consolidated with all rows of files that no way fits (`remaining_rows`,
+    `hashed_rows`). Surviving rows are taken from memory or read again by position. If the hashes alone would not fit
+    into memory, the files are read once for each slice of the hashes.
 
     Args:
         files: the group, delete files applied.

@@ -124,7 +124,10 @@ class _Ample:
 
 
 class _Scarce:
-    """Less: unlike files are left out, because they are read for each slice of the hashes anyway. See `_Ample`."""
+    """The hashes of all pairs would take more than half of the free memory; see `_Ample`.
+
+    Unlike files are left out, because they are read for each slice of the hashes anyway.
+    """
 
     most_lost_pairs: float = 2
     """After so many pairs that had to be read in vain, the others are probably like them."""

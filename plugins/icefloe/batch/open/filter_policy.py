@@ -47,7 +47,7 @@ def filter_columns_of_batch(
 
 
 def _parsed(pipeline: Pipeline, schema: TableSchema) -> "RowFilter":
-    from icefloe.iceberg.filters.row_filter import RowFilter  # batches without a filter need it not
+    from icefloe.iceberg.filters.row_filter import RowFilter  # not needed without a filter
 
     with about_key("filter"):
         return RowFilter.parse(

@@ -78,7 +78,7 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
     """A plan that is made again, as the release made it that opened the batch. Stops if it is not the same plan.
 
     Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
-    cuts the range in another way would mix with them.
+    divides the range differently would mix with them.
 
     Args:
         planned_batch: made again from the offset.
@@ -97,9 +97,9 @@ def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> Plann
     _refuse_other_folder(planned_batch.plan, offset)
     raise OtherPlanError(
         f"batch {offset.batch_number} of {planned_batch.plan.pipeline} cannot be planned again as it was opened with "
-        f"icefloe {offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; "
-        "finish the batch with that release, and restore the table's properties (schema.name-mapping.default) and "
-        "metadata if they were edited since",
+        f"icefloe {offset.icefloe_version}: its plan is lost, and a new one would read or divide the range "
+        "differently; finish the batch with that release, and restore the table's properties "
+        "(schema.name-mapping.default) and metadata if they were edited since",
         batch_number=offset.batch_number,
     )
 

@@ -16,6 +16,7 @@ from icefloe.storage.local_folders import local_folders
 BYTES_PER_ROW: Final = 64
 """Hashes, weights and positions of a row, which its own bytes do not count."""
 _PART_BITS: Final = 6
+"""As many as divide a hot reduce partition into its 64 parts: `RangeRows` relies on it."""
 _NUM_PARTS: Final = 1 << _PART_BITS
 _HASH_BITS: Final = 64
 _LARGEST_PIECE_BYTES: Final = 1 << 30

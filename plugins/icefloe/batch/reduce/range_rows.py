@@ -71,7 +71,8 @@ class RangeRows:
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowLimit(memory_bytes=memory_bytes)
         self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
-        # In a range of one part, all rows have the same first bits, by which they would be divided first.
+        # In a range of one part, all rows have the same first six bits, by which `RowDivision` would divide them first:
+        # a hot partition has as many parts as a division (`divided_partitions.NUM_PARTS`).
         self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0
         self.shared_sums = Sums()
 

@@ -90,8 +90,9 @@ def range_changes(
         changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
         for group in rows.groups():
             yield from changes.of(group)
-    # Of blocks that several ranges of one partition fetch, a range knows only once it has read them which rows are its
-    # own. The sums of all ranges together must be those of the map outputs, which the proof of the batch compares.
+    # Several ranges of one partition may fetch the same block, and only its rows tell whose they are: these rows are
+    # added to what is expected as they are read. The proof of the batch compares the sums of all ranges with those of
+    # the map outputs.
     expected.add(rows.shared_sums)
     staged.sums.require(
         expected,

@@ -154,7 +154,7 @@ def until_readable(
             return epoch
         reader.redo(_map_ids(damaged))
         if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
-            # Nodes say nothing about the store. What they lost is in the store now, so they run out.
+            # Nodes say nothing about the store. What they lost is in the store now, so these losses end.
             rounds -= 1
         trouble, epoch = damaged[0], None
     raise _unreliable_store(folder) from trouble

@@ -74,7 +74,7 @@ class RowShape:
         with about_key("filter"):
             row_filter = None
             if filter_text is not None:
-                from icefloe.iceberg.filters.row_filter import RowFilter  # tasks without a filter need it not
+                from icefloe.iceberg.filters.row_filter import RowFilter  # not needed without a filter
 
                 row_filter = RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
         # Columns id, a, c; delivered are a; the filter is c > 0; the identity is id:

@@ -92,7 +92,7 @@ def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[Sp
         )
     except (Py4JError, ConnectionError) as cause:
         raise TransientError(
-            f"the JVM of {phase} answers no more ({_first_line(cause)}): it was killed, or had no memory left; raise "
+            f"the JVM of {phase} no longer answers ({_first_line(cause)}): it was killed, or had no memory left; raise "
             "spark.driver.memory, or free memory on this machine; the next run goes on from here"
         ) from cause
     finally:

@@ -70,7 +70,7 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
 
 
 def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError | None:
-    """The error of ours for an error of a catalog's client; None: it is none of a catalog."""
+    """The error of ours for an error of a catalog's client; None: no client of a catalog raised it."""
     refused = refused_certificate(cause)
     if refused is not None:
         return TerminalError(

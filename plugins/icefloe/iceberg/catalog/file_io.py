@@ -131,7 +131,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
-        from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted  # tasks that read well need it not
+        from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted  # not needed by tasks that read well
 
         refuse_untrusted(cause, f"{noun} {path} of table {table}", path=path, table=table)
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.

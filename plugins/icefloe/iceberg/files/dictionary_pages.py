@@ -44,7 +44,7 @@ def dictionary_bytes(
         source: the file.
         metadata: its footer, checked.
         columns: names of the top-level columns that are read; None: all.
-        most: smaller sizes matter to nobody. No header is read to tell one from another.
+        most: sizes up to this one need not be exact. No header is read to tell one from another.
     """
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     large = (group for group in groups if group.total_byte_size > most)
@@ -54,7 +54,7 @@ def dictionary_bytes(
 def group_dictionary_bytes(
     source: InputStream, group: pq.RowGroupMetaData, columns: Collection[str] | None, *, most: int
 ) -> int:
-    """The same of one row group."""
+    """Bytes of the dictionaries that are decoded together with one row group."""
     chunks = [group.column(number) for number in range(group.num_columns)]
     # No dictionary is larger than its chunk. From the largest chunk on, headers are read until the rest cannot matter.
     largest = [

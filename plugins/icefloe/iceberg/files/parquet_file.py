@@ -107,7 +107,7 @@ class ParquetRows:
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """Row groups without a row that passes, by their statistics."""
-        from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # tasks without a filter need it not
+        from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # not needed without a filter
 
         metadata = self.file.metadata
         return frozenset(self.groups).difference(matching_row_groups(metadata, columns, row_filter))

@@ -54,7 +54,7 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
 
     Raises:
-        TerminalError: another type of connection, a key by which Airflow's own hooks would be somebody else, options
+        TerminalError: another type of connection, a key by which Airflow's own hooks are another user, options
             that are no mapping, or a file of certificates that cannot be read.
     """
     extra = connection.extra_dejson
@@ -86,7 +86,7 @@ def _refuse_other_identity(connection: StoreConnection) -> None:
         if key in _NOT_FOLLOWED and is_on(value or False, otherwise=True):
             raise TerminalError(
                 f"the connection {connection.conn_id!r} has {key} in its extra, which Airflow's own hooks follow and "
-                "icefloe does not, so it would be somebody else: add object_store_options to the extra with all that "
+                "icefloe does not, so it would be another user: add object_store_options to the extra with all that "
                 "opens the store, or name another connection",
                 conn_id=connection.conn_id,
                 key=key,

@@ -95,7 +95,7 @@ class PartSender:
             )  # fmt: skip
 
     def _left_alone(self) -> PartDelivery:
-        """The result of a replay: the topic has later batches, and so this one before them."""
+        """The result of a replay: the topic has later batches, so this one was delivered before them."""
         events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
         return PartDelivery(number=self.part.number, rows=self.part.rows, documents=events, superseded=events)
 
