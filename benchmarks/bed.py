@@ -82,9 +82,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     say = partial(Console(width=110).print, highlight=False)
     say(f"Making the tables, the first time only: {options.rows:,} rows of 19 columns each ...")
-    warehouse = bed_tables(FOLDER, options.rows)
     ways = [way for way in WAYS if options.way is None or way in (RAW, *options.way)]
     beds = [bed for bed in BEDS if options.bed is None or bed in (FIXED, *options.bed)]
+    warehouse = bed_tables(FOLDER, options.rows, beds)
     usages = {}
     for bed, way in product(beds, ways):
         if way != CONTEXT or bed == FIXED:  # it reads no table

@@ -1,17 +1,14 @@
-"""Rows that only change their identity: the largest task that looks for them, in one process and by hash ranges.
+"""Rows that only change their identity: the largest task that looks for them, by hash ranges.
 
 ``PYTHONPATH=plugins:tests:. python -m benchmarks.identity_moves``, with ``--rows 400000`` for the rows of the table,
 ``--files 8`` for its data files, ``--target 1`` for MiB of a range, ``--json FILE`` for the numbers. One commit gives
-every row another key, which is not delivered, and every other row another value. Each way is a process of its own.
-``one process`` is the way of batches that releases without hash rows opened.
+every row another key, which is not delivered, and every other row another value.
 """
 
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -28,13 +25,12 @@ from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA
 
-_WAYS: Final = ("one process", "hash ranges")
 _WORD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveFigures:
-    """The figures of one way.
+    """The figures of the batch.
 
     Attributes:
         shuffled_mib: compressed bytes of the map outputs.
@@ -44,7 +40,6 @@ class MoveFigures:
         rest_cpu_seconds: CPU of everything after `shuffle_write`.
     """
 
-    way: str
     changes: int
     shuffled_mib: float
     write_cpu_seconds: float
@@ -61,48 +56,41 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--files", type=int, default=8, help="data files before and after the commit")
     parser.add_argument("--target", type=int, default=1, help="MiB of a range")
     options = parser.parse_args(arguments)
-    figures = []
-    for way in _WAYS:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-            figures.append(processes.submit(measured, way, options.rows, options.files, options.target).result())
+    figures = measured(options.rows, options.files, options.target)
     grid = Grid(
-        "way", "changes", "shuffled MiB", "shuffle_write CPU s", "tasks", "largest: rows", "MiB", "CPU s",
+        "changes", "shuffled MiB", "shuffle_write CPU s", "tasks", "largest: rows", "MiB", "CPU s",
         "all after shuffle_write: CPU s",
     )  # fmt: skip
-    for each in figures:
-        grid.add_row(*(f"{value:,}" if isinstance(value, int | float) else value for value in asdict(each).values()))
+    grid.add_row(*(f"{value:,}" for value in asdict(figures).values()))
     Console(width=160).print(grid, highlight=False)
-    write_figures(options.json, [asdict(each) for each in figures])
+    write_figures(options.json, [asdict(figures)])
     return 0
 
 
-def measured(way: str, rows: int, files: int, target_mib: int) -> MoveFigures:
+def measured(rows: int, files: int, target_mib: int) -> MoveFigures:
     """Runs a batch in this process, in one thread."""
-    with TemporaryDirectory() as folder, _way(way):
+    small = patch("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 1 << 14)
+    with TemporaryDirectory() as folder, small:
         batch = opened(Path(folder), rows, files, target_mib)
         started = time.process_time()
         batch.run(Phase.SHUFFLE_WRITE)
         write_cpu_seconds = time.process_time() - started
         started = time.process_time()
         plan = batch.coalesce().plan
-        coalesce_cpu_seconds = time.process_time() - started
         engine = _Timed()
         batch.run(Phase.SHUFFLE_READ, engine)
         rest_cpu_seconds = time.process_time() - started
         report = batch.commit()
         extents = BatchExtents(batch.batch_folder, 0)
-        ranges = [[extents.of(each.range_id)] for each in plan.hash_ranges]
-        # One process reads all ranges.
-        ranges = ranges or [[extents.of(each.range_id) for each in plan.ranges]]
+        ranges = [extents.of(each.range_id) for each in plan.hash_ranges]
         return MoveFigures(
-            way=way,
             changes=sum(report.counts.values()),
             shuffled_mib=round(sum(each.size_bytes for each in _data_files(batch)) / 2**20, 1),
             write_cpu_seconds=round(write_cpu_seconds, 1),
             tasks=len(ranges),
-            rows=max(sum(each.most_rows for each in of_task) for of_task in ranges),
-            mib=round(max(sum(each.size_bytes for each in of_task) for of_task in ranges) / 2**20, 1),
-            cpu_seconds=round(max(engine.cpu_seconds[0]) if plan.hash_ranges else coalesce_cpu_seconds, 2),
+            rows=max(each.most_rows for each in ranges),
+            mib=round(max(each.size_bytes for each in ranges) / 2**20, 1),
+            cpu_seconds=round(max(engine.cpu_seconds[0]), 2),
             rest_cpu_seconds=round(rest_cpu_seconds, 1),
         )
 
@@ -132,13 +120,6 @@ def _rows(words: "np.typing.NDArray[np.uint8]", first: int, count: int, *, moved
 
 def _data_files(batch: OpenBatch) -> list[Any]:
     return [each for each in batch.store.list("") if each.key.endswith(".data")]
-
-
-def _way(way: str) -> Any:
-    """A context in which batches are planned for a way."""
-    if way == "hash ranges":
-        return patch("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 1 << 14)
-    return patch("icefloe.batch.plan.make_plan.hash_partition_count", return_value=0)
 
 
 class _Timed:

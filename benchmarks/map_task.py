@@ -47,6 +47,7 @@ def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatc
         steps=snapshots.steps,
         identity=Identity(policy="pipeline", columns=(identifier,)),
         cores=1,
+        hash_key=1,
     )
     return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
 

@@ -140,7 +140,7 @@ def deliver(sink: PartSink, file: Path, *, number: int) -> None:
     rows = found.metadata.num_rows
     batch = ProvenBatch(
         origin=ORIGIN, batch_number=number, after_snapshot_id=1, up_to_snapshot_id=2, rows=rows,
-        counts={"insert": rows}, schema=found.schema_arrow, identity=("flight_id",),
+        counts={"insert": rows}, schema=found.schema_arrow, identity=("flight_id",), hash_key=1,
     )  # fmt: skip
 
     def read() -> Iterator[pa.RecordBatch]:

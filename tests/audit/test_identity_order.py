@@ -2,6 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from changes.hash_values import KEY
 from icefloe.audit.identity_order import IdentityOrder
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
@@ -19,7 +20,7 @@ def faults(*parts: list[tuple[int, int, ChangeType]], at_once: int, part: HashSl
     for changes in parts:
         for start in range(0, len(changes), at_once):
             keys, ordinals, types = zip(*changes[start : start + at_once], strict=True)
-            runs.add(row_hashes([pa.array(keys)]), np.array(ordinals, np.int32), np.array(types, np.int8))
+            runs.add(row_hashes([pa.array(keys)], key=KEY), np.array(ordinals, np.int32), np.array(types, np.int8))
         runs.end_part()
     return runs.faults()
 

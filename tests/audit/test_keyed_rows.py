@@ -4,6 +4,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from changes.hash_values import KEY
 from icefloe.audit import keyed_rows
 from icefloe.audit.keyed_rows import KeyDifferences, KeyedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes
@@ -15,7 +16,9 @@ def kept(folder: Path, rows: Sequence[tuple[int, str | None]], expected_rows: in
     made = KeyedRows(folder, rows=expected_rows, names=["id"])
     for start in range(0, len(rows), 3):
         ids, words = (pa.array(column) for column in zip(*rows[start : start + 3], strict=True))
-        made.add(row_hashes([ids]), row_hashes([ids, words.cast(pa.string())]), [ids], words.is_valid())
+        made.add(
+            row_hashes([ids], key=KEY), row_hashes([ids, words.cast(pa.string())], key=KEY), [ids], words.is_valid()
+        )
     return made
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+KEY = 0x000102030405060708090A0B0C0D0E0F
 TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -57,6 +58,7 @@ CASES = {
         "abcdefghijklmnopq",
         "Zürich",
         "x" * 100,
+        "x" * 8_200,
     ],
     "binary": [None, "", "00", "0000", "0000000000000000", "000000000000000000", "ff" * 33],
     "fixed[3]": [None, "000000", "010203"],
@@ -97,9 +99,9 @@ def main():
     for case in cases:
         kinds = [TYPES[name] for name in case["types"]]
         rows = [[value_of(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in case["rows"]]
-        case["hashes"] = [f"{row_hash(kinds, row):032x}" for row in rows]
+        case["hashes"] = [f"{row_hash(kinds, row, KEY):032x}" for row in rows]
     provenance = "printed by tests/changes/golden_row_hashes.py, computed by reference_row_hash.py from docs/formats.md"
-    json.dump({"provenance": provenance, "cases": cases}, sys.stdout, indent=1)
+    json.dump({"provenance": provenance, "key": f"{KEY:032x}", "cases": cases}, sys.stdout, indent=1)
     print()
 
 

@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changes import net_states
-from changes.hash_values import colliding_hashes, hashes_of
+from changes.hash_values import KEY, colliding_hashes, hashes_of
 from changes.net_states import net_of_states
 from changes.reference_row_hash import row_hash
 from icefloe.changes import net
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 
 KINDS = [pa.binary(), pa.float64()]
-KEY = st.none() | st.sampled_from([b"", b"\0"])
+ID = st.none() | st.sampled_from([b"", b"\0"])
 VALUE = st.none() | st.sampled_from(["NaN", 0.0, 1.0])
-ROW = st.tuples(KEY, VALUE)
+ROW = st.tuples(ID, VALUE)
 STEP = st.dictionaries(ROW, st.integers(0, 2), max_size=3)
 """How often rows stand in the table from this step on."""
 HISTORY = st.lists(STEP, min_size=1, max_size=6)
@@ -54,7 +54,7 @@ def delivered(changes, *, has_identity):
     weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[0] for row in rows], KINDS[0]), pa.array([number(row[1]) for row in rows], KINDS[1])]
-    hashes, identities = row_hashes(columns), row_hashes(columns[:1]) if has_identity else None
+    hashes, identities = row_hashes(columns, key=KEY), row_hashes(columns[:1], key=KEY) if has_identity else None
     ordinals = np.array(ordinals, np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array(weights, np.int64))
     left, weights, ordinals = net_changes(
@@ -69,6 +69,7 @@ def delivered(changes, *, has_identity):
         identity_hashes=identities.take(kept) if has_identity else None,
         change_ordinals=ordinals,
         weights=weights,
+        order_of=row_hashes(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
     )
     return [
         (ChangeType(code).name, ordinals[place], rows[kept[place]]) for place, code in zip(taken, types, strict=True)
@@ -79,7 +80,10 @@ def expected(states, *, has_identity):
     """The same from the states, in the order of delivery."""
     changes = net_of_states(states, (lambda row: row[0]) if has_identity else (lambda row: row))
     for change in sorted(changes, key=lambda change: hash_of(change.identity, has_identity)):
-        deletes, inserts = (sorted(side.elements(), key=hash_of) for side in (change.deletes, change.inserts))
+        deletes, inserts = (
+            sorted(side.elements(), key=lambda row: hash_of(row, key=RowHashes.PUBLIC_KEY if has_identity else KEY))
+            for side in (change.deletes, change.inserts)
+        )
         pairs = change.pairs if has_identity else 0
         for images in zip(deletes[:pairs], inserts[:pairs], strict=True):
             yield from zip(("UPDATE_BEFORE", "UPDATE_AFTER"), [change.change_ordinal] * 2, images, strict=True)
@@ -87,8 +91,8 @@ def expected(states, *, has_identity):
         yield from (("INSERT", change.change_ordinal, row) for row in inserts[pairs:])
 
 
-def hash_of(value, is_identity=False):
-    return row_hash(KINDS[:1], [value]) if is_identity else row_hash(KINDS, [value[0], number(value[1])])
+def hash_of(value, is_identity=False, key=KEY):
+    return row_hash(KINDS[:1], [value], key) if is_identity else row_hash(KINDS, [value[0], number(value[1])], key)
 
 
 def number(value):

@@ -7,12 +7,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changes.hash_values import colliding_hashes, hashes_of
+from changes.hash_values import KEY, colliding_hashes, hashes_of
 from changes.reference_row_hash import row_hash
 from icefloe.changes import updates
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 
 KINDS = [pa.binary(), pa.int64(), pa.float64()]
@@ -35,7 +35,7 @@ def oracle(changes, identity):
         net[canonical(row), ordinal] += weight
         rows[canonical(row)] = row
     for (name, ordinal), weight in net.items():
-        hashed = row_hash(KINDS, rows[name])
+        hashed = row_hash(KINDS, rows[name], RowHashes.PUBLIC_KEY if identity else KEY)
         place = (identity(rows[name]), ordinal) if identity else (hashed, ordinal)
         groups[place][weight > 0].extend([(hashed, name)] * abs(weight))
     for (_, ordinal), sides in sorted(groups.items()):
@@ -53,11 +53,17 @@ def delivered(changes, identity_columns):
     weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(KINDS)]
-    hashes, ordinals = row_hashes(columns), np.array(ordinals, np.int32)
+    hashes, ordinals = row_hashes(columns, key=KEY), np.array(ordinals, np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array(weights, np.int64))
-    identities = row_hashes([columns[index] for index in identity_columns]).take(kept) if identity_columns else None
+    identities = (
+        row_hashes([columns[index] for index in identity_columns], key=KEY).take(kept) if identity_columns else None
+    )
     taken, types = pair_updates(
-        row_hashes=hashes.take(kept), identity_hashes=identities, change_ordinals=ordinals[kept], weights=weights
+        row_hashes=hashes.take(kept),
+        identity_hashes=identities,
+        change_ordinals=ordinals[kept],
+        weights=weights,
+        order_of=row_hashes(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
     )
     for place, code in zip(kept[taken], types, strict=True):
         yield ChangeType(code).name, ordinals[place], canonical(rows[place])
@@ -70,7 +76,7 @@ def test_the_examples_of_the_docstrings_hold():
 @settings(max_examples=300, deadline=None)
 @given(CHANGES, st.randoms())
 def test_consolidation_and_pairing_agree_with_ten_lines_of_python(changes, random):
-    expected = list(oracle(changes, lambda row: row_hash(KINDS[:2], row[:2])))
+    expected = list(oracle(changes, lambda row: row_hash(KINDS[:2], row[:2], KEY)))
     assert list(delivered(changes, [0, 1])) == expected
     random.shuffle(changes)
     assert list(delivered(changes, [0, 1])) == expected
@@ -102,6 +108,7 @@ def test_hashes_that_share_a_lane_are_not_taken_for_each_other(rows):
         identity_hashes=hashes_of(identities),
         change_ordinals=np.array(ordinals, np.int32),
         weights=np.array(weights, np.int64),
+        order_of=hashes_of(hashes).take,
     )
     groups = defaultdict(lambda: ([], []))
     for place, (identity, hashed, ordinal, weight) in enumerate(rows):

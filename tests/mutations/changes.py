@@ -2,11 +2,70 @@
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Edit, Mutation
 
 __all__ = ["CHANGES"]
 
+_FORGED: Final = ("tests/batch/test_forged_rows.py",)
+_COLLISIONS: Final = ("tests/changes/row_hash/test_collisions.py",)
+
 CHANGES: Final = (
+    Mutation(
+        name="every batch has the key that whoever writes the rows knows",
+        path="batch/open/new_batch.py",
+        before="hash_key=session.surroundings.new_key(),",
+        after="hash_key=0,",
+        suite=_FORGED,
+    ),
+    Mutation(
+        name="read_changes compares under a key that is known",
+        path="batch/changelog_scan.py",
+        before="hash_key=RowHashes.new_key(),",
+        after="hash_key=0,",
+        suite=_FORGED,
+    ),
+    Mutation(
+        name="verify compares under the key of the batch",
+        path="batch/verify/schema_run_replay.py",
+        before="replay.add(row_hashes_of_batch(batch, names, key=key), weights)",
+        after="replay.add(row_hashes_of_batch(batch, names, key=manifest.batch.hash_key), weights)",
+        suite=_FORGED,
+    ),
+    Mutation(
+        name="words of a text count alike at every position",
+        path="changes/row_hash/sequences.py",
+        before="at_position = [each[position] for each in factors]",
+        after="at_position = [each[0] for each in factors]",
+        further=(
+            Edit(
+                path="changes/row_hash/mixing.py",
+                before="return tuple(np.ascontiguousarray(drawn.reshape(count, _FACTORS).T))",
+                after="return tuple(np.repeat(each[:1], count) for each in drawn.reshape(count, _FACTORS).T)",
+            ),
+        ),
+        suite=_COLLISIONS,
+    ),
+    Mutation(
+        name="a text goes on where a shorter one ends",
+        path="changes/row_hash/byte_hash.py",
+        before="            found |= _END[left]\n",
+        after="            pass\n",
+        suite=_COLLISIONS,
+    ),
+    Mutation(
+        name="both halves of the hash multiply the same parts of a word",
+        path="changes/row_hash/mixing.py",
+        before="np.right_shift(words, _S16, out=scratch)",
+        after="np.right_shift(words, _S32, out=scratch)",
+        suite=("tests/changes/row_hash",),
+    ),
+    Mutation(
+        name="rows of one identity are paired in the order of the batch's own key",
+        path="batch/reduce/group_changes.py",
+        before="return row_hashes_of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)",
+        after="return self.hashes.take(positions)",
+        suite=("tests/batch/reduce/test_pairing_order.py",),
+    ),
     Mutation(
         name="NaN is not NaN",
         path="changes/row_hash/canonical.py",
@@ -46,8 +105,8 @@ CHANGES: Final = (
     Mutation(
         name="rows are paired across steps",
         path="changes/updates.py",
-        before="starts = _starts(take, (identity_hashes.high, identity_hashes.low, change_ordinals))",
-        after="starts = _starts(take, (identity_hashes.high, identity_hashes.low))",
+        before="return identity_hashes.high, identity_hashes.low, change_ordinals",
+        after="return identity_hashes.high, identity_hashes.low",
     ),
     Mutation(
         name="the images of an update are swapped",
@@ -85,7 +144,7 @@ CHANGES: Final = (
     Mutation(
         name="a null key is paired with nothing",
         path="batch/rows/shuffled_form.py",
-        before="identities = row_hashes(self.shape.identity_of(rows.batch))",
+        before="identities = row_hashes(self.shape.identity_of(rows.batch), key=self.shape.hash_key)",
         after="identities = hashes",
     ),
     Mutation(

@@ -231,14 +231,14 @@ DELETES: Final = (
     Mutation(
         name="an equality delete with a null in its key deletes nothing",
         path="iceberg/deletes/equality_deletes.py",
-        before="yield first, key_hashes(batch)",
-        after="yield first, key_hashes(batch.drop_null() if isinstance(file, DeleteFile) else batch)",
+        before="yield first, key_hashes(batch, self._hash_key)",
+        after="yield first, key_hashes(batch.drop_null() if isinstance(file, DeleteFile) else batch, self._hash_key)",
     ),
     Mutation(
         name="an equality delete compares the first of its columns alone",
         path="iceberg/deletes/equality_deletes.py",
-        before="for column in keys.columns])",
-        after="for column in keys.columns[:1]])",
+        before="for column in keys.columns]",
+        after="for column in keys.columns[:1]]",
     ),
     Mutation(
         name="0.0 as the key of an equality delete deletes -0.0",

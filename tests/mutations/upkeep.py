@@ -9,7 +9,6 @@ __all__ = ["UPKEEP"]
 SURVEY: Final = ("tests/batch/sweep/test_survey.py",)
 SINKS: Final = ("tests/batch/sweep/test_sink_files.py",)
 STAGED: Final = ("tests/batch/sweep/test_staged_files.py",)
-FORMAT_1: Final = ("tests/batch/sweep/test_format_1.py",)
 PINS: Final = ("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")
 BACKFILLS: Final = ("tests/batch/operations/test_abandoned_backfills.py",)
 GAPS: Final = ("tests/batch/open/test_pins_before_a_gap.py",)
@@ -105,13 +104,6 @@ UPKEEP: Final = (
         before="return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN",
         after="return type(self).of(self.checkpoint).state(batch_number) is BatchState.OPEN",
         suite=STAGED,
-    ),
-    Mutation(
-        name="a batch of format 1 goes at once although nothing but a name leads to its checkpoint",
-        path="batch/sweep/shuffle_folders.py",
-        before="if is_here and has_ended and found.is_named:",
-        after="if is_here and has_ended:",
-        suite=FORMAT_1,
     ),
     Mutation(
         name="pins have no tags",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changes.hash_values import KEY
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
@@ -218,7 +219,7 @@ def test_few_rows_over_many_partitions_take_few_bytes(count, most):
     numbers = {f"number_{i}": dice.integers(0, 10 ** (i % 5 + 1), count).astype(np.float64) for i in range(15)}
     texts = {f"text_{i}": [f"N{code}"[: 3 + i] for code in dice.integers(10_000, 99_999, count)] for i in range(4)}
     batch = pa.RecordBatch.from_pydict(numbers | texts)
-    hashes = row_hashes(batch.columns)
+    hashes = row_hashes(batch.columns, key=KEY)
     record = write_map_output(
         MemoryStore(),
         map_id=0,

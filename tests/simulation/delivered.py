@@ -144,11 +144,11 @@ def _delivered(places: Places, backfill: str, number: int, manifest: dict[str, A
     """The changes of a batch as signed counts of rows, after a proof that its sums are those of its files."""
     folder = places.changes_of(backfill, number).removesuffix("/")
     weights: Counter[Row] = Counter()
-    sums = 0
+    sums, hash_key = 0, int(manifest["batch"]["hash_key"], 16)
     for part in manifest["parts"]:
         part_sum = 0
         for name in part["names"]:
-            rows, hash_sum = _content(places.objects.get(f"{folder}/{name}"), f"{folder}/{name}")
+            rows, hash_sum = _content(places.objects.get(f"{folder}/{name}"), f"{folder}/{name}", hash_key)
             weights.update(rows)
             part_sum += hash_sum
         if part_sum % (1 << 128) != int(part["hash_sum"], 16):
@@ -159,9 +159,9 @@ def _delivered(places: Places, backfill: str, number: int, manifest: dict[str, A
     return Counter({row: count for row, count in weights.items() if count})
 
 
-def _content(data: bytes | None, key: str) -> tuple[Counter[Row], int]:
+def _content(data: bytes | None, key: str, hash_key: int) -> tuple[Counter[Row], int]:
     try:
-        return _content_of(hashlib.sha256(data or b"").digest(), _Unhashed(data or b""))
+        return _content_of(hashlib.sha256(data or b"").digest(), hash_key, _Unhashed(data or b""))
     except pa.ArrowInvalid as cause:
         raise BrokenPromiseError(f"{key}, which a manifest names, is gone or cut") from cause
 
@@ -180,11 +180,11 @@ class _Unhashed:
 
 
 @lru_cache(maxsize=10_000)
-def _content_of(_digest: bytes, content: _Unhashed) -> tuple[Counter[Row], int]:
+def _content_of(_digest: bytes, hash_key: int, content: _Unhashed) -> tuple[Counter[Row], int]:
     """The signed rows of a file and the signed sum of their hashes. Most schedules deliver the same files."""
     table = pq.read_table(io.BytesIO(content.data)).combine_chunks()
     signs = np.array([_SIGNS[kind] for kind in table["_change_type"].to_pylist()])
-    return weights_of(table), row_hashes(table.columns[_OURS:]).signed_sum(signs)
+    return weights_of(table), row_hashes(table.columns[_OURS:], key=hash_key).signed_sum(signs)
 
 
 def _id(text: str | None) -> int | None:

@@ -211,7 +211,9 @@ class Stage:
         ) -> Table:
             return process.do("load", "table", lambda: present_table(self.states, process))
 
-        return Surroundings(open_store=process.open_store, load_table=load, new_name=self.world.new_name)
+        return Surroundings(
+            open_store=process.open_store, load_table=load, new_name=self.world.new_name, new_key=self.world.new_key
+        )
 
     def _records(self) -> int:
         return sum(key.startswith((f"{CHECKPOINT}offsets/", f"{CHECKPOINT}commits/")) for key in self.world.objects)

@@ -1,5 +1,6 @@
 """The world of a simulation: one store that all processes share, and a table that moves."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -106,6 +107,10 @@ class World:
         """A name that nothing else has, of the form that processes make."""
         self.names += 1
         return f"{self.names:032x}"
+
+    def new_key(self) -> int:
+        """A key of row hashes, of its own for each batch."""
+        return int.from_bytes(hashlib.sha256(self.new_name().encode()).digest()[:16], "big")
 
     def now(self, step: int | None = None) -> datetime:
         """The clock of the store: a second for each operation."""

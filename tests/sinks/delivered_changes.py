@@ -75,4 +75,5 @@ def summary(batch_number: int, rows: int, *, pipeline: str = "flights") -> Batch
         rows=rows,
         counts={"insert": rows, "delete": 0, "update_before": 0, "update_after": 0},
         hash_sum=7,
+        hash_key=9,
     )

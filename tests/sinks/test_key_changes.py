@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changes.hash_values import KEY
 from icefloe.errors import TerminalError
 from icefloe.sinks.key_changes import DuplicateKeyError, NullKeyError, key_operations
 from sinks.opensearch.batches import changes, part
@@ -19,7 +20,7 @@ STEPS = st.tuples(st.sampled_from("+-"), st.integers(0, 3), st.sampled_from("ab"
 def outcome(*batches: pa.RecordBatch, identity: tuple[str, ...] = ("id",), **more: Any) -> dict[Any, Any]:
     """The name of each key after the batch; None for one that is gone."""
     found: dict[Any, Any] = {}
-    for operations in key_operations(part(*batches).read, identity=identity, **more):
+    for operations in key_operations(part(*batches).read, hash_key=KEY, identity=identity, **more):
         for row, is_live in zip(operations.rows.to_pylist(), operations.is_live.tolist(), strict=True):
             assert row["id"] not in found, "a key has one operation"
             found[row["id"]] = row["name"] if is_live else None
@@ -75,11 +76,11 @@ def test_a_key_inside_a_struct_is_its_dotted_name() -> None:
     place = pa.struct([("id", pa.int64())])
     schema = pa.schema([("place", place), ("name", pa.large_string())])
     rows = changes(("<", {"id": 1}, "a"), (">", {"id": 1}, "b"), ("-", {"id": 2}, "c"), schema=schema)  # type: ignore[arg-type]
-    [found] = key_operations(part(rows).read, identity=("place.id",))
+    [found] = key_operations(part(rows).read, hash_key=KEY, identity=("place.id",))
     assert found.rows.to_pylist() == [{"place": {"id": 1}, "name": "b"}, {"place": {"id": 2}, "name": "c"}]
     assert found.is_live.tolist() == [True, False]
     with pytest.raises(NullKeyError, match=r"column place\.id"):
-        list(key_operations(part(changes(("+", None, "a"), schema=schema)).read, identity=("place.id",)))
+        list(key_operations(part(changes(("+", None, "a"), schema=schema)).read, hash_key=KEY, identity=("place.id",)))
 
 
 def test_an_empty_part_has_no_operation() -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from changes.hash_values import KEY
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
@@ -71,11 +72,11 @@ def iceberg(spark_lab: SparkLab) -> Iterators:
 def changes_of(changes: Sequence[Change], *, identifiers: bool, net: bool = False) -> Counter[Change]:
     """icefloe's changes of the same rows: consolidated, netted and paired by id and name if asked."""
     columns = [pa.array(values, kind) for values, kind in zip(list(zip(*changes, strict=True))[:3], TYPES, strict=True)]
-    hashes = row_hashes(columns)
+    hashes = row_hashes(columns, key=KEY)
     ordinals = np.array([change[-1] for change in changes], np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array([1 if c[3] == "INSERT" else -1 for c in changes], np.int64))
     ordinals = ordinals[kept]
-    identities = row_hashes(columns[:2]) if identifiers else None
+    identities = row_hashes(columns[:2], key=KEY) if identifiers else None
     if net:
         left, weights, ordinals = net_changes(
             row_hashes=hashes.take(kept),
@@ -89,6 +90,7 @@ def changes_of(changes: Sequence[Change], *, identifiers: bool, net: bool = Fals
         identity_hashes=identities and identities.take(kept),
         change_ordinals=ordinals,
         weights=weights,
+        order_of=hashes.take(kept).take,
     )
     return Counter(
         (*changes[kept[row]][:3], ChangeType(code).name, int(ordinals[row]))

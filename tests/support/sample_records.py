@@ -50,6 +50,7 @@ def an_offset(batch_number=0, **changes):
         identity=Identity(policy="none"),
         partitions=64,
         cores=2,
+        hash_key=2**127 + 7,
     )
     of_spec = {name: changes.pop(name) for name in list(changes) if name in BatchSpec.__dataclass_fields__}
     record = OffsetRecord(

@@ -63,11 +63,6 @@ def moves_key(range_id: int) -> str:
     return f"moves/{range_id:05d}.moves"
 
 
-def identity_moves_key(range_id: int) -> str:
-    """The same for one reduce range, in batches of older releases, whose coalesce finds them."""
-    return f"reidentified/{range_id:05d}.block"
-
-
 def result_key(range_id: int) -> str:
     """Key of the result of a reduce range."""
     return f"results/{range_id:05d}.json"

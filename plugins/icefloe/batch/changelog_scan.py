@@ -28,6 +28,7 @@ from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.batch.task_outcome import Engine
 from icefloe.changes.columns import change_schema
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
@@ -92,6 +93,7 @@ class ChangelogScan:
             columns=None if columns is None else tuple(columns),
             filter=filter_text,
             cores=local_cores(),
+            hash_key=RowHashes.new_key(),
         )
         labels = PlanLabels(
             pipeline="read_changes", table=table_name(table), filter_text=filter_text, warnings=snapshots.warnings

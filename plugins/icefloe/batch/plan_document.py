@@ -14,6 +14,7 @@ from icefloe.documents import (
     LEFT_OUT_IF_EMPTY,
     LEFT_OUT_IF_NONE,
     STRICT,
+    Hash128,
     SnapshotId,
     document_digest,
     dump_document,
@@ -43,6 +44,7 @@ class Plan:
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
             commas.
+        hash_key: key of the batch's row hashes; see `BatchSpec`.
         map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
         map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
             that no other plan can replace it.
@@ -80,6 +82,7 @@ class Plan:
     name_mapping: Any
     equality_schemas: Mapping[str, Mapping[str, object]]
     identity: Identity
+    hash_key: Hash128
     map_task_bytes: tuple[int, ...]
     map_task_digests: tuple[str, ...] = ()
     map_task_ends: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
@@ -139,21 +142,3 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "crc32": None,
 }
 """Fields that may differ when the same plan is made again, with the values that the digest uses for them."""
-
-_NOT_IN_FORMAT_2: Final = ("checkpoint_url", "batch_url", "memory_bytes", "on_summary_mismatch")
-"""Keys that are known from the place of the plan, or are read from the pipeline file when a task runs."""
-
-
-def upgraded_plan(data: bytes) -> bytes:
-    """A plan of format 1 without the keys that format 2 leaves out; other versions stay as they are.
-
-    Args:
-        data: content of ``plan.json``. If it is no JSON object, it stays as it is, and the strict reader refuses it.
-    """
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError):
-        return data
-    if not isinstance(document, dict) or document.get("version") != 1:
-        return data
-    return json.dumps({key: value for key, value in document.items() if key not in _NOT_IN_FORMAT_2}).encode()

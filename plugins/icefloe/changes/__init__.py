@@ -5,14 +5,16 @@ A row of a removed file weighs -1, a row of an added file +1. An UPDATE that wri
 >>> import numpy as np, pyarrow as pa
 >>> from icefloe.changes.columns import ChangeType
 >>> from icefloe.changes.consolidate import consolidate
->>> from icefloe.changes.row_hash.row_hashes import row_hashes
+>>> from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 >>> from icefloe.changes.updates import pair_updates
 >>> rows = pa.table({"id": [1, 2, 1, 2], "word": ["same", "old", "same", "new"]})
 >>> weights, ordinals = np.array([-1, -1, 1, 1]), np.zeros(4, np.int32)
 
-Weights of equal rows are added up, so what was only copied is gone:
+Weights of equal rows are added up, so what was only copied is gone. Whoever wrote the rows did not know the key of
+their hashes:
 
->>> positions, weights = consolidate(row_hashes(rows.columns), ordinals, weights)
+>>> key = RowHashes.new_key()
+>>> positions, weights = consolidate(row_hashes(rows.columns, key=key), ordinals, weights)
 >>> left = rows.take(pa.array(positions))
 >>> left["word"].to_pylist(), weights.tolist()
 (['old', 'new'], [-1, 1])
@@ -20,10 +22,11 @@ Weights of equal rows are added up, so what was only copied is gone:
 Rows of one identity are paired:
 
 >>> picks, kinds = pair_updates(
-...     row_hashes=row_hashes(left.columns),
-...     identity_hashes=row_hashes([left["id"]]),
+...     row_hashes=row_hashes(left.columns, key=key),
+...     identity_hashes=row_hashes([left["id"]], key=key),
 ...     change_ordinals=ordinals[positions],
 ...     weights=weights,
+...     order_of=row_hashes(left.columns, key=RowHashes.PUBLIC_KEY).take,
 ... )
 >>> [(ChangeType(kind).name, left["word"][int(row)].as_py()) for row, kind in zip(picks, kinds)]
 [('UPDATE_BEFORE', 'old'), ('UPDATE_AFTER', 'new')]
@@ -31,7 +34,7 @@ Rows of one identity are paired:
 Read in this order:
 
 - `columns`: the change columns
-- `row_hash`: one hash of 128 bits for rows, equal everywhere
+- `row_hash`: one keyed hash of 128 bits for rows, equal everywhere
 - `consolidate`: weights of equal rows added up
 - `net`: weights over a whole batch
 - `updates`: update pairs, in the order of delivery

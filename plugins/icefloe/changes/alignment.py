@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 
 __all__ = ["aligned_batches", "differing_rows"]
 
@@ -79,7 +79,8 @@ def _differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | Non
     # Arrow has no kernel that compares nested values element by element. Their hashes have all 128 bits of the row
     # hash, by which rows are equal anyway.
     if not any(is_type(one.type) for is_type in _COMPARABLE):
-        hashes, others = row_hashes([one]), row_hashes([other])
+        key = RowHashes.new_key()
+        hashes, others = row_hashes([one], key=key), row_hashes([other], key=key)
         return (hashes.low != others.low) | (hashes.high != others.high)
     # not_equal is null as soon as one side is null, which is a difference only if the other side is not:
     #   removed     1      null   null

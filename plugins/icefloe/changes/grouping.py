@@ -6,12 +6,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash.mixing import GAMMA
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashGroups"]
 
-_GAMMA: Final = np.uint64(GAMMA)
+_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

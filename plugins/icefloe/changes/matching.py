@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.consolidate import first_of
 from icefloe.changes.row_hash.canonical import fixed_width_words, is_fixed_width
-from icefloe.changes.row_hash.mixing import GAMMA, K1
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 
 __all__ = ["digests_of", "pairs_in_order", "telling_columns"]
 
@@ -29,7 +28,7 @@ _MOST_CANDIDATES: Final = 16
 """Columns of a kind that are looked at; to look at hundreds would cost more than to hash the rows."""
 _MOST_ROUNDS: Final = 8
 """If crossing pairs are left after so many rounds, the rows have another order."""
-_GAMMA, _K1, _S32 = np.uint64(GAMMA), np.uint64(K1), np.uint64(32)
+_GAMMA, _K1, _S32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
 _NULL: Final = np.uint64(0xD1B54A32D192ED03)
 
 
@@ -87,7 +86,7 @@ def digests_of(columns: Sequence[pa.Array]) -> Digests:
 
 def _words(array: pa.Array) -> Digests:
     if not _is_cheap(array.type):
-        return row_hashes([array]).low
+        return row_hashes([array], key=RowHashes.PUBLIC_KEY).low
     with np.errstate(invalid="ignore"):  # a NaN may be a signalling one
         words = fixed_width_words(array)
     if words.nulls is None:

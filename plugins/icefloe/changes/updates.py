@@ -1,6 +1,6 @@
 """Update pairs: consolidated rows in the order of delivery, each with its change type."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 __all__ = ["pair_updates"]
 
 Keys = Sequence[NDArray[np.integer]]
+OrderOf = Callable[[NDArray[np.int64]], RowHashes]
 
 _CODES: Final = np.array(
     [[ChangeType.DELETE, ChangeType.INSERT], [ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER]], np.uint8
@@ -25,19 +26,22 @@ def pair_updates(
     identity_hashes: RowHashes | None,
     change_ordinals: NDArray[np.int32],
     weights: NDArray[np.int64],
+    order_of: OrderOf,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Expand consolidated rows by their weights, pair deletes with inserts of their identity, and order them.
 
-    Of d deletes and i inserts with one identity and change ordinal, the first min(d, i) of each, in the order of their
-    row hashes, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT. Rows are ordered by identity
-    hash and change ordinal: pairs side by side, then the others by row hash. Without identities no rows are paired, and
-    rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in the same order.
+    Of d deletes and i inserts with one identity and change ordinal, the first min(d, i) of each, in the order of
+    ``order_of``, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT. Rows are ordered by identity
+    hash and change ordinal: pairs side by side, then the others by ``order_of``. Without identities no rows are paired,
+    and rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in the same order.
 
     Args:
         row_hashes: of consolidated rows: each (row hash, change ordinal) appears once.
         identity_hashes: row hashes of the identity columns; None if rows have no identity.
         change_ordinals: of each row.
         weights: of each row; weight +k or -k means k rows.
+        order_of: gives the public hashes of the rows at some positions. Row hashes are keyed by batch, and a step has
+            the same changes in whatever batch it is read. Asked only where an identity has several rows of one sign.
 
     Returns:
         The positions of the rows to take, and their ``ChangeType`` codes.
@@ -46,7 +50,9 @@ def pair_updates(
     >>> one = rows.take(np.zeros(3, np.int64))
     >>> weights = np.array([1, -1, 1])
     >>> ordinals = np.zeros(3, np.int32)
-    >>> paired = pair_updates(row_hashes=rows, identity_hashes=one, change_ordinals=ordinals, weights=weights)
+    >>> paired = pair_updates(
+    ...     row_hashes=rows, identity_hashes=one, change_ordinals=ordinals, weights=weights, order_of=rows.take
+    ... )
     >>> [(int(row), ChangeType(code).name) for row, code in zip(*paired)]
     [(1, 'UPDATE_BEFORE'), (2, 'UPDATE_AFTER'), (0, 'INSERT')]
     """
@@ -58,13 +64,34 @@ def pair_updates(
         (identity_hashes.high, change_ordinals, row_hashes.high),
         (identity_hashes.high, identity_hashes.low, change_ordinals, row_hashes.high, row_hashes.low),
     )
+    _order_in_public(order, _starts(order, _groups(identity_hashes, change_ordinals)), weights, order_of)
     take = np.repeat(order, np.abs(weights[order]))
-    starts = _starts(take, (identity_hashes.high, identity_hashes.low, change_ordinals))
+    starts = _starts(take, _groups(identity_hashes, change_ordinals))
     places, codes = _pair(weights[take] > 0, starts)
     delivered = np.empty_like(take)
     types = np.empty(len(take), np.uint8)
     delivered[places], types[places] = take, codes
     return delivered, types
+
+
+def _groups(identity_hashes: RowHashes, change_ordinals: NDArray[np.int32]) -> Keys:
+    return identity_hashes.high, identity_hashes.low, change_ordinals
+
+
+def _order_in_public(
+    order: NDArray[np.int64], starts: NDArray[np.int64], weights: NDArray[np.int64], order_of: OrderOf
+) -> None:
+    """Orders, in place, the rows of each group that has several of one sign."""
+    if not len(order):
+        return
+    sizes = np.diff(starts, append=len(order))
+    inserts = np.add.reduceat((weights[order] > 0).astype(np.int64), starts)
+    is_crowded = np.maximum(inserts, sizes - inserts) > 1
+    places = np.flatnonzero(np.repeat(is_crowded, sizes))
+    if len(places):
+        rows, group = order[places], np.repeat(starts, sizes)[places]
+        public = order_of(rows)
+        order[places] = rows[np.lexsort((public.low, public.high, group))]
 
 
 def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

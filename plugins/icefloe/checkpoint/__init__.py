@@ -14,7 +14,6 @@ Read in this order:
 - `ownership`: one owner at a time
 - `record_keys`: the keys of the records
 - `record_store`: reads and creates single records; refuses a store that says of everything that it exists
-- `format_1`: offsets of format 1, read as records of today
 """
 
 __all__ = ["batch_spec", "cursor", "identity", "log", "ownership", "record_keys", "records", "view"]

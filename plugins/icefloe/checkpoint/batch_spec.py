@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import STRICT, SnapshotId
+from icefloe.documents import STRICT, Hash128, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
 from icefloe.pipeline.option_values import ChangesOption
@@ -35,6 +35,8 @@ class BatchSpec:
         map_task_bytes: bytes of the files that a map task reads.
         target_file_bytes: target size of a file of the sink; None: no limit.
         cores: number of tasks that run at once; None in records of format 1, which did not record it.
+        hash_key: key of all row hashes that are compared within the batch, drawn when it was opened: whoever wrote the
+            rows did not know it.
         planner_version: planner version of the release that opened the batch; see `PLANNER_VERSION`.
     """
 
@@ -54,6 +56,7 @@ class BatchSpec:
     map_task_bytes: int = 256 * 2**20
     target_file_bytes: int | None = None
     cores: int | None
+    hash_key: Hash128
     planner_version: int = PLANNER_VERSION
 
     def __post_init__(self) -> None:

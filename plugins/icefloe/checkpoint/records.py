@@ -13,7 +13,6 @@ from pydantic import ConfigDict
 
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.format_1 import upgraded_offset
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId, load_document
 from icefloe.errors import TerminalError
@@ -249,8 +248,6 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
             version=version,
         )
     # The version is looked at before anything else: to a strict reader, a newer record would be a damaged one.
-    if version == 1 and kind is OffsetRecord:
-        data = upgraded_offset(data)
     return load_document(kind, data, what=f"the checkpoint record {url}")
 
 

@@ -8,11 +8,9 @@ from decimal import Decimal
 from typing import Final, Self
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.identifier_columns import (
@@ -80,10 +78,7 @@ class RowKey:
 
     def rows_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that have this key."""
-        wanted = row_hashes(self.values.columns).to_column()
-        found = row_hashes(identity_columns(batch, self.paths)).to_column()
-        places = np.flatnonzero(pc.is_in(found, wanted).to_numpy(zero_copy_only=False))
-        return batch.take(pa.array(places))
+        return batch.filter(RowHashes.among(identity_columns(batch, self.paths), self.values.columns))
 
     def is_shown_by(self, schema: pa.Schema) -> bool:
         """True if rows of a schema show this key."""

@@ -65,6 +65,7 @@ class ProvenBatch:
         changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
             have nothing but INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` have
             no UPDATE_BEFORE of an ``upsert`` either, but all rows of those steps.
+        hash_key: key of the batch's row hashes, 128 bits.
         cut: a digest of how the batch is divided into parts. It is another one only if staged files were lost and made
             again in other parts: then the number of a part says nothing of its rows. Empty: not known.
         shown_schema: the table's columns that the destination is to show. A struct has only the fields that are
@@ -89,6 +90,7 @@ class ProvenBatch:
     field_ids: Mapping[str, int] = field(default_factory=dict)
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
+    hash_key: int
     cut: str = ""
     # Found once: sinks ask for it with each few thousand rows.
     shown_schema: pa.Schema = field(init=False, repr=False, compare=False)

@@ -83,20 +83,21 @@ class FilesSink(Sink):
         batch_number: int,
         after_snapshot_id: int | None,
         up_to_snapshot_id: int | None,
-    ) -> None:
-        """Compare with the manifest of that number, if there is one.
+    ) -> int | None:
+        """Compare with the manifest of that number, if there is one, and return its key.
 
         Raises:
             PathInUseError: there is one, and it is of another range.
         """
         whole = self._whole(batch_number)
         if whole is None:
-            return
+            return None
         there = whole.manifest.batch
         if (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id) != (
             pipeline, table, after_snapshot_id, up_to_snapshot_id,
         ):  # fmt: skip
             raise whole.in_use()
+        return there.hash_key
 
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
-from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dotted_names import named_columns
 from icefloe.sinks.files import FilesSink
@@ -96,6 +96,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
             rows=sum(message.rows for message in messages),
             counts={name: sum(message.counts[name] for message in messages) for name in names},
             hash_sum=sum(message.hash_sum for message in messages) % (1 << 128),
+            hash_key=batch.hash_key,
         )
         self._files.commit(summary, messages)
 
@@ -139,12 +140,11 @@ class _Tally:
             removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"])).to_numpy(zero_copy_only=False)
             signs = np.where(removed, -1, 1).astype(np.int64)
             shown = self._batch.shown_rows(rows)
-            self.hash_sum += row_hashes_of_batch(shown, shown.schema.names).signed_sum(signs)
+            self.hash_sum += row_hashes_of_batch(shown, key=self._batch.hash_key).signed_sum(signs)
             changes = rows.select(CHANGE_COLUMNS)
             yield pa.RecordBatch.from_arrays([*changes.columns, *shown.columns], schema=self.schema)
 
 
 def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
     """The rows whose identifier columns are among the keys."""
-    found = row_hashes(named_columns(rows, keys.schema.names)).to_column()
-    return rows.filter(pc.is_in(found, row_hashes(keys.columns).to_column()))
+    return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))

@@ -55,7 +55,11 @@ class KeyOperations:
 
 
 def key_operations(
-    read: Callable[[], Iterator[pa.RecordBatch]], *, identity: Sequence[str], duplicates: Duplicates = "fail"
+    read: Callable[[], Iterator[pa.RecordBatch]],
+    *,
+    identity: Sequence[str],
+    hash_key: int,
+    duplicates: Duplicates = "fail",
 ) -> Iterator[KeyOperations]:
     """One operation for each key whose row the changes of a part have changed.
 
@@ -65,13 +69,14 @@ def key_operations(
     Args:
         read: returns the changes from the first to the last: all changes of each key.
         identity: dotted names of the identifier columns.
+        hash_key: key of the batch's row hashes, so that a retry decides the same.
         duplicates: the reaction to several rows of one key. ``keep_one`` keeps the row with the smallest hash.
 
     Raises:
         NullKeyError: a value of an identifier column is null.
         DuplicateKeyError: a key has several rows, and ``duplicates`` is ``fail``.
     """
-    decided = _decide(read, identity)
+    decided = _decide(read, identity, hash_key)
     if duplicates == "fail" and len(decided.duplicated):
         raise _duplicate(read, identity, int(decided.duplicated[0]))
     first = 0
@@ -115,11 +120,11 @@ class _Decided:
     duplicated: NDArray[np.int64]
 
 
-def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str]) -> _Decided:
+def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], hash_key: int) -> _Decided:
     key_parts, row_parts, weight_parts = [], [], [np.zeros(0, np.int64)]
     for changes in read():
-        key_parts.append(row_hashes(key_columns(changes, identity)))
-        row_parts.append(row_hashes(_table_rows(changes).columns))
+        key_parts.append(row_hashes(key_columns(changes, identity), key=hash_key))
+        row_parts.append(row_hashes(_table_rows(changes).columns, key=hash_key))
         weight_parts.append(_weights(changes))
     keys, rows, weights = RowHashes.concat(key_parts), RowHashes.concat(row_parts), np.concatenate(weight_parts)
     # Two groupings, one inside the other. Key k goes from row a to b and back, key m from c to d:

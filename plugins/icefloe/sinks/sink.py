@@ -57,7 +57,7 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary:
-    """Summary of a whole batch, for the sink that commits it."""
+    """Summary of a whole batch, for the sink that commits it; ``hash_key`` is the key of its hash sums."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -70,6 +70,7 @@ class BatchSummary:
     rows: int
     counts: Mapping[str, int]
     hash_sum: Hash128
+    hash_key: Hash128
 
 
 class Sink(ABC):
@@ -117,10 +118,13 @@ class Sink(ABC):
         batch_number: int,
         after_snapshot_id: int | None,
         up_to_snapshot_id: int | None,
-    ) -> None:
+    ) -> int | None:
         """Refuse a batch before it is opened, if the destination already holds a whole batch of its number.
 
-        A batch of the same range is let through: delivering it again changes nothing.
+        A batch of the same range is let through: delivering it again, under its key, changes nothing.
+
+        Returns:
+            The key of the row hashes of the batch that the destination holds; None if it holds none.
 
         Raises:
             TerminalError: the batch there belongs to another pipeline, or to an earlier start of this one.

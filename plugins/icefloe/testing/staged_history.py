@@ -19,6 +19,7 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     change_schema,
 )
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.testing.not_conforming import NotConformingError
 
@@ -153,6 +154,7 @@ class StagedHistory:
             schema=change_schema(self.schema, with_batch=True),
             identity=self.identity,
             selected=tuple(self.shown.names),
+            hash_key=RowHashes.new_key(),
         )
         return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
 

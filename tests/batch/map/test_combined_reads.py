@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changes.hash_values import KEY
 from icefloe.batch.map.combined_reads import CombinedReads
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
@@ -50,11 +51,11 @@ def counted(parts: Iterable[WeightedRows]) -> Counter[tuple[object, ...]]:
 @pytest.mark.slow
 @given(FILES)
 def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | None], list[Effect]]]) -> None:
-    gathered, alone = CombinedReads(), list[WeightedRows]()
+    gathered, alone = CombinedReads(KEY), list[WeightedRows]()
     for number, (names, effects) in enumerate(files):
         batch, positions = batch_of(number, names), np.arange(len(names))
         gathered.add(batch, positions, effects)
-        alone.append(WeightedRows.of(batch, row_hashes_of_batch(batch), positions, effects))
+        alone.append(WeightedRows.of(batch, row_hashes_of_batch(batch, key=KEY), positions, effects))
     assert not gathered.is_full
     found = list(gathered.taken())
     assert len(found) <= 1
@@ -63,7 +64,7 @@ def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | 
 
 
 def test_rows_wait_until_they_are_many_or_large() -> None:
-    many, large = CombinedReads(), CombinedReads()
+    many, large = CombinedReads(KEY), CombinedReads(KEY)
     narrow, wide = batch_of(0, ["a"] * 100), batch_of(0, ["a" * 200_000])
     assert CombinedReads.is_small(narrow)
     assert CombinedReads.is_small(wide)

@@ -87,10 +87,10 @@ def test_a_fast_way_that_fits_hashes_few_rows(
     removed, added, before, after = written_pair(tmp_path, rewrite)
     hashed = 0
 
-    def counted(batch: pa.RecordBatch) -> RowHashes:
+    def counted(batch: pa.RecordBatch, *, key: int) -> RowHashes:
         nonlocal hashed
         hashed += batch.num_rows
-        return row_hashes_of_batch(batch)
+        return row_hashes_of_batch(batch, key=key)
 
     for module in (remaining_rows, updated_columns):
         monkeypatch.setattr(module, "row_hashes_of_batch", counted)

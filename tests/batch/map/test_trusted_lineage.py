@@ -151,7 +151,7 @@ def copies(count: int) -> list[Row]:
     return [Row(key=key, row_id=key, number=3) for key in range(count)]
 
 
-def test_a_copied_row_is_never_decoded_and_a_changed_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_rows_that_are_no_copies_are_read_by_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     after = [replace(row, word="b", number=None) if row.key == 4 else row for row in copies(10)]
     files = pair(tmp_path, [Row(key=key) for key in range(10)], after)
     read: list[list[int]] = []

@@ -6,6 +6,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from changes.hash_values import KEY
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.batch.rows.weighted_rows import WeightedRows
@@ -27,7 +28,9 @@ READ = pa.record_batch(
 
 def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequence[str] | None = None) -> ShuffledForm:
     given = Identity(policy=policy, columns=tuple(identity))  # type: ignore[arg-type]
-    return ShuffledForm(shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t"))
+    return ShuffledForm(
+        shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t", hash_key=KEY)
+    )
 
 
 def changed(rows: ShuffledForm) -> WeightedRows:
@@ -35,7 +38,7 @@ def changed(rows: ShuffledForm) -> WeightedRows:
     count = compared.num_rows
     return WeightedRows(
         batch=compared,
-        row_hashes=row_hashes_of_batch(compared),
+        row_hashes=row_hashes_of_batch(compared, key=KEY),
         change_ordinals=np.zeros(count, np.int32),
         weights=np.ones(count, np.int64),
     )
@@ -54,8 +57,8 @@ def test_an_identity_among_the_columns_takes_no_column_of_its_own() -> None:
     rows = shuffled("pipeline", ["id"])
     batch, hashes, routed_by = rows.to_shuffle(changed(rows))
     assert rows.schema == SCHEMA.arrow
-    assert hashes.equals(row_hashes_of_batch(batch))
-    assert routed_by.equals(row_hashes([batch.column("id")]))
+    assert hashes.equals(row_hashes_of_batch(batch, key=KEY))
+    assert routed_by.equals(row_hashes([batch.column("id")], key=KEY))
     assert rows.identities(batch).equals(routed_by)
 
 
@@ -66,7 +69,7 @@ def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identi
     assert batch.schema == rows.schema
     assert batch.schema.names == ["word", "_identity"]
     assert batch.column("word").equals(READ.column("word"))
-    assert hashes.equals(row_hashes([READ.column("word")]))
+    assert hashes.equals(row_hashes([READ.column("word")], key=KEY))
     for number, found in enumerate(batch.column("_identity").to_pylist()):
         assert found == routed_by[number].to_bytes(16, "big")
     assert rows.without_identity(pa.Table.from_batches([batch])).column_names == ["word"]
@@ -75,10 +78,10 @@ def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identi
 def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
     rows = shuffled("pipeline", ["id"], ["word"])
     _, _, routed_by = rows.to_shuffle(changed(rows))
-    assert routed_by.equals(row_hashes([READ.column("id")]))
+    assert routed_by.equals(row_hashes([READ.column("id")], key=KEY))
     by_row_id = shuffled("row_id")
     _, hashes, routed_by = by_row_id.to_shuffle(changed(by_row_id))
-    expected = row_hashes([READ.column(ROW_ID)])
+    expected = row_hashes([READ.column(ROW_ID)], key=KEY)
     assert [routed_by[0], routed_by[2]] == [expected[0], expected[2]]
     # A row of before its table had row ids is its own identity.
     assert routed_by[1] == hashes[1]

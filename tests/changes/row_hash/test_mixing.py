@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from changes.hash_values import KEY
 from icefloe.changes.row_hash import mixing
 from icefloe.changes.row_hash.row_hashes import row_hashes
 
@@ -40,7 +41,7 @@ def test_the_examples_of_the_docstrings_hold():
 
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_structured_rows_spread_like_random_ones(name):
-    hashes = row_hashes(STRUCTURED[name])
+    hashes = row_hashes(STRUCTURED[name], key=KEY)
     rows = len(hashes)
     for lane in (hashes.low, hashes.high):
         assert len(np.unique(lane)) == rows
@@ -55,9 +56,9 @@ def test_structured_rows_spread_like_random_ones(name):
 def test_each_bit_of_a_value_turns_each_bit_of_the_hash_half_of_the_time(is_float):
     rows = 4_096
     values = np.arange(rows) * 3 + (np.arange(rows) / 7).view(np.int64) * is_float
-    before = row_hashes([pa.array(values), pa.array(values)])
+    before = row_hashes([pa.array(values), pa.array(values)], key=KEY)
     for bit in range(62):
-        after = row_hashes([pa.array(values), pa.array(values ^ (1 << bit))])
+        after = row_hashes([pa.array(values), pa.array(values ^ (1 << bit))], key=KEY)
         for one, other in ((before.low, after.low), (before.high, after.high)):
             turned = np.unpackbits((one ^ other).view(np.uint8).reshape(rows, 8), axis=1).mean(axis=0)
             assert np.abs(turned - 0.5).max() < 0.06, bit
@@ -65,7 +66,7 @@ def test_each_bit_of_a_value_turns_each_bit_of_the_hash_half_of_the_time(is_floa
 
 def test_rows_that_exchange_values_change_the_hash_sum():
     def hash_sum(first, second):
-        return row_hashes([pa.array(first), pa.array(second)]).signed_sum(np.ones(len(first), np.int64))
+        return row_hashes([pa.array(first), pa.array(second)], key=KEY).signed_sum(np.ones(len(first), np.int64))
 
     assert hash_sum([1, 2], ["a", "b"]) == hash_sum([2, 1], ["b", "a"])
     assert hash_sum([1, 2], ["a", "b"]) != hash_sum([1, 2], ["b", "a"])
@@ -75,4 +76,4 @@ def test_rows_that_exchange_values_change_the_hash_sum():
 def test_columns_that_exchange_values_change_the_hash():
     values = pa.array(np.arange(1000))
     others = pa.array(np.arange(1000) + 1)
-    assert not np.intersect1d(row_hashes([values, others]).low, row_hashes([others, values]).low).size
+    assert not np.intersect1d(row_hashes([values, others], key=KEY).low, row_hashes([others, values], key=KEY).low).size

@@ -7,7 +7,7 @@ from icefloe.iceberg.deletes.equality_deletes import key_hashes
 
 def classes_of(values: pa.Array) -> list[int]:
     """For each key the place of the first that is equal to it."""
-    hashes = key_hashes(pa.record_batch([values], names=["key"]))
+    hashes = key_hashes(pa.record_batch([values], names=["key"]), 7)
     keys = [hashes[place] for place in range(len(hashes))]
     return [keys.index(key) for key in keys]
 

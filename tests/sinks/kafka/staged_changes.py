@@ -32,7 +32,12 @@ class Staged:
     @property
     def batch(self) -> ProvenBatch:
         rows = sum(len(part) for part in self.parts)
-        options: dict[str, Any] = {"after_snapshot_id": 1, "up_to_snapshot_id": 2, "identity": ("id",)} | self.options
+        options: dict[str, Any] = {
+            "after_snapshot_id": 1,
+            "up_to_snapshot_id": 2,
+            "identity": ("id",),
+            "hash_key": 9,
+        } | self.options
         return ProvenBatch(
             origin=self.origin, batch_number=self.number, rows=rows, counts={}, schema=self.schema, **options
         )

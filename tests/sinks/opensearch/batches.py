@@ -49,7 +49,7 @@ def proven(number: int, schema: pa.Schema = PEOPLE, identity: tuple[str, ...] = 
     is_load = more.get("is_load", number == 0)
     batch = ProvenBatch(
         origin=ORIGIN, batch_number=number, after_snapshot_id=None if is_load else number, up_to_snapshot_id=number + 1,
-        is_load=is_load, begins_anew=is_load, ends_load=is_load, rows=0, counts={},
+        is_load=is_load, begins_anew=is_load, ends_load=is_load, rows=0, counts={}, hash_key=9,
         schema=change_schema(schema, with_batch=True), identity=identity,
     )  # fmt: skip
     return replace(batch, **more)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map_task import MapTask
-from icefloe.batch.plan_document import Plan, upgraded_plan
+from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, fields_crc32, load_document
@@ -73,6 +73,7 @@ class BatchFolder:
             filter_text=self.filter_text,
             filter_as_written=plan.filter,
             table=plan.table,
+            hash_key=plan.hash_key,
         )
 
     @property
@@ -136,7 +137,7 @@ def load_plan(store: Store) -> Plan:
         ) from cause
     what = f"the plan {store.url}/{PLAN}"
     with says_remedy(store):
-        plan = load_document(Plan, upgraded_plan(data), what=what)
+        plan = load_document(Plan, data, what=what)
     # One bit of a field id makes another plan of it, by which a column would come without its values.
     if plan.crc32 is not None and plan.crc32 != fields_crc32(json.loads(data)):
         raise TerminalError(f"{what} does not match its checksum: it was damaged; {remedy(store)}", url=store.url)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from icefloe.shuffle.map_output import new_attempt
@@ -30,15 +31,17 @@ class TableLoader(Protocol):
 class Surroundings:
     """Everything outside of a process that decides what its run does. It travels to tasks inside closures.
 
-    A run takes nothing else from outside, so a simulation that replaces these three decides every step of a run. Times
+    A run takes nothing else from outside, so a simulation that replaces these four decides every step of a run. Times
     in documents are for people: no decision depends on the clock of a machine.
 
     Attributes:
         open_store: opens the stores of checkpoint, shuffle and sink.
         load_table: loads the table from its catalog.
         new_name: returns a name that no other process has, on any machine.
+        new_key: returns the key of a batch's row hashes, which nobody can know before.
     """
 
     open_store: StoreOpener = open_store
     load_table: TableLoader = load_table
     new_name: Callable[[], str] = new_attempt
+    new_key: Callable[[], int] = RowHashes.new_key

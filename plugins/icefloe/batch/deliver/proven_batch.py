@@ -114,6 +114,7 @@ def _proven(
         field_ids={} if columns is None else columns.field_ids,
         defaulted=frozenset() if columns is None else columns.defaulted,
         changes=output.changes,
+        hash_key=batch.hash_key,
         cut=manifest.cut,
     )
 

@@ -35,6 +35,7 @@ def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: 
         rows=0,
         counts=_NO_CHANGES,
         hash_sum=0,
+        hash_key=0,
     )
 
 

@@ -80,7 +80,7 @@ class CarryOver:
         # Loaded here, because importing a map task stays cheap.
         from icefloe.batch.map.combined_reads import CombinedReads
 
-        combined = CombinedReads()
+        combined = CombinedReads(self._reader.shape.hash_key)
         for file in self._files:
             if any(effect.change_ordinal in contended for effect in file.effects):
                 waiting.append(file)
@@ -101,7 +101,8 @@ class CarryOver:
                 if combined.is_full:
                     yield from combined.taken()
             else:
-                yield WeightedRows.of(plain, row_hashes_of_batch(rows.batch), rows.positions, file.effects)
+                hashes = row_hashes_of_batch(rows.batch, key=self._reader.shape.hash_key)
+                yield WeightedRows.of(plain, hashes, rows.positions, file.effects)
         self.tally.add_file(tally)
 
     def _consolidated(self, files: Sequence[FileEffects], contended: frozenset[int]) -> Iterator[WeightedRows]:

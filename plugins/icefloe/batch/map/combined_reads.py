@@ -21,9 +21,14 @@ _COMBINED_BYTES: Final = 1 << 20
 
 
 class CombinedReads:
-    """Small batches that wait, with the weights of their rows."""
+    """Small batches that wait, with the weights of their rows.
 
-    def __init__(self) -> None:
+    Args:
+        hash_key: key of the row hashes.
+    """
+
+    def __init__(self, hash_key: int) -> None:
+        self._hash_key = hash_key
         self._forget()
 
     @staticmethod
@@ -58,7 +63,7 @@ class CombinedReads:
         if not self._num_rows:
             return
         batch = pa.concat_batches(self._batches)
-        hashes, picks = row_hashes_of_batch(batch), np.concatenate(self._picks)
+        hashes, picks = row_hashes_of_batch(batch, key=self._hash_key), np.concatenate(self._picks)
         ordinals, weights = np.concatenate(self._ordinals), np.concatenate(self._weights)
         self._forget()
         yield WeightedRows(

@@ -43,7 +43,7 @@ class RemainingRows:
             batch, positions = self._reader.plain(batch.take(pa.array(rows))), positions[rows]
         if not batch.num_rows:
             return
-        self._append(row_hashes_of_batch(batch), positions)
+        self._append(row_hashes_of_batch(batch, key=self._reader.shape.hash_key), positions)
         self._keep(batch)
 
     def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
@@ -52,7 +52,7 @@ class RemainingRows:
             self.add(batch, positions)
             return
         self.forget()
-        hashed = row_hashes_of_batch(batch)
+        hashed = row_hashes_of_batch(batch, key=self._reader.shape.hash_key)
         in_slice = hash_slice.positions(hashed)
         self._append(hashed.take(in_slice), positions[in_slice])
 

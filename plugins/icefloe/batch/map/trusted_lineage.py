@@ -105,7 +105,7 @@ class _FileLineage:
         """The rows at the positions that are left, kept if memory allows."""
         hashes, kept, kept_bytes = [], [], 0
         for batch in reader.read_rows(self.tally.file.data_file, left):
-            hashes.append(row_hashes_of_batch(batch))
+            hashes.append(row_hashes_of_batch(batch, key=reader.shape.hash_key))
             kept_bytes += batch.nbytes
             if kept_bytes <= budget.free_bytes:
                 kept.append(batch)

@@ -111,5 +111,5 @@ class _Side:
         """
         file = self.tally.file
         kept = [self._reader.joined(file.data_file, *parts) for parts in aligned_batches(self.kept, unchanged)]
-        hashes = RowHashes.concat([row_hashes_of_batch(batch) for batch in kept])
+        hashes = RowHashes.concat([row_hashes_of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])
         return HashedRows(tally=self.tally, effects=file.effects, hashes=hashes, kept=kept)

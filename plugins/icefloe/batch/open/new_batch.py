@@ -59,6 +59,7 @@ def new_batch(
             map_task_bytes=pipeline.shuffle.map_task_bytes,
             target_file_bytes=pipeline.changes_folder.target_file_bytes,
             cores=cores or available_cores(pipeline),
+            hash_key=session.surroundings.new_key(),
         ),
         warnings=(*snapshots.warnings, *warnings),
         result_configuration={

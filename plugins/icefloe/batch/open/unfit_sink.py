@@ -1,5 +1,7 @@
 """The checks that a batch may be opened for its sink, made before anything of the batch is written."""
 
+from dataclasses import replace
+
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.checkpoint.identity import Identity
@@ -9,8 +11,11 @@ from icefloe.pipeline.error_lines import with_lines
 __all__ = ["refuse_rows_without_key", "refuse_unfit_sink"]
 
 
-def refuse_unfit_sink(batch: NextBatch) -> None:
+def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
     """Stops a batch that is not open yet if its sink cannot take it. A batch that is open stays open.
+
+    Returns:
+        The batch. If its checkpoint was lost and the sink holds it whole, with the key under which it was delivered.
 
     Raises:
         TerminalError: the sink's path belongs to another pipeline or to an earlier life of this one, or holds another
@@ -18,9 +23,9 @@ def refuse_unfit_sink(batch: NextBatch) -> None:
     """
     offset, session = batch.offset, batch.session
     if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
-        return
+        return batch
     refuse_rows_without_key(session, offset.spec.identity)
-    session.folder_of_changes.refuse_other_batch(
+    key = session.folder_of_changes.refuse_other_batch(
         pipeline=session.pipeline.name,
         table=session.pipeline.table,
         batch_number=offset.batch_number,
@@ -29,6 +34,9 @@ def refuse_unfit_sink(batch: NextBatch) -> None:
     )
     if offset.follows is None and offset.checkpoint_id is not None:
         _refuse_claimed_sink(session, offset.checkpoint_id)
+    if key is None:
+        return batch
+    return replace(batch, offset=replace(offset, spec=replace(offset.spec, hash_key=key)))
 
 
 def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> None:

@@ -116,6 +116,7 @@ class PipelineView:
                 columns=pipeline.columns,
                 filter=pipeline.as_written.filter,
                 cores=1,
+                hash_key=self.session.surroundings.new_key(),
             ),
             result_configuration=result_configuration(pipeline),
             opened_at=now_text(),

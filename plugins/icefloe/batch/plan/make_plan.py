@@ -106,6 +106,7 @@ def make_plan(
         filter_text=labels.filter_text,
         filter_as_written=spec.filter,
         table=labels.table,
+        hash_key=spec.hash_key,
     )
     refuse_reserved_columns(shape.delivered.arrow.names, table=labels.table)
     may_match = _may_match(shape, table)
@@ -148,6 +149,7 @@ def make_plan(
             ).items()
         },
         identity=spec.identity,
+        hash_key=spec.hash_key,
         **_listed(tasks),
         input_rows=scan.record_count,
         num_partitions=chosen.num_partitions,

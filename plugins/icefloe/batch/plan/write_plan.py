@@ -45,8 +45,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         if checkpoint.pipeline() is None:
             probe(session.open_storage(session.settings.checkpoint_url))
     session.folder_of_changes.check()
-    refuse_unfit_sink(batch)
-    claimed = claim_batch(batch)
+    claimed = claim_batch(refuse_unfit_sink(batch))
     planned_batch = _replanned_if_other(claimed.offset.spec, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
     if offset.move is not None:

@@ -107,4 +107,5 @@ def _summary(batch: FinishedTasks, sums: Sums) -> BatchSummary:
         rows=sum(message.rows for message in batch.messages),
         counts=batch.counts,
         hash_sum=sums.hash_sum(),
+        hash_key=plan.hash_key,
     )

@@ -18,7 +18,6 @@ Read in this order:
 - `spilled_moves`: such rows by their hashes, kept on disk
 - `moves_file`: the file of these rows
 - `load_moves`: those that a reduce range leaves out, as its task loads them
-- `moves_of_older_batches`: finds them in one process, for batches that an older release opened
 """
 
 __all__ = ["batch_extents", "coalesce_map_outputs", "read_range", "repair", "write_moves"]

@@ -10,46 +10,16 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.moves_of_older_batches import write_identity_moves
-from icefloe.batch.reduce.repair import ReadsMapOutputs, read_all_blocks, until_readable, void_damaged
+from icefloe.batch.reduce.repair import read_all_blocks
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_log import MissingMapOutputError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan, create_coalesce_plan
 from icefloe.storage.store import KeyMissingError
 
 __all__ = ["Coalesced", "coalesce_map_outputs", "load_coalesce_plan"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Coalesce(ReadsMapOutputs):
-    """Coalesce as a task that reads map outputs; see `coalesce_map_outputs`."""
-
-    inputs: MapInputs
-    tally: PhaseTally
-    new_name: Callable[[], str]
-
-    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Reads every row between the phases, if identities have to be compared and there are no hash rows for it."""
-        folder = self.inputs.folder
-        try:
-            if folder.shape.is_identity_carried and not folder.plan.hash_partitions:
-                write_identity_moves(folder, coalesce_plan, epoch)
-        except CorruptMapOutputError as damage:
-            self.tally.lose_nodes([damage])
-            void_damaged(folder, [damage])
-            return [damage]
-        return []
-
-    def redo(self, map_ids: Sequence[int]) -> None:
-        """Runs the given map tasks in this process."""
-        self.tally.map_tasks_run_again += len(map_ids)
-        self.tally.map_outputs_void += len(map_ids)
-        for map_id in map_ids:
-            write_map_output(self.inputs, map_id, attempt=self.new_name())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +46,16 @@ def coalesce_map_outputs(
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs are found damaged again and again.
     """
-    reader = _Coalesce(inputs, tally, new_name)
     folder, plan = inputs.folder, inputs.folder.plan
+
+    def redo(map_ids: Sequence[int]) -> None:
+        tally.map_tasks_run_again += len(map_ids)
+        tally.map_outputs_void += len(map_ids)
+        for map_id in map_ids:
+            write_map_output(inputs, map_id, attempt=new_name())
+
     try:
-        collected = read_all_blocks(folder, reader.redo)
+        collected = read_all_blocks(folder, redo)
     except MissingMapOutputError as error:
         tally.map_outputs_missing += len(error.map_ids)
         raise
@@ -108,9 +84,8 @@ def coalesce_map_outputs(
             )
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
-    epoch = until_readable(folder, created, reader, epoch=blocks.epoch)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
-    return Coalesced(plan=created, epoch=epoch)
+    return Coalesced(plan=created, epoch=blocks.epoch)
 
 
 def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:

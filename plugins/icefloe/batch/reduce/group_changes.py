@@ -16,7 +16,7 @@ from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.net import net_changes
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import pair_updates
 from icefloe.shuffle.blocks import BlockRows
 
@@ -47,6 +47,10 @@ class _Survivors(NamedTuple):
     def batch(self) -> pa.RecordBatch:
         [batch] = self.rows.to_batches()
         return batch
+
+    def public_hashes(self, positions: NDArray[np.int64]) -> RowHashes:
+        """The hashes that order rows of one identity alike in every batch."""
+        return row_hashes_of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
 
     def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
         """The rows at some positions, all of one identity."""
@@ -108,7 +112,7 @@ class GroupChanges:
         block_rows = BlockRows.of(piece)
         rows = block_rows.rows
         table = self._shuffled.without_identity(rows)
-        hashes = row_hashes(table.columns)
+        hashes = self._shuffled.row_hashes(rows)
         identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
         left = self._left_of(block_rows, hashes, identities)
         return _Survivors(
@@ -190,21 +194,22 @@ class GroupChanges:
             identity_hashes=survivors.identities,
             change_ordinals=survivors.ordinals,
             weights=survivors.weights,
+            order_of=survivors.public_hashes,
         )
         return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
 
     def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
         """Changes of one identity, of whose rows not all fit into memory."""
-        last_ordinal = 0
+        last_ordinal, shape, ordinals = 0, self._shuffled.shape, len(self._plan.steps)
         with TornIdentity(
-            self._shuffled.shape.delivered.arrow, num_ordinals=len(self._plan.steps), memory_bytes=self._memory_bytes
+            shape.delivered.arrow, hash_key=shape.hash_key, num_ordinals=ordinals, memory_bytes=self._memory_bytes
         ) as torn:
             for each in survivors:
                 last_ordinal = max(last_ordinal, each.last_ordinal)
                 if len(each.weights):
                     # Only the last piece shows the ordinal of net changes, which is the same for all rows.
-                    ordinals = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
-                    torn.add(each.batch, each.hashes, each.weights, ordinals)
+                    steps = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
+                    torn.add(each.batch, each.public_hashes(np.arange(len(steps))), each.weights, steps)
                 del each
             yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
 

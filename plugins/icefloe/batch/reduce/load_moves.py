@@ -6,7 +6,6 @@ from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.moves_file import CorruptMovesError, MovesEntry, read_entry, read_moves
-from icefloe.batch.reduce.moves_of_older_batches import load_identity_moves
 from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.errors import TransientError
 from icefloe.storage.parallel import map_parallel
@@ -26,13 +25,9 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
 
     Raises:
         MovesGoneError: a moves file is gone or damaged.
-        BatchFileMissingError: the same, in a batch of an older release, whose coalesce finds the rows.
         TerminalError: another release wrote a moves file.
     """
     if not folder.shape.is_identity_carried:
-        return
-    if not folder.plan.hash_partitions:
-        yield load_identity_moves(folder, range_id)
         return
 
     def entry_of(key: str) -> MovesEntry:

@@ -21,21 +21,22 @@ _SIGNS: Final = (ChangeType.DELETE, ChangeType.INSERT)
 
 
 class TornIdentity(KeepsLocalFiles):
-    """Takes the consolidated rows of one identity in the order of their row hashes, then gives its changes.
+    """Takes the consolidated rows of one identity in the order of their public hashes, then gives its changes.
 
     They are the same changes, in the same order, that `pair_updates` makes of all rows at once. Use it as a context
     manager: it owns a temporary file.
 
     Args:
         schema: of the delivered columns.
+        hash_key: key of the batch's row hashes.
         num_ordinals: change ordinals of the batch.
         memory_bytes: memory of the task.
     """
 
-    def __init__(self, schema: pa.Schema, *, num_ordinals: int, memory_bytes: int) -> None:
+    def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
         super().__init__()
         # Deletes and inserts of each ordinal lie apart, so that both can be read side by side.
-        self._schema = block_schema(schema)
+        self._hash_key, self._schema = hash_key, block_schema(schema)
         division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
         self._spilled = self._owned.enter_context(division.spilled(2 * num_ordinals))
         self._copies = np.zeros((num_ordinals, 2), np.int64)
@@ -78,18 +79,22 @@ class TornIdentity(KeepsLocalFiles):
             rows = pa.concat_batches([before, after])
             picks = np.arange(2 * num_pairs).reshape(2, num_pairs).T.ravel()
             kinds = np.tile(np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER], np.uint8), num_pairs)
-            yield from _delivered(rows, picks, kinds, delivered_ordinal, staged)
+            yield from self._delivered(rows, picks, kinds, delivered_ordinal, staged)
         for kind, side in zip(_SIGNS, sides, strict=True):
             for rows in side.rest():
                 kinds = np.full(rows.num_rows, kind, np.uint8)
-                yield from _delivered(rows, np.arange(rows.num_rows), kinds, delivered_ordinal, staged)
+                yield from self._delivered(rows, np.arange(rows.num_rows), kinds, delivered_ordinal, staged)
 
-
-def _delivered(
-    rows: pa.RecordBatch, picks: NDArray[np.int64], kinds: NDArray[np.uint8], ordinal: int, staged: StagedChanges
-) -> Iterator[pa.RecordBatch]:
-    ordinals = np.full(rows.num_rows, ordinal, np.int32)
-    return staged.batches(rows, row_hashes_of_batch(rows), picks, kinds, ordinals)
+    def _delivered(
+        self,
+        rows: pa.RecordBatch,
+        picks: NDArray[np.int64],
+        kinds: NDArray[np.uint8],
+        ordinal: int,
+        staged: StagedChanges,
+    ) -> Iterator[pa.RecordBatch]:
+        ordinals = np.full(rows.num_rows, ordinal, np.int32)
+        return staged.batches(rows, row_hashes_of_batch(rows, key=self._hash_key), picks, kinds, ordinals)
 
 
 class _Copies:

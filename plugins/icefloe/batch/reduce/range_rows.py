@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, groupby
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import Machine
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.extents import RangeExtents
@@ -138,8 +139,14 @@ class RangeRows:
             # The whole row is its identity, so these are copies of one row.
             yield self._table(self._added_up(batches))
             return
-        for part in self._division.parts(batches, self._row_hashes):
-            yield self._table(part.batches if part.fits else self._added_up(part.batches))
+        # In an order that is the same in all batches. Rows are told apart by their own hashes, which nobody can make
+        # collide.
+        for part in self._division.parts(batches, partial(self._row_hashes, key=RowHashes.PUBLIC_KEY)):
+            if part.fits:
+                yield self._table(part.batches)
+                continue
+            for copies in self._division.parts(part.batches, self._row_hashes):
+                yield self._table(copies.batches if copies.fits else self._added_up(copies.batches))
 
     def _added_up(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Copies of one row: whenever they fill the memory, one is left for each change ordinal."""
@@ -164,8 +171,8 @@ class RangeRows:
     def _identities(self, batch: pa.RecordBatch) -> RowHashes:
         return self._shuffled.identities(BlockRows.of(batch).rows)
 
-    def _row_hashes(self, batch: pa.RecordBatch) -> RowHashes:
-        return row_hashes(self._shuffled.without_identity(BlockRows.of(batch).rows).columns)
+    def _row_hashes(self, batch: pa.RecordBatch, *, key: int | None = None) -> RowHashes:
+        return self._shuffled.row_hashes(BlockRows.of(batch).rows, key=key)
 
     def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, self._schema)

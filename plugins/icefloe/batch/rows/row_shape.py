@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import about_key
 from icefloe.iceberg.schemas.identifier_columns import (
@@ -37,6 +38,7 @@ class RowShape:
         row_filter: filter for the rows that count; None: all rows count.
         identity: paths of the identifier columns among the read columns; empty: whole rows are their own identity.
         is_identity_carried: True if compared rows carry the identity after the delivered columns.
+        hash_key: key of all row hashes of the rows.
     """
 
     read: TableSchema
@@ -44,6 +46,7 @@ class RowShape:
     row_filter: "RowFilter | None"
     identity: tuple[ColumnPath, ...]
     is_identity_carried: bool
+    hash_key: int
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class RowShape:
         filter_text: str | None,
         table: str,
         filter_as_written: str | None = None,
+        hash_key: int | None = None,
     ) -> Self:
         """The shape of the rows of a batch.
 
@@ -65,6 +69,7 @@ class RowShape:
             filter_text: an Iceberg expression; None: every row counts.
             table: its name, for errors.
             filter_as_written: the filter with ``${ENV}`` unexpanded, which errors quote; None: it has no ``${ENV}``.
+            hash_key: key of the row hashes; None: a new one, for rows that are compared with no task's.
 
         Raises:
             TerminalError: a column that the table does not have, or a filter that does not fit it.
@@ -92,6 +97,7 @@ class RowShape:
             row_filter=row_filter,
             identity=((ROW_ID,),) if has_row_id else paths,
             is_identity_carried=has_row_id or not has_columns(delivered.arrow, paths),
+            hash_key=RowHashes.new_key() if hash_key is None else hash_key,
         )
 
     @property

@@ -53,7 +53,7 @@ class ShuffledForm:
         delivered, hashes = self.to_deliver(rows)
         if not self.shape.identity:
             return RowsToShuffle(delivered, hashes, hashes)
-        identities = row_hashes(self.shape.identity_of(rows.batch))
+        identities = row_hashes(self.shape.identity_of(rows.batch), key=self.shape.hash_key)
         if not self.shape.is_identity_carried:
             return RowsToShuffle(delivered, hashes, identities)
         identities = self._known(rows.batch, identities, hashes)
@@ -65,7 +65,7 @@ class ShuffledForm:
         if not self.shape.is_identity_carried:
             return rows.batch, rows.row_hashes
         delivered = self.shape.without_identity(rows.batch)
-        return delivered, row_hashes_of_batch(delivered)
+        return delivered, row_hashes_of_batch(delivered, key=self.shape.hash_key)
 
     def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
         """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none.
@@ -75,9 +75,14 @@ class ShuffledForm:
         """
         if self.shape.is_identity_carried:
             return RowHashes.of_column(rows.column(rows.num_columns - 1))
-        return row_hashes(identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns)
+        columns = identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns
+        return row_hashes(columns, key=self.shape.hash_key)
 
-    def without_identity(self, rows: pa.Table) -> pa.Table:
+    def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
+        """The hashes of the delivered columns of shuffled rows, under the key of the batch or another one."""
+        return row_hashes(self.without_identity(rows).columns, key=self.shape.hash_key if key is None else key)
+
+    def without_identity(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         """The delivered columns of shuffled rows."""
         return rows.select(range(len(self.shape.delivered.arrow)))
 

@@ -1,11 +1,9 @@
 """From the files of a checkpoint's batches to the checkpoint, wherever it is."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.folder_marker import MARKER, FolderMarker
 from icefloe.batch.sweep.shuffle_listing import Folder
 from icefloe.checkpoint.log import Checkpoint
@@ -14,7 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.keys import join_url
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 OpenPlace: TypeAlias = Callable[[str], Store]
 """Opens the store at a URL, with the credentials of storage and checkpoint."""
@@ -142,37 +140,6 @@ def find_checkpoint(
     )
 
 
-def checkpoint_of_format_1(
-    folder: Folder, batch: str, *, shuffle: Store, storage_url: str, open_place: OpenPlace
-) -> FoundCheckpoint:
-    """The checkpoint of a batch of format 1, by its plan; without a plan, the one at the place by default.
-
-    Raises:
-        CheckpointGoneError: there is none.
-        IcefloeError: it cannot be read.
-    """
-    below = () if folder.backfill_id is None else (backfill_prefix(folder.backfill_id),)
-    usual_url = url_below(storage_url, "checkpoints", folder.pipeline, *below)
-    named_url = _checkpoint_url_in_plan(shuffle, f"{folder.key}/{batch}/{PLAN}")
-    url = named_url or usual_url
-    checkpoint = Checkpoint(open_place(url))
-    if checkpoint.latest_batch() is None:
-        batch_url = join_url(shuffle.url, f"{folder.key}/{batch}")
-        raise CheckpointGoneError(
-            f"the files below {batch_url} belong to a checkpoint of pipeline {folder.pipeline}, which is not at {url}: "
-            "they are left alone; if it was moved, run the pipeline once; if it is gone for good, sweep with "
-            "--forgotten",
-            url=batch_url,
-        )
-    return FoundCheckpoint(
-        url=url,
-        checkpoint=checkpoint,
-        backfill_id=folder.backfill_id,
-        is_named=named_url is not None,
-        pipeline=folder.pipeline,
-    )
-
-
 def _refuse_other_table(
     marker: FolderMarker, folder_url: str, environ: Mapping[str, str], coordination: str | None
 ) -> None:
@@ -229,13 +196,3 @@ def _marked(marker: FolderMarker, url: str, places: PipelinePlaces) -> Iterator[
 def _id_of(checkpoint: Checkpoint) -> str | None:
     owner = checkpoint.owner()
     return checkpoint.look().checkpoint_id if owner is None else owner.checkpoint_id
-
-
-def _checkpoint_url_in_plan(shuffle: Store, key: str) -> str | None:
-    """The URL in a plan of format 1; None if there is no such plan."""
-    try:
-        document: object = json.loads(shuffle.get(key))
-    except (KeyMissingError, ValueError, RecursionError):
-        return None
-    url = document.get("checkpoint_url") if isinstance(document, dict) else None
-    return url if isinstance(url, str) else None

@@ -9,10 +9,8 @@ from typing import Any
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.sweep.batch_states import BatchState, BatchStates
 from icefloe.batch.sweep.found_checkpoint import (
-    CheckpointGoneError,
     FoundCheckpoint,
     OpenPlace,
-    checkpoint_of_format_1,
     find_checkpoint,
 )
 from icefloe.batch.sweep.leftover import EndedMarker, Leftover, Reason
@@ -85,33 +83,6 @@ class ShuffleFolders:
                 # If it was abandoned, its range may be started again while an operator looks at the findings.
                 is_opened=states.is_open_now,
             )
-
-    def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:
-        """The leftovers of a batch of format 1. Pipelines of the same name share its folder.
-
-        Raises:
-            CheckpointGoneError: there is no checkpoint.
-            IcefloeError: the checkpoint cannot be read, or is damaged.
-        """
-        try:
-            found = checkpoint_of_format_1(
-                folder, batch, shuffle=self.shuffle, storage_url=self.storage_url, open_place=self.open_place
-            )
-        except CheckpointGoneError:
-            if not self.takes_forgotten:
-                raise
-            if counted.old_objects == counted.objects:
-                yield self._all(folder, batch, counted, Reason.FORGOTTEN, int(batch), folder.backfill_id)
-            return
-        number = int(batch)
-        offset = found.checkpoint.offset(number)
-        is_here = offset is not None and offset.checkpoint_id is None
-        has_ended = found.checkpoint.committed(number) is not None
-        if is_here and has_ended and found.is_named:
-            yield self._all(folder, batch, counted, Reason.ENDED, number, folder.backfill_id)
-        elif has_ended or not is_here:
-            # Files of another checkpoint with the same name, or of an earlier life of this one.
-            yield from self._old(folder, batch, counted, number, folder.backfill_id, None)
 
     def _all(
         self, folder: Folder, name: str, counted: Counted, reason: Reason, number: int | None, backfill_id: str | None

@@ -152,9 +152,6 @@ class _Look:
         """Judges every folder of a listing."""
         for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
             if folder.checkpoint_id is None:
-                for batch, counted in names.items():
-                    with self.problems.noted():
-                        self.leftovers.extend(folders.leftovers_of_format_1(folder, batch, counted))
                 continue
             with self.problems.noted():
                 try:

@@ -159,27 +159,30 @@ class SchemaRunReplay:
     ) -> None:
         """Adds the changes of a batch. If its parts are unchanged, they must keep their promises too."""
         begun = promises.begin(part_of_hashes)
-        are_whole = [self._add_part(batch_number, part, replay, begun, promises.identity) for part in manifest.parts]
+        are_whole = [self._add_part(manifest, part, replay, begun, promises.identity) for part in manifest.parts]
         for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
             path = self._session.pipeline.sink.path
             self._say(f"batch {batch_number} in {path} breaks a promise of docs/sinks.md: {fault}; restore it")
 
     def _add_part(
-        self, batch_number: int, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
+        self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
     ) -> bool:
         """Adds the changes of one part; reports a part that is gone, or differs from its manifest."""
+        batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
         what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
         rows = hash_sum = 0
         try:
             for batch in self._sink.read_part(batch_number, part):
                 self._require_schema(batch.schema, batch_number)
-                hashes = row_hashes_of_batch(batch, self._shape.delivered.arrow.names)
                 types = change_types(batch.column(CHANGE_TYPE))
                 weights = _WEIGHTS[types]
-                replay.add(hashes, weights)
-                promises.add(batch, types, row_hashes(identity_columns(batch, identity)) if identity else None)
+                # A second witness: sums are made under the key of the batch, states are compared under another.
+                replay.add(row_hashes_of_batch(batch, names, key=key), weights)
+                identities = row_hashes(identity_columns(batch, identity), key=key) if identity else None
+                promises.add(batch, types, identities)
                 rows += batch.num_rows
-                hash_sum = (hash_sum + hashes.signed_sum(weights)) % (1 << 128)
+                summed = row_hashes_of_batch(batch, names, key=manifest.batch.hash_key)
+                hash_sum = (hash_sum + summed.signed_sum(weights)) % (1 << 128)
         except KeyMissingError:
             self._say(f"{what} is gone: restore it")
             return False

@@ -124,10 +124,10 @@ class SinkRows:
             yield recent
 
     def _keys(self, batch: pa.RecordBatch) -> RowHashes:
-        return row_hashes(self.shape.identity_of(batch))
+        return row_hashes(self.shape.identity_of(batch), key=self.shape.hash_key)
 
     def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
         return self.shape.identity_of(batch)
 
     def _hashes(self, batch: pa.RecordBatch) -> RowHashes:
-        return row_hashes_of_batch(batch, self.shape.delivered.arrow.names)
+        return row_hashes_of_batch(batch, self.shape.delivered.arrow.names, key=self.shape.hash_key)

@@ -71,7 +71,7 @@ class TableState:
     def add_to(self, replay: Replay, *, sign: int) -> None:
         """Adds every row to a replay, or takes it away if ``sign`` is -1."""
         for batch, touched, weight in self._weighted_rows(self._reader()):
-            hashes = row_hashes_of_batch(batch).take(touched)
+            hashes = row_hashes_of_batch(batch, key=self.shape.hash_key).take(touched)
             replay.add(hashes, np.full(len(touched), sign * weight, np.int64))
 
     def rows(self) -> Iterator[pa.RecordBatch]:

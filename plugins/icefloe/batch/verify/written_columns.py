@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.types import is_map
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_load
 from icefloe.batch.verify.verify_batches import committed_batches
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.iceberg.projection.renamed_rows import rows_in_schema
@@ -128,8 +127,7 @@ class WrittenColumns:
 
     def _of_keys(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
         paths = resolve_identifier_columns(self._delivered.columns, keys.schema.names)
-        found = row_hashes(identity_columns(rows, paths)).to_column()
-        return rows.filter(pc.is_in(found, row_hashes(keys.columns).to_column()))
+        return rows.filter(RowHashes.among(identity_columns(rows, paths), keys.columns))
 
     def _arrow_schema(self, number: int, names: Sequence[str]) -> pa.Schema:
         return change_schema(self._schema(number, names).arrow, with_batch=True)

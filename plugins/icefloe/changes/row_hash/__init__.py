@@ -1,4 +1,4 @@
-"""The row hash: 128 bits that are equal for equal rows in every file, type and release (docs/formats.md).
+"""The row hash: 128 bits that are equal for equal rows in every file and type, under a key (docs/formats.md).
 
 Read in this order:
 
@@ -6,8 +6,8 @@ Read in this order:
 - `column_hash`: the contribution of one column to the hash
 - `canonical`: words of fixed-width values
 - `byte_hash`: words of strings and bytes
-- `sequences`: sums over strings, lists and maps
-- `mixing`: the mixing functions
+- `sequences`: sums over strings and lists
+- `mixing`: the secret factors and what is multiplied by them
 """
 
-__all__ = ["canonical", "mixing", "row_hashes"]
+__all__ = ["canonical", "row_hashes"]

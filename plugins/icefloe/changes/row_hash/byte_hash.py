@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.canonical import null_mask
-from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
+from icefloe.changes.row_hash.mixing import HashSums, Mixer, Seed, Words
 from icefloe.changes.row_hash.sequences import Rows, add_sequences
 
 _WIDE: Final = {pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY}
@@ -17,9 +17,10 @@ _VIEWS: Final = {pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW}
 _TYPES: Final = {pa.lib.Type_STRING, pa.lib.Type_BINARY, pa.lib.Type_FIXED_SIZE_BINARY, *_WIDE, *_VIEWS}
 _LONG_BYTES: Final = 12
 _SAMPLE_ROWS: Final = 512
-_LENGTH: Final = np.uint64(K1)
 _TAIL: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 """Masks that keep the first ``count`` bytes of a word."""
+_END: Final = np.array([1 << 8 * count for count in range(8)] + [0], np.uint64)
+"""A byte of 1 after the last byte of a value, so that no value goes on where another ends."""
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
@@ -30,18 +31,13 @@ def is_bytes(data_type: pa.DataType) -> bool:
 def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     """The words of strings, binaries and fixed-size binaries."""
     text = _Text.of(array)
-    low = text.window[text.starts]
-    lengths = text.lengths.view(np.uint64)
-    if int(text.lengths.max(initial=0)) <= 8:
-        low &= _TAIL[text.lengths]
-        low += lengths * _LENGTH
-        return Words(low=low, high=lengths, nulls=null_mask(array))
-    low &= _TAIL[np.minimum(text.lengths, 8)]
-    low += lengths * _LENGTH
-    sums = HashSums(low=low, high=lengths.copy())
-    # Further words of 8 bytes: none up to 8 bytes, 1 from 9, 2 from 17.
-    counts = np.maximum((text.lengths - 1) >> 3, 0)
-    add_sequences(counts, text.further_words, seed=seed.child(0), mixer=mixer, sums=sums, is_ordered=True)
+    # With a byte of 1 at the end: a word up to 7 bytes, 2 words from 8, 3 from 16. Fixed lengths need no end.
+    counts = text.lengths >> 3 if text.have_ends else np.maximum((text.lengths - 1) >> 3, 0)
+    low = text.words(slice(None), 0)
+    if not counts.any():
+        return Words(low=low, nulls=null_mask(array))
+    sums = HashSums(low=low, high=np.zeros(len(low), np.uint64))
+    add_sequences(counts, text.further_words, seed=seed.child(0), mixer=mixer, sums=sums)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
 
 
@@ -60,17 +56,22 @@ def repeats_long_values(array: pa.Array) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """Byte strings: value i is ``lengths[i]`` bytes from ``starts[i]``; ``window[b]`` is the word at byte b."""
+    """Byte strings: value i is ``lengths[i]`` bytes from ``starts[i]``; ``window[b]`` is the word at byte b.
+
+    They ``have_ends`` unless the type says how long they are.
+    """
 
     window: NDArray[np.uint64]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    have_ends: bool
 
     @classmethod
     def of(cls, array: pa.Array) -> "_Text":
         if array.type.id in _VIEWS:
             array = array.cast(pa.large_binary())
         offsets = _offsets(array)
+        have_ends = array.type.id != pa.lib.Type_FIXED_SIZE_BINARY
         begin, end = int(offsets[0]), int(offsets[-1])
         content = np.frombuffer(array.buffers()[-1] or b"", np.uint8)
         # A word is read from any byte on, so the last value needs 8 readable bytes after it. In a slice these are
@@ -81,14 +82,21 @@ class _Text:
         # Overlapping words, one for each byte: the word of a value is one look-up, whatever its alignment.
         #     bytes    a b c d e f g h i j     window[0] = abcdefgh, window[1] = bcdefghi, ...
         window: NDArray[Any] = np.ndarray((len(content) - 7,), "<u8", content, strides=(1,))
-        return cls(window=window, starts=offsets[:-1], lengths=np.diff(offsets))
+        return cls(window=window, starts=offsets[:-1], lengths=np.diff(offsets), have_ends=have_ends)
 
     def further_words(self, rows: Rows, positions: NDArray[np.int64] | int) -> Words:
-        """The words after the first, counted from 0, cut to the bytes that count."""
-        bytes_before = 8 * positions + 8
-        low = self.window[self.starts[rows] + bytes_before]
-        low &= _TAIL[np.minimum(self.lengths[rows] - bytes_before, 8)]
-        return Words(low=low)
+        """The words after the first, counted from 0."""
+        return Words(low=self.words(rows, 8 * positions + 8))
+
+    def words(self, rows: Rows, bytes_before: NDArray[np.int64] | int) -> NDArray[np.uint64]:
+        """The words after some bytes of each value, cut to the bytes that count, with its end if it is there."""
+        found: NDArray[np.uint64] = self.window[self.starts[rows] + bytes_before]
+        left = self.lengths[rows] - bytes_before
+        np.minimum(left, 8, out=left)
+        found &= _TAIL[left]
+        if self.have_ends:
+            found |= _END[left]
+        return found
 
 
 def _offsets(array: pa.Array) -> NDArray[np.int64]:

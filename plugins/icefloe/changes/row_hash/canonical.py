@@ -80,18 +80,12 @@ def _times(dtype: DTypeLike) -> Callable[[pa.Array], _TwoWords]:
     return words
 
 
-def _narrow_decimals(dtype: DTypeLike) -> Callable[[pa.Array], _TwoWords]:
-    def words(array: pa.Array) -> _TwoWords:
-        # The sign extended, as the upper half of the same number in 128 bits: the width must not change the hash.
-        values = _values(array, dtype).astype(np.int64, copy=False)
-        return values.view(np.uint64), (values >> 63).view(np.uint64)
-
-    return words
-
-
 def _decimals(array: pa.Array) -> _TwoWords:
     pairs = _values(array, np.dtype((np.uint64, 2)))
-    return pairs[:, 0], pairs[:, 1]
+    low = np.ascontiguousarray(pairs[:, 0])
+    # The upper half less the sign that the lower half shows: 0 if the number fits 64 bits, as most do.
+    high = np.bitwise_xor(pairs[:, 1], (low.view(np.int64) >> 63).view(np.uint64), dtype=np.uint64)
+    return low, high if high.any() else None
 
 
 def _wide_decimals(array: pa.Array) -> _TwoWords:
@@ -140,8 +134,8 @@ _WORDS: Final[dict[int, Callable[[pa.Array], _TwoWords]]] = {
     pa.lib.Type_TIME64: _times(np.int64),
     pa.lib.Type_TIMESTAMP: _times(np.int64),
     pa.lib.Type_DURATION: _times(np.int64),
-    pa.lib.Type_DECIMAL32: _narrow_decimals(np.int32),
-    pa.lib.Type_DECIMAL64: _narrow_decimals(np.int64),
+    pa.lib.Type_DECIMAL32: _integers(np.int32),
+    pa.lib.Type_DECIMAL64: _integers(np.int64),
     pa.lib.Type_DECIMAL128: _decimals,
     pa.lib.Type_DECIMAL256: _wide_decimals,
 }

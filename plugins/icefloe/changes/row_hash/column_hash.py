@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.byte_hash import byte_words, is_bytes, repeats_long_values
 from icefloe.changes.row_hash.canonical import fixed_width_words, is_fixed_width, null_mask
-from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
-from icefloe.changes.row_hash.sequences import Rows, add_sequences
+from icefloe.changes.row_hash.mixing import HashSums, Mixer, Seed, Words
+from icefloe.changes.row_hash.sequences import Rows, add_sequences, sums_between
 from icefloe.errors import TerminalError
 
 _LIST_VIEWS: Final = {pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW}
@@ -90,30 +90,28 @@ def _struct_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 def _list_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     extents = _Extents.of(array)
-    elements = extents.nothing()
+    elements = HashSums.zeros(extents.size)
     add_column(extents.cut(array.values), seed.child(0), mixer, elements)
-    sums = _sequence_sums(elements, extents, seed.child(1), mixer, is_ordered=True)
+
+    def fetch(rows: Rows, positions: NDArray[np.int64] | int) -> Words:
+        places = extents.starts[rows] + positions
+        return Words(low=elements.low[places], high=elements.high[places])
+
+    sums = HashSums(low=np.zeros(len(array), np.uint64), high=extents.counts.astype(np.uint64))
+    add_sequences(extents.counts, fetch, seed=seed.child(1), mixer=mixer, sums=sums)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
 
 
 def _map_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     extents = _Extents.of(array)
-    entries = extents.nothing()
+    entries = HashSums.keyed(extents.size, seed.child(2))
     add_column(extents.cut(array.keys), seed.child(0), mixer, entries)
     add_column(extents.cut(array.items), seed.child(1), mixer, entries)
-    sums = _sequence_sums(entries, extents, seed.child(2), mixer, is_ordered=False)
-    return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
-
-
-def _sequence_sums(elements: HashSums, extents: "_Extents", seed: Seed, mixer: Mixer, *, is_ordered: bool) -> HashSums:
-    def fetch(rows: Rows, positions: NDArray[np.int64] | int) -> Words:
-        places = extents.starts[rows] + positions
-        return Words(low=elements.low[places], high=elements.high[places])
-
-    lengths = extents.counts.astype(np.uint64)
-    sums = HashSums(low=lengths * np.uint64(K1), high=lengths)
-    add_sequences(extents.counts, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
-    return sums
+    # Entries have no order, so they are added up like the rows of an audit: scrambled, and one after the other.
+    entries.scramble()
+    bounds = np.append(extents.starts, extents.size)
+    low, high = (sums_between(lane, bounds) for lane in (entries.low, entries.high))
+    return Words(low=low, high=high + extents.counts.astype(np.uint64), nulls=null_mask(array))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +138,10 @@ class _Extents:
         end = int((starts + counts).max(initial=begin))
         return cls(begin=begin, end=end, starts=starts - begin, counts=counts)
 
-    def nothing(self) -> HashSums:
-        """Sums for the elements."""
-        return HashSums.zeros(self.end - self.begin)
+    @property
+    def size(self) -> int:
+        """Number of elements of all rows."""
+        return self.end - self.begin
 
     def cut(self, values: pa.Array) -> pa.Array:
         """The elements, taken from a child array with all elements."""

@@ -1,11 +1,20 @@
-"""The mixing functions of the row hash; docs/formats.md, section "Row hash", is their definition.
+"""The keyed mixing of the row hash; docs/formats.md, section "Row hash", is its definition, with the proof.
 
-A value is two words (u, v). A seed turns them into a contribution (y, z), a bijection of the 128 bits:
+A value is two words (u, v). Secret factors turn them into a contribution, and the contributions of a row are added up:
 
-    x = u + offset;  x ^= x >> 32;  x *= first;  x ^= x >> 29;  x *= K1;  y = x ^ (x >> 32)
-    x = (y + v) * second;  x ^= x >> 32;  x *= K2;  z = x ^ (x >> 29)
+    low  = u * a0 + (u >> 32) * a1                   + the same of v with a2, a3
+    high = u * b0 + (u >> 16) * b1 + (u >> 48) * b2  + the same of v with b3, b4, b5
+
+Whoever chooses two values without knowing the factors makes their contributions differ by a wanted number under at most
+one of 2^82 keys: each factor is multiplied by a part of 32 bits or less, and the parts of the two lanes begin at
+different bits, so that the lowest bit in which two values differ cannot be high up in the parts of both.
+
+Source: Carter and Wegman, Universal Classes of Hash Functions, 1979; Lemire and Kaser, Strongly Universal String
+Hashing is Fast, 2014.
 """
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -13,29 +22,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GAMMA", "K1"]
-
-_MASK: Final = 2**64 - 1
-GAMMA: Final = 0x9E3779B97F4A7C15
-K1: Final = 0xBF58476D1CE4E5B9
-K2: Final = 0x94D049BB133111EB
-NULL: Final = (0xD1B54A32D192ED03, 0x9E3779B97F4A7C15)
-"""The words of a null. No other value of a column has this v. Fixed-width values have a v of 0, decimals have a v
-within 10^38 / 2^64 of 0, and byte strings of at most 8 bytes have their length as v."""
-
 BLOCK_ROWS: Final = 16_000
 """Number of values that are worked on at a time. A dozen arrays of them fit the second-level cache of one core. One
 array is smaller than 128 KiB: from that size on glibc maps, and the kernel clears, fresh memory for every array."""
-_S29, _S32 = np.uint64(29), np.uint64(32)
-_K1, _K2 = np.uint64(K1), np.uint64(K2)
+_POSITIONS: Final = 0xFFFF_FFFF
+_FACTORS: Final = 10
+_S16, _S29, _S32, _S48 = (np.uint64(bits) for bits in (16, 29, 32, 48))
+_ROUNDS: Final = tuple(
+    (np.uint64(first), np.uint64(second))
+    for first, second in (
+        (0xD6E8FEB86659FD93, 0xC4CEB9FE1A85EC53),
+        (0xFF51AFD7ED558CCD, 0xE7037ED1A0B428DB),
+        (0xA0761D6478BD642F, 0x8EBC6AF09C88C6E3),
+    )
+)
+
+Factor = np.uint64 | NDArray[np.uint64]
+Lane = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """Two words for each value: ``low`` is u; ``high`` is v, None if all are 0; ``nulls`` marks nulls."""
 
-    low: NDArray[np.uint64]
-    high: NDArray[np.uint64] | None = None
+    low: Lane
+    high: Lane | None = None
     nulls: NDArray[np.bool_] | None = None
 
 
@@ -43,111 +54,139 @@ class Words:
 class HashSums:
     """Sums of contributions, lane by lane mod 2^64."""
 
-    low: NDArray[np.uint64]
-    high: NDArray[np.uint64]
+    low: Lane
+    high: Lane
 
     @classmethod
     def zeros(cls, length: int) -> "HashSums":
         """Sums of nothing yet."""
         return cls(low=np.zeros(length, np.uint64), high=np.zeros(length, np.uint64))
 
+    @classmethod
+    def keyed(cls, length: int, seed: "Seed") -> "HashSums":
+        """Sums that begin with the contribution of a null, so that even zeros come out as the key wants it."""
+        low, high = seed.null
+        return cls(low=np.full(length, low), high=np.full(length, high))
+
     def slice(self, start: int, stop: int) -> "HashSums":
         """A view of the sums from ``start`` to ``stop``."""
         return HashSums(low=self.low[start:stop], high=self.high[start:stop])
 
+    def scramble(self) -> None:
+        """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in what was added."""
+        # Without it a hash would be the sum of its columns, and the audit could not see two rows swap a value:
+        #   (a, x) and (b, y)   would add up to the same as   (a, y) and (b, x)
+        left, right = self.low, self.high
+        for first, second in _ROUNDS:
+            mixed = right >> _S32
+            mixed ^= right
+            mixed *= first
+            mixed ^= mixed >> _S29
+            mixed *= second
+            mixed ^= mixed >> _S32
+            left += mixed
+            left, right = right, left
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Seed:
-    """The constants of one column, or of one place inside a nested column; ``null`` is the contribution of a null."""
+    """The secret words of one column, or of one place inside a nested column.
 
-    number: int
-    offset: np.uint64
-    first: np.uint64
-    second: np.uint64
+    Attributes:
+        name: the key, and the path to the place.
+        factors: a0 to a3, then b0 to b5.
+        null: the contribution of a null.
+    """
+
+    name: bytes
+    factors: tuple[np.uint64, ...]
     null: tuple[np.uint64, np.uint64]
 
     def child(self, place: int) -> "Seed":
         """The seed of a place inside this one."""
-        # Places begin at 16 because the seed's own constants are draws 1 to 3 of the same sequence.
-        return seed_of(scramble(self.number + (16 + place) * GAMMA))
+        return _seed(self.name + place.to_bytes(4, "big"))
+
+    def at_positions(self, count: int) -> tuple[Lane, ...]:
+        """The factors of elements at the positions 0 to ``count`` or more: an array for each."""
+        return _factors_by_position(self.name, max(8, 1 << (count - 1).bit_length()))
 
 
-def scramble(number: int) -> int:
-    """The output function of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+def key_seed(key: int) -> Seed:
+    """The seed of whole rows under a key of 128 bits; its children are those of the columns, by position.
 
-    >>> hex(scramble(GAMMA))
-    '0xe220a8397b1dcdaf'
+    Raises:
+        ValueError: the key is negative or longer.
     """
-    x = number & _MASK
-    x = (x ^ x >> 30) * K1 & _MASK
-    x = (x ^ x >> 27) * K2 & _MASK
-    return x ^ x >> 31
+    if not 0 <= key < 1 << 128:
+        raise ValueError("a key of 128 bits was expected")
+    return _seed(key.to_bytes(16, "big"))
 
 
 @lru_cache(maxsize=4096)
-def seed_of(number: int) -> Seed:
-    """The seed with this number."""
-    offset, first, second = (scramble(number + draw * GAMMA) for draw in (1, 2, 3))
-    # An odd factor has an inverse mod 2^64, so mixing loses nothing. An even one would send two values to one.
-    first, second = first | 1, second | 1
-    return Seed(
-        number=number,
-        offset=np.uint64(offset),
-        first=np.uint64(first),
-        second=np.uint64(second),
-        null=_mix_null(offset, first, second),
-    )
+def _seed(name: bytes) -> Seed:
+    *factors, null_low, null_high = (np.uint64(word) for word in _drawn(name, _FACTORS + 2))
+    return Seed(name, tuple(factors), (null_low, null_high))
 
 
-def column_seed(position: int) -> Seed:
-    """The seed of the column at ``position``, from 0, among the hashed columns."""
-    return seed_of(scramble((position + 1) * GAMMA))
+@lru_cache(maxsize=64)
+def _factors_by_position(name: bytes, count: int) -> tuple[Lane, ...]:
+    drawn = _drawn(name + _POSITIONS.to_bytes(4, "big"), _FACTORS * count)
+    return tuple(np.ascontiguousarray(drawn.reshape(count, _FACTORS).T))
+
+
+def _drawn(name: bytes, count: int) -> Lane:
+    """Secret words: nobody without the key can tell them from random ones."""
+    return np.frombuffer(hashlib.shake_128(name).digest(8 * count), "<u8").astype(np.uint64, copy=False)
 
 
 class Mixer:
     """Adds contributions to sums, block by block, in scratch memory of its own: one per thread."""
 
     def __init__(self) -> None:
-        self._scratch = [np.empty(BLOCK_ROWS, np.uint64) for _ in range(3)]
+        self._scratch = [np.empty(BLOCK_ROWS, np.uint64) for _ in range(5)]
 
     def add(self, words: Words, seed: Seed, sums: HashSums) -> None:
         """Adds the contribution of each value to the sum at its place."""
         for start in range(0, len(words.low), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            y, z = self._mix(words, seed, block)
+            low, high = self._mixed(words, seed.factors, block)
             # After the mixing, because Arrow may leave anything in the words of a null.
             if words.nulls is not None:
                 nulls = np.flatnonzero(words.nulls[block])
-                y[nulls], z[nulls] = seed.null
-            sums.low[block] += y
-            sums.high[block] += z
+                low[nulls], high[nulls] = seed.null
+            sums.low[block] += low
+            sums.high[block] += high
 
-    def _mix(self, words: Words, seed: Seed, block: slice) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        low = words.low[block]
-        y, z, shifted = (scratch[: len(low)] for scratch in self._scratch)
-        np.add(low, seed.offset, out=y)
-        y ^= np.right_shift(y, _S32, out=shifted)
-        y *= seed.first
-        y ^= np.right_shift(y, _S29, out=shifted)
-        y *= _K1
-        y ^= np.right_shift(y, _S32, out=shifted)
-        if words.high is None:
-            np.multiply(y, seed.second, out=z)
-        else:
-            np.add(y, words.high[block], out=z)
-            z *= seed.second
-        z ^= np.right_shift(z, _S32, out=shifted)
-        z *= _K2
-        z ^= np.right_shift(z, _S29, out=shifted)
-        return y, z
+    def elements(self, words: Words, factors: Sequence[Factor]) -> HashSums:
+        """The contributions of words at one or at many positions; valid until the next call.
+
+        Args:
+            words: at most `BLOCK_ROWS`, without nulls.
+            factors: a number each, or an array with one of each word's position.
+        """
+        low, high = self._mixed(words, factors, slice(None))
+        return HashSums(low=low, high=high)
+
+    def _mixed(self, words: Words, factors: Sequence[Factor], block: slice) -> tuple[Lane, Lane]:
+        first = words.low[block]
+        low, high, scratch, more_low, more_high = (each[: len(first)] for each in self._scratch)
+        _multiply(first, factors[0:2], factors[4:7], low, high, scratch)
+        if words.high is not None:
+            _multiply(words.high[block], factors[2:4], factors[7:10], more_low, more_high, scratch)
+            low += more_low
+            high += more_high
+        return low, high
 
 
-def _mix_null(offset: int, first: int, second: int) -> tuple[np.uint64, np.uint64]:
-    # The steps of Mixer._mix on Python's numbers: NumPy warns when a single number overflows.
-    x = NULL[0] + offset & _MASK
-    x = (x ^ x >> 32) * first & _MASK
-    x = (x ^ x >> 29) * K1 & _MASK
-    y = x ^ x >> 32
-    x = (y + NULL[1]) * second & _MASK
-    x = (x ^ x >> 32) * K2 & _MASK
-    return np.uint64(y), np.uint64(x ^ x >> 29)
+def _multiply(
+    words: Lane, of_low: Sequence[Factor], of_high: Sequence[Factor], low: Lane, high: Lane, scratch: Lane
+) -> None:
+    """Overwrites ``low`` and ``high``."""
+    np.multiply(words, of_low[0], out=low)
+    np.right_shift(words, _S32, out=scratch)
+    low += np.multiply(scratch, of_low[1], out=scratch)
+    np.multiply(words, of_high[0], out=high)
+    np.right_shift(words, _S16, out=scratch)
+    high += np.multiply(scratch, of_high[1], out=scratch)
+    np.right_shift(words, _S48, out=scratch)
+    high += np.multiply(scratch, of_high[2], out=scratch)

@@ -1,30 +1,25 @@
 """The one row hash: 128 bits over canonical values, defined in docs/formats.md, section "Row hash"."""
 
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.column_hash import add_column
-from icefloe.changes.row_hash.mixing import BLOCK_ROWS, HashSums, Mixer, Seed, column_seed
+from icefloe.changes.row_hash.mixing import BLOCK_ROWS, HashSums, Mixer, Seed, key_seed
 
 __all__ = ["RowHashes", "row_hashes", "row_hashes_of_batch"]
+
 
 _MODULUS: Final = 1 << 128
 _SUMMED_ROWS: Final = 65_536
 _LIMB: Final = np.uint64(0xFFFF_FFFF)
-_S29, _S32 = np.uint64(29), np.uint64(32)
-_ROUNDS: Final = tuple(
-    (np.uint64(first), np.uint64(second))
-    for first, second in (
-        (0xD6E8FEB86659FD93, 0xC4CEB9FE1A85EC53),
-        (0xFF51AFD7ED558CCD, 0xE7037ED1A0B428DB),
-        (0xA0761D6478BD642F, 0x8EBC6AF09C88C6E3),
-    )
-)
+_S32 = np.uint64(32)
 _IN_COLUMN: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
@@ -35,6 +30,9 @@ class RowHashes:
     COLUMN_TYPE: ClassVar = pa.binary(16)
     """Type of hashes as a column of Arrow: 16 bytes each, the upper half first, both halves big-endian."""
 
+    PUBLIC_KEY: ClassVar = 0
+    """For hashes that only put rows in an order, the same in all batches, or propose rows that are then compared."""
+
     high: NDArray[np.uint64]
     low: NDArray[np.uint64]
 
@@ -44,6 +42,21 @@ class RowHashes:
                 f"row hashes are two uint64 arrays of one length, found {self.high.dtype} {self.high.shape} and "
                 f"{self.low.dtype} {self.low.shape}"
             )
+
+    @staticmethod
+    def new_key() -> int:
+        """A key that nobody knew when the rows were written. Hashes under it mean nothing under another one."""
+        return secrets.randbits(128)
+
+    @staticmethod
+    def among(rows: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> pa.Array:
+        """Mask of the rows whose values are those of a wanted row; columns of the same types, in the same order.
+
+        >>> RowHashes.among([pa.array([1, None, 3])], [pa.array([3, None])]).to_pylist()
+        [False, True, True]
+        """
+        key = RowHashes.new_key()
+        return pc.is_in(row_hashes(rows, key=key).to_column(), row_hashes(wanted, key=key).to_column())
 
     @classmethod
     def concat(cls, parts: Iterable["RowHashes"]) -> "RowHashes":
@@ -128,15 +141,16 @@ class RowHashes:
         return total % _MODULUS
 
 
-def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
-    """The hash of each row of these columns, which have the same length.
+def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], *, key: int) -> RowHashes:
+    """The hash of each row of these columns, which have the same length, under a key of 128 bits.
 
     Equal rows have equal hashes whatever the layout of the arrays: offsets, chunks, dictionaries, widths of integers,
-    floats, decimals and offsets. The position of a column counts, its name does not.
+    floats, decimals and offsets. The position of a column counts, its name does not. Different rows have different
+    hashes for all but one of 2^80 keys, whoever chose the rows, as long as the key was drawn after that.
 
-    >>> hashes = row_hashes([pa.array([1, None]), pa.array(["a", "b"])])
+    >>> hashes = row_hashes([pa.array([1, None]), pa.array(["a", "b"])], key=7)
     >>> f"{hashes[0]:032x}"
-    'ca7d787c1512bf6f33305761d0ba70cc'
+    '5c8dacb6307e487e9180825cb65493a8'
 
     Raises:
         ValueError: there are no columns, or their lengths differ.
@@ -145,22 +159,23 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
     lengths = {len(column) for column in columns}
     if len(lengths) != 1:
         raise ValueError(f"columns of one length were expected, found {len(columns)} with the lengths {lengths}")
-    sums = HashSums.zeros(lengths.pop())
+    root = key_seed(key)
+    sums = HashSums.keyed(lengths.pop(), root)
     mixer = Mixer()
-    seeds = [column_seed(position) for position in range(len(columns))]
+    seeds = [root.child(position) for position in range(len(columns))]
     with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
         # All columns of a block before the next block, so that its sums stay in the cache.
         for start in range(0, len(sums.low), BLOCK_ROWS):
             piece = sums.slice(start, start + BLOCK_ROWS)
             for column, seed in zip(columns, seeds, strict=True):
                 _add_chunks(column.slice(start, BLOCK_ROWS), seed, mixer, piece)
-            _finish(piece)
+            piece.scramble()
     return RowHashes(sums.high, sums.low)
 
 
-def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None) -> RowHashes:
+def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None, *, key: int) -> RowHashes:
     """The row hashes over the named columns, in the order of the names; over all columns by default."""
-    return row_hashes(batch.columns if names is None else [batch.column(name) for name in names])
+    return row_hashes(batch.columns if names is None else [batch.column(name) for name in names], key=key)
 
 
 def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
@@ -169,22 +184,6 @@ def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, su
         if len(chunk):
             add_column(chunk, seed, mixer, sums.slice(start, start + len(chunk)))
         start += len(chunk)
-
-
-def _finish(sums: HashSums) -> None:
-    """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in the columns."""
-    # Without it a hash would be the sum of its columns, and the audit could not see two rows swap a value:
-    #   (a, x) and (b, y)   would add up to the same as   (a, y) and (b, x)
-    left, right = sums.low, sums.high
-    for first, second in _ROUNDS:
-        mixed = right >> _S32
-        mixed ^= right
-        mixed *= first
-        mixed ^= mixed >> _S29
-        mixed *= second
-        mixed ^= mixed >> _S32
-        left += mixed
-        left, right = right, left
 
 
 def _modulo(values: NDArray[np.uint64], divisor: int) -> NDArray[np.uint64]:

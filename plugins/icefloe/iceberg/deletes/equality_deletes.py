@@ -72,6 +72,7 @@ class EqualityDeletes:
         self._memory_bytes = memory_bytes
         self._footers = footers
         self._projections = KeptProjections()
+        self._hash_key = RowHashes.new_key()
         self._groups = list(_key_groups(delete_files, max(1, memory_bytes // _BYTES_PER_KEY)))
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
@@ -134,7 +135,7 @@ class EqualityDeletes:
             footers=footers,
             projections=projections,
         ):
-            yield first, key_hashes(batch)
+            yield first, key_hashes(batch, self._hash_key)
 
 
 def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:
@@ -176,17 +177,18 @@ def _add_positions(
             found.setdefault(number, BitMap64()).update(positions[start:stop])
 
 
-def key_hashes(keys: pa.RecordBatch) -> RowHashes:
+def key_hashes(keys: pa.RecordBatch, hash_key: int) -> RowHashes:
     """The hash of each key: equal if Iceberg's Java reader calls the keys equal.
 
     Null equals null and NaN equals NaN. In contrast to rows that are compared as changes, 0.0 is not -0.0: Java
     compares floating-point keys by their bits. A null struct is not a struct of nulls.
 
-    >>> hashes = key_hashes(pa.record_batch({"key": [0.0, -0.0, 0.0, None, None]}))
+    >>> hashes = key_hashes(pa.record_batch({"key": [0.0, -0.0, 0.0, None, None]}), 7)
     >>> hashes[0] == hashes[2], hashes[0] == hashes[1], hashes[3] == hashes[4]
     (True, False, True)
     """
-    return row_hashes([_by_bits(column) if _has_floats(column.type) else column for column in keys.columns])
+    columns = [_by_bits(column) if _has_floats(column.type) else column for column in keys.columns]
+    return row_hashes(columns, key=hash_key)
 
 
 def _has_floats(kind: pa.DataType) -> bool:

@@ -85,7 +85,10 @@ class PartDeliverer:
         )
 
     def _operations(self) -> Iterator[BulkOperations]:
-        for found in key_operations(self._read, identity=self.batch.identity, duplicates=self.settings.duplicates):
+        batch = self.batch
+        for found in key_operations(
+            self._read, identity=batch.identity, hash_key=batch.hash_key, duplicates=self.settings.duplicates
+        ):
             yield bulk_operations(
                 found,
                 batch=self.batch,
