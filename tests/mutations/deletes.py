@@ -127,14 +127,14 @@ DELETES: Final = (
     Mutation(
         name="deletes reach all partitions of their spec",
         path="iceberg/manifests/manifest_entries.py",
-        before="for field_id, _, value in raw.partition}",
-        after="for field_id, _, value in ()}",
+        before="(kind, value) for field_id, kind, value in raw.partition}",
+        after="(kind, value) for field_id, kind, value in ()}",
     ),
     Mutation(
-        name="a day has the type that its manifest gives it",
+        name="a partition value has the type that its manifest gives it",
         path="iceberg/manifests/manifest_entries.py",
-        before="DateType() if field_id in dates else kind",
-        after="kind",
+        before="partition_value(kind, *given)",
+        after="partition_value(None, *given)",
         suite=("tests/iceberg/manifests/test_manifest_entries.py",),
     ),
     Mutation(

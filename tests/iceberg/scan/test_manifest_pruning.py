@@ -175,7 +175,7 @@ def test_types_of_partitions_outlive_the_column_and_are_unknown_where_no_schema_
         PartitionField(7, 1002, IdentityTransform(), "c"), spec_id=3,
     )  # fmt: skip
     schemas = [Schema(optional("a", LongType(), 1), schema_id=1), Schema(optional("b", StringType(), 2), schema_id=0)]
-    assert partition_types({3: spec}, schemas) == {3: [LongType(), IntegerType(), None]}
+    assert partition_types({3: spec}, schemas) == {3: [LongType(), LongType(), None]}
 
 
 @pytest.mark.parametrize(
