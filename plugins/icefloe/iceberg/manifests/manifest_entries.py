@@ -198,9 +198,8 @@ def data_entries(
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
         # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
-        # Without a number there, no file has row ids, whatever its entry says: Java's rule. Files that are not wanted
-        # count, too.
-        first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]
+        # A file keeps the number of its entry, also if the list has none. Files that are not wanted count, too.
+        first_row_id = raw.file[_FIRST_ROW_ID]
         if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
             first_row_id = next_row_id
             next_row_id += raw.file[_RECORD_COUNT]
