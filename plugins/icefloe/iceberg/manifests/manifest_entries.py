@@ -164,14 +164,16 @@ class DeleteEntry:
     def only_data_file(self) -> str | None:
         """The only data file that position deletes reach, if their reference or the bounds of their paths say so."""
         deletes = self.delete_file
-        if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
+        if deletes.content is FileContent.EQUALITY_DELETES:
+            return None
+        if deletes.referenced_data_file is not None:
             return deletes.referenced_data_file
-        # Bounds that were cut are never equal: a cut upper bound is rounded up.
+        # A cut upper bound is rounded up. If it is not, equal bounds are how the paths begin: see `DataFileNames`.
         lower = self.lower_bounds.get(DELETED_FILE_PATH)
         return (
             None
             if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
-            else lower.decode(errors="replace")
+            else lower.decode(errors="ignore")
         )
 
 
