@@ -8,6 +8,13 @@ __all__ = ["ROWS"]
 
 ROWS: Final = (
     Mutation(
+        name="a file has no row ids if the manifest list has none, whatever its entry says",
+        path="iceberg/manifests/manifest_entries.py",
+        before="first_row_id = raw.file[_FIRST_ROW_ID]",
+        after="first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]",
+        suite=("tests/iceberg/manifests/test_manifest_reader.py",),
+    ),
+    Mutation(
         name="a task decodes dictionaries of any size",
         path="batch/rows/row_reader.py",
         before="            bound=self.bound,\n",

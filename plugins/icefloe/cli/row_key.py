@@ -127,8 +127,8 @@ def _untraceable(name: str, text: str, schema: TableSchema) -> UsageError:
 
 
 def _quoted(name: str) -> str:
-    """A dotted name with each part in quotes; PyIceberg's parser reads a backslash in quotes as a quote."""
-    return ".".join('"' + part.replace('"', "\\") + '"' for part in name.split("."))
+    """A dotted name in quotes; PyIceberg's parser reads a backslash in quotes as a quote."""
+    return '"' + name.replace('"', "\\") + '"'
 
 
 def _comparison(value: object) -> str:

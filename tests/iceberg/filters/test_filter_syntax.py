@@ -3,12 +3,28 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
 from pyiceberg.expressions.parser import parse
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.filters.filter_syntax import parse_filter
+from icefloe.iceberg.filters.filter_syntax import comparisons, parse_filter
 
 
 @pytest.mark.parametrize("text", ["a = 1", 'a.b in (1, 2) and "c d" is not null', "a like 'x%'", "a between 1 and 2"])
 def test_an_expression_is_what_pyiceberg_reads(text: str) -> None:
     assert parse_filter(text) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('"a.b" = \'P.\'', "a.b"), ('"a.b".c = \'P.\'', "a.b.c"), ('a."b.c d" = \'P.\'', "a.b.c d"),
+        ('"it\'s.a" = \'P.\'', "it's.a"), ("'P.' = \"a.b\"", "a.b"), ('".." = \'P.\'', ".."),
+    ],
+)  # fmt: skip
+def test_a_quoted_name_has_its_dots_and_a_text_too(text: str, name: str) -> None:
+    assert dict(comparisons(parse_filter(text))) == {name: ("P.",)}
+
+
+def test_a_quote_inside_a_text_begins_no_name() -> None:
+    found = comparisons(parse_filter("""a = 'it''s "1.0"' and b = '"' and "c.d" = '"2.0'"""))
+    assert dict(found) == {"a": ('it\'s "1.0"',), "b": ('"',), "c.d": ('"2.0',)}
 
 
 def test_true_and_false_are_filters() -> None:
@@ -25,7 +41,8 @@ def test_true_and_false_are_filters() -> None:
         ("(a = 1", 7, "its end"),
         ("a in ()", 1, "'a in \\(\\)'"),
         ("a = null", 1, "'a = null'"),
-        ('"a.b" = 1', 1, ""),
+        ('"a.b" = 1 or', 13, "its end"),
+        ('"a.b = 1', 1, ""),
         ("a = 1; drop table t", 6, "'; drop"),
     ],
 )

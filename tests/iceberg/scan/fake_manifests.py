@@ -1,6 +1,6 @@
 """Manifests that are not written, and what the steps over them change."""
 
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ class FakeReader:
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         return tuple(self.lists[snapshot.snapshot_id])
 
-    def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
+    def data_entries(self, manifest: ManifestFile, paths: Container[str] | None = None) -> list[DataEntry]:
         self.read.append(manifest.path)
         return [entry for entry in self.entries[manifest.path] if paths is None or entry.data_file.path in paths]
 

@@ -1,4 +1,4 @@
-from collections.abc import Collection
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,13 @@ from iceberg.scan.fake_manifests import (
     terms,
 )
 from icefloe.iceberg.delete_file import FileContent
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, ManifestFile, Partition
+from icefloe.iceberg.manifests.manifest_entries import (
+    DELETED_FILE_PATH,
+    DataEntry,
+    DeleteEntry,
+    ManifestFile,
+    Partition,
+)
 from icefloe.iceberg.step import Step, StepKind
 
 
@@ -144,7 +150,7 @@ def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> N
     asked = []
 
     class AskedReader(FakeReader):
-        def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
+        def data_entries(self, manifest: ManifestFile, paths: Container[str] | None = None) -> list[DataEntry]:
             asked.append((manifest.path, paths))
             return super().data_entries(manifest, paths)
 
@@ -152,7 +158,8 @@ def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> N
     old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
     reader.lists = {2: [old, reader.write("new", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))]}
     assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
-    assert asked == [("old", {"a"})]
+    [(path, wanted)] = asked
+    assert (path, [each for each in ("a", "b") if each in (wanted or ())]) == ("old", ["a"])
 
 
 def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_itself() -> None:
@@ -196,23 +203,42 @@ def test_delete_files_of_a_commit_count_although_its_manifest_list_denies_them()
 
 def vector_of(data_file: str, partition: Partition) -> DeleteEntry:
     """A deletion vector, added by snapshot 2."""
-    entry = delete("v", ADDED, 2, 2, referenced_data_file=data_file, content_offset=4)
+    entry = delete("d", ADDED, 2, 2, referenced_data_file=data_file, content_offset=4)
     vector = replace(entry.delete_file, file_format="PUFFIN")
     return replace(entry, delete_file=vector, partition=partition, is_unpartitioned=False)
 
 
-@pytest.mark.parametrize("of", [step(StepKind.COMMIT, 2), step(StepKind.STATES, 2, start=1)], ids=str)
-def test_a_deletion_vector_counts_by_its_path_alone_whatever_partition_it_is_in(of: Step) -> None:
-    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
-    rows = days(
-        reader.write("rows", 1, in_partition(data("a", ADDED, 1), 3), in_partition(data("b", ADDED, 1), 3)), 3, 3
-    )
-    others = days(reader.write("others", 1, in_partition(data("c", ADDED, 1), 9)), 9, 9)
-    elsewhere: list[Partition] = [(1, (7,)), (0, ())]
-    for partition in elsewhere:
-        vectors = replace(reader.write("vectors", 2, vector_of("a", partition)), spec_id=partition[0])
-        reader.lists = {1: [rows, others], 2: [rows, others, vectors]}
-        assert terms(reader, of) == [{"a": [(-1, []), (1, ["v"])]}]
+def referring_to(data_file: str, partition: Partition) -> DeleteEntry:
+    entry = delete("d", ADDED, 2, 2, referenced_data_file=data_file)
+    return replace(entry, partition=partition, is_unpartitioned=not partition[1])
+
+
+def bounded_by(data_file: str, partition: Partition) -> DeleteEntry:
+    bounds = {DELETED_FILE_PATH: data_file.encode()}
+    entry = replace(delete("d", ADDED, 2, 2), lower_bounds=bounds, upper_bounds=bounds)
+    return replace(entry, partition=partition, is_unpartitioned=not partition[1])
+
+
+@pytest.mark.parametrize("naming", [vector_of, referring_to, bounded_by])
+@pytest.mark.parametrize("partition", [(1, (3,)), (1, (7,)), (1, (None,)), (2, (3,)), (2, ()), (0, ())], ids=str)
+def test_a_delete_file_of_one_data_file_counts_by_its_path_whatever_partition_it_is_in(
+    naming: Callable[[str, Partition], DeleteEntry], partition: Partition
+) -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()], 2: [IntegerType()] * len(partition[1])})
+    rows = [in_partition(data(path, ADDED, 1), 3) for path in ("a.parquet", "b.parquet")]
+    old = [
+        days(reader.write("rows", 1, *rows), 3, 3),
+        days(reader.write("others", 1, in_partition(data("c.parquet", ADDED, 1), 9)), 9, 9),
+    ]
+    changed = replace(reader.write("changed", 2, naming("a.parquet", partition)), spec_id=partition[0])
+    reader.lists = {1: old, 2: [*old, changed]}
+    deleted = {"a.parquet": [(-1, []), (1, ["d"])]}
+    added = {path: [(1, [])] for path in ("a.parquet", "b.parquet", "c.parquet")}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [deleted]
+    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [deleted]
+    assert terms(reader, step(StepKind.COMMIT, 1), step(StepKind.COMMIT, 2)) == [added, deleted]
+    assert terms(reader, step(StepKind.INITIAL, 1), step(StepKind.COMMIT, 2)) == [added, deleted]
+    assert terms(reader, step(StepKind.INITIAL, 2)) == [added | {"a.parquet": [(1, ["d"])]}]
 
 
 def test_manifests_of_other_partitions_are_left_unread_where_the_files_of_vectors_are_found() -> None:
@@ -225,5 +251,5 @@ def test_manifests_of_other_partitions_are_left_unread_where_the_files_of_vector
     dropped = reader.write("dropped", 3, replace(added, status=DELETED))
     reader.lists = {1: [rows, others], 2: [rows, others, vectors], 3: [others, removed, dropped]}
     of = (step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3))
-    assert terms(reader, *of) == [{"a": [(-1, []), (1, ["v"])]}, {"a": [(-1, ["v"])]}]
+    assert terms(reader, *of) == [{"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["d"])]}]
     assert "others" not in reader.read

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyiceberg.types import DoubleType, LongType
 
 from icefloe.iceberg.data_file import DataFile, constant_to_json
@@ -88,9 +90,17 @@ def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None 
         ({"lower": b"s3://b/n", "upper": b"s3://b/z"}, False),
         ({"lower": b"s3://b/a", "upper": b"s3://b/b"}, False),
         ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet"}, True),
+        *(
+            ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet", "partition": partition} | more, not more)
+            for partition in (ELSEWHERE, (1, (None,)), (2, HERE[1]), (0, ()))
+            for more in ({}, {"sequence_number": 4}, {"referenced_data_file": "s3://b/n.parquet"})
+        ),
+        ({"lower": b"s3://b/m", "upper": b"s3://b/m"}, True),
+        ({"lower": b"s3://b/m", "upper": b"s3://b/m", "partition": ELSEWHERE}, False),
+        ({"lower": b"s3://a", "upper": b"s3://b"}, True),
     ],
 )
-def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(
+def test_position_deletes_reach_the_file_that_they_name_or_those_of_their_partition_that_are_not_newer(
     changes: dict[str, Any], applies: bool
 ) -> None:
     assert bool(reaching(data_entry(), delete_entry(**changes))) is applies
@@ -102,6 +112,7 @@ def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(
         ({"sequence_number": 5}, False),
         ({"sequence_number": 6}, True),
         ({"sequence_number": 6, "partition": ELSEWHERE}, False),
+        ({"sequence_number": 6, "referenced_data_file": "s3://b/n.parquet"}, True),
         ({"sequence_number": 6, "partition": (0, ()), "is_unpartitioned": True}, True),
         ({"sequence_number": 5, "partition": (0, ()), "is_unpartitioned": True}, False),
     ],
@@ -111,6 +122,44 @@ def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(
 ) -> None:
     entry = delete_entry(content=FileContent.EQUALITY_DELETES, **changes)
     assert bool(reaching(data_entry(), entry)) is applies
+
+
+NAMES = st.text("aé/", min_size=1, max_size=4)
+SOME_PARTITION = st.sampled_from([HERE, ELSEWHERE, (2, HERE[1]), (0, ())])
+SOME_NUMBER = st.integers(4, 6)
+POSITION_DELETES = st.builds(
+    delete_entry,
+    partition=SOME_PARTITION, sequence_number=SOME_NUMBER, referenced_data_file=st.none() | NAMES,
+    lower=st.just(b"") | NAMES.map(str.encode), upper=st.just(b"") | NAMES.map(str.encode),
+) | st.builds(
+    lambda name, **facts: delete_entry(lower=name, upper=name, **facts),
+    name=NAMES.map(str.encode), partition=SOME_PARTITION, sequence_number=SOME_NUMBER,
+)  # fmt: skip
+
+
+def applies_by_the_spec(deletes: DeleteEntry, data: DataEntry) -> bool:
+    """A name is the path, whatever the partition is; without one, partition and bounds decide, which may be cut."""
+    path, reference = data.data_file.path, deletes.delete_file.referenced_data_file
+    lower, upper = deletes.lower_bounds.get(PATHS), deletes.upper_bounds.get(PATHS)
+    if data.data_file.sequence_number > deletes.delete_file.sequence_number:
+        return False
+    if reference is not None or lower == upper == path.encode():
+        return reference in {None, path}
+    is_within = (lower or b"") <= path.encode() and (upper is None or path.encode()[: len(upper)] <= upper)
+    return deletes.partition == data.partition and is_within
+
+
+@given(
+    entries=st.lists(POSITION_DELETES, max_size=8),
+    paths=st.lists(st.tuples(NAMES, SOME_NUMBER, SOME_PARTITION), max_size=8),
+)
+def test_position_deletes_reach_what_the_spec_lets_them_reach_whichever_others_there_are(
+    entries: list[DeleteEntry], paths: list[tuple[str, int, Partition]]
+) -> None:
+    index = DeleteFileIndex(entries, {})
+    for path, number, partition in paths:
+        data = replace(data_entry(path, number), partition=partition)
+        assert list(index.reach(data)) == [n for n, each in enumerate(entries) if applies_by_the_spec(each, data)]
 
 
 def test_a_deletion_vector_replaces_position_delete_files_and_no_equality_deletes() -> None:

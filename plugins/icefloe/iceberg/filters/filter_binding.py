@@ -45,6 +45,7 @@ from pyiceberg.types import (
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.filters.filter_literals import fitted_literal, literal_advice
+from icefloe.iceberg.filters.filter_syntax import column_name
 from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
 from icefloe.pipeline.expanded_text import ExpandedText
 
@@ -100,7 +101,7 @@ class _Binding:
         return opposite
 
     def _predicate(self, predicate: Any) -> BooleanExpression:
-        name = predicate.term.name
+        name = column_name(predicate)
         field = self._field(name)
         term = BoundReference(field, self._schema.accessor_for_field(field.field_id))
         if isinstance(predicate, SetPredicate):
@@ -128,7 +129,7 @@ class _Binding:
         return predicate.as_bound(term, literals)
 
     def _field_type(self, predicate: Any) -> IcebergType:
-        return self._field(predicate.term.name).field_type
+        return self._field(column_name(predicate)).field_type
 
     def _field(self, name: str) -> NestedField:
         if name in self._fields:

@@ -1,5 +1,6 @@
 """The text of a row filter, read as an Iceberg expression; a schema gives its names and values their meaning later."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -24,10 +25,13 @@ __all__ = ["fold"]
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
 _SHOWN: Final = 40
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"[^"]*\"""", re.DOTALL)
+_DOT: Final = "\uffff"
+"""A dot inside a quoted name, which PyIceberg's grammar refuses."""
 
 
 def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
-    """The unbound expression.
+    """The unbound expression; `column_name` gives the names in it.
 
     Args:
         text: expanded.
@@ -44,7 +48,7 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     if not text.strip():
         raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key", filter=shown)
     try:
-        return parse(text)
+        return parse(_with_hidden_dots(text))
     except ParseBaseException as error:
         raise _unreadable(given, max(error.loc, _readable_length(text))) from None
     except ValidationError:
@@ -76,10 +80,23 @@ def _unreadable(given: ExpandedText, place: int) -> TerminalError:
     )
 
 
+def _with_hidden_dots(text: str) -> str:
+    return _QUOTED.sub(lambda part: part[0].replace(".", _DOT) if part[0].startswith('"') else part[0], text)
+
+
+def column_name(predicate: Any) -> str:
+    """The dotted name of the column that a comparison of an unbound expression names.
+
+    >>> column_name(parse_filter('"a.b" = 1')), column_name(parse_filter('a."b.c" = 1'))
+    ('a.b', 'a.b.c')
+    """
+    return str(predicate.term.name).replace(_DOT, ".")
+
+
 def _readable_length(text: str) -> int:
     """Number of characters from the start that make a complete expression."""
     try:
-        found = next(boolean_expression.scan_string(text, max_matches=1), None)
+        found = next(boolean_expression.scan_string(_with_hidden_dots(text), max_matches=1), None)
     except ValueError:
         return 0
     return found[2] if found is not None and not text[: found[1]].strip() else 0
@@ -109,7 +126,7 @@ def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
         literals = tuple(predicate.literals)
     elif isinstance(predicate, LiteralPredicate):
         literals = (predicate.literal,)
-    return predicate.term.name, tuple(literal.value for literal in literals)
+    return column_name(predicate), tuple(literal.value for literal in literals)
 
 
 def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:

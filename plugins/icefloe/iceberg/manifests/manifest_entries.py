@@ -3,17 +3,18 @@
 Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
-from pyiceberg.types import DateType
+from pyiceberg.transforms import IdentityTransform, VoidTransform
+from pyiceberg.types import PrimitiveType
 
-from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
+from icefloe.iceberg.data_file import Constant, DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.manifests.partition_values import partition_value
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry
 from icefloe.iceberg.unreadable import UndecodableError
 
@@ -163,19 +164,25 @@ class DeleteEntry:
     def only_data_file(self) -> str | None:
         """The only data file that position deletes reach, if their reference or the bounds of their paths say so."""
         deletes = self.delete_file
-        if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
+        if deletes.content is FileContent.EQUALITY_DELETES:
+            return None
+        if deletes.referenced_data_file is not None:
             return deletes.referenced_data_file
-        # Bounds that were cut are never equal: a cut upper bound is rounded up.
+        # A cut upper bound is rounded up. If it is not, equal bounds are how the paths begin: see `DataFileNames`.
         lower = self.lower_bounds.get(DELETED_FILE_PATH)
         return (
             None
             if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
-            else lower.decode(errors="replace")
+            else lower.decode(errors="ignore")
         )
 
 
 def data_entries(
-    manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec, paths: Collection[str] | None = None
+    manifest: ManifestFile,
+    raw_entries: Iterable[RawEntry],
+    spec: PartitionSpec,
+    types: Sequence[PrimitiveType | None],
+    paths: Container[str] | None = None,
 ) -> Iterator[DataEntry]:
     """The entries of a data manifest, in its order, with inherited ids and numbers.
 
@@ -183,21 +190,24 @@ def data_entries(
         manifest: the manifest.
         raw_entries: all its entries.
         spec: of its files.
+        types: of the partition values of the spec; None if a type is not known.
         paths: of the wanted data files; None: all data files.
+
+    Raises:
+        UndecodableError: a partition value does not fit its type.
     """
-    sources, dates = _identity_sources(spec), _dates(spec)
+    sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
         # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
-        # Without a number there, no file has row ids, whatever its entry says: Java's rule. Files that are not wanted
-        # count, too.
-        first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]
+        # A file keeps the number of its entry, also if the list has none. Files that are not wanted count, too.
+        first_row_id = raw.file[_FIRST_ROW_ID]
         if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
             first_row_id = next_row_id
             next_row_id += raw.file[_RECORD_COUNT]
         if paths is not None and raw.file[_FILE_PATH] not in paths:
             continue
-        values = _partition_values(raw, dates)
+        values = _partition_values(raw, spec, types)
         yield DataEntry(
             status=EntryStatus(raw.status),
             snapshot_id=_snapshot_id(manifest, raw),
@@ -219,14 +229,17 @@ def data_entries(
 
 
 def delete_entries(
-    manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec
+    manifest: ManifestFile,
+    raw_entries: Iterable[RawEntry],
+    spec: PartitionSpec,
+    types: Sequence[PrimitiveType | None],
 ) -> Iterator[DeleteEntry]:
-    """The entries of a delete manifest, in its order, with inherited ids and numbers.
+    """The entries of a delete manifest, as ``data_entries``.
 
     Raises:
-        UndecodableError: a delete file has no sequence number and inherits none.
+        UndecodableError: a delete file has no sequence number and inherits none, or as ``data_entries``.
     """
-    sources, dates = _identity_sources(spec), _dates(spec)
+    sources = _identity_sources(spec)
     for raw in raw_entries:
         file = raw.file
         if raw.sequence_number is None and not _may_inherit(manifest, raw):
@@ -235,7 +248,7 @@ def delete_entries(
             raise UndecodableError(
                 f"delete file {file[_FILE_PATH]} is {EntryStatus(raw.status).name} there without a sequence number"
             )
-        values = _partition_values(raw, dates)
+        values = _partition_values(raw, spec, types)
         yield DeleteEntry(
             status=EntryStatus(raw.status),
             snapshot_id=_snapshot_id(manifest, raw),
@@ -273,16 +286,23 @@ def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
     return {} if found is None else found
 
 
-def _dates(spec: PartitionSpec) -> frozenset[int]:
-    """The partition fields whose values are dates by their transform, whatever a manifest calls them."""
-    return frozenset(f.field_id for f in spec.fields if isinstance(f.transform, DayTransform))
-
-
-def _partition_values(raw: RawEntry, dates: frozenset[int]) -> dict[int, Any]:
-    # Writers may leave out the logical type of a day: one partition would have two values, and what one manifest
-    # deletes in it would reach no file of another.
-    types = {field_id: DateType() if field_id in dates else kind for field_id, kind, _ in raw.partition}
-    return {field_id: constant_to_json(types[field_id], value) for field_id, _, value in raw.partition}
+def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
+    """By partition field id, in the order of the spec, in which a manifest need not have them."""
+    # One partition must not have two values: what one manifest deletes in it would reach no file of another.
+    written = {field_id: (kind, value) for field_id, kind, value in raw.partition}
+    found: dict[int, Constant] = {}
+    for part, kind in zip(spec.fields, types, strict=True):
+        found[part.field_id] = None
+        if part.field_id in written and not isinstance(part.transform, VoidTransform):
+            given = written[part.field_id]
+            try:
+                found[part.field_id] = partition_value(kind, *given)
+            except (ArithmeticError, TypeError, ValueError):
+                raise UndecodableError(
+                    f"file {raw.file[_FILE_PATH]} has a value of type {given[0]} in partition field {part.name!r}, "
+                    f"which does not fit {kind}"
+                ) from None
+    return found
 
 
 def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:

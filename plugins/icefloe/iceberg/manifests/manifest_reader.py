@@ -1,6 +1,6 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -78,17 +78,19 @@ class ManifestReader:
             self._lists[snapshot.snapshot_id] = found
         return found
 
-    def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
+    def data_entries(self, manifest: ManifestFile, paths: Container[str] | None = None) -> list[DataEntry]:
         """Entries of a data manifest, DELETED ones too: all, or those of some data files; raises as ``manifests``."""
         with reading_metadata(self._table_name, "manifest", manifest.path):
-            return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest), paths))
+            spec, types = self._spec(manifest), self.partition_types[manifest.spec_id]
+            return list(data_entries(manifest, self._raw_entries(manifest), spec, types, paths))
 
     def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
         """Every entry of a delete manifest, DELETED ones too; raises as ``manifests``."""
         found = self._delete_entries.get(manifest.path)
         if found is None:
             with reading_metadata(self._table_name, "manifest", manifest.path):
-                found = tuple(delete_entries(manifest, self._raw_entries(manifest), self._spec(manifest)))
+                spec, types = self._spec(manifest), self.partition_types[manifest.spec_id]
+                found = tuple(delete_entries(manifest, self._raw_entries(manifest), spec, types))
             self._delete_entries[manifest.path] = found
         return found
 

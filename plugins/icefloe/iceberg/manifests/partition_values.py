@@ -1,18 +1,50 @@
-"""Partition values: their types, and their comparison with literals and bounds."""
+"""Partition values: their types, one form for each value, and their comparison with literals and bounds."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from operator import index
+from struct import Struct
+from typing import Any, Final
+from uuid import UUID
 
 from pyiceberg.expressions.literals import literal
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType
+from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+from pyiceberg.utils.decimal import unscaled_to_decimal
 
-from icefloe.iceberg.data_file import Constant, constant_from_json
+from icefloe.iceberg.data_file import Constant, constant_from_json, constant_to_json
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 from icefloe.iceberg.schemas.covering_schema import widest_types
 
 __all__ = ["partition_range"]
+
+_NANOSECONDS: Final[Mapping[type[IcebergType], int]] = {
+    DateType: 86_400_000_000_000, TimeType: 1000, TimestampType: 1000, TimestamptzType: 1000, TimestampNanoType: 1,
+    TimestamptzNanoType: 1,
+}  # fmt: skip
+"""Units of the numbers that are dates and times."""
+_FLOAT: Final = Struct("<f")
 
 
 def partition_types(
@@ -24,15 +56,82 @@ def partition_types(
     of its values is not known.
     """
     sources = widest_types(schemas)
+    return {
+        spec_id: [_result_type(field, sources.get(field.source_id)) for field in spec.fields]
+        for spec_id, spec in specs.items()
+    }
 
-    def of(spec: PartitionSpec) -> list[PrimitiveType | None]:
-        results = (
-            field.transform.result_type(sources[field.source_id]) if field.source_id in sources else None
-            for field in spec.fields
-        )
-        return [found if isinstance(found, PrimitiveType) else None for found in results]
 
-    return {spec_id: of(spec) for spec_id, spec in specs.items()}
+def _result_type(field: PartitionField, source: PrimitiveType | None) -> PrimitiveType | None:
+    if source is None or isinstance(field.transform, UnknownTransform | VoidTransform):
+        return None
+    found = field.transform.result_type(source)
+    if isinstance(found, IntegerType) and not isinstance(field.transform, IdentityTransform):
+        # PyIceberg truncates the smallest ints, and counts the hours of far years, beyond 32 bits.
+        return LongType()
+    return found if isinstance(found, PrimitiveType) else None
+
+
+def partition_value(kind: PrimitiveType | None, written: PrimitiveType, value: Any) -> Constant:
+    """A partition value in the one form that it has, whatever type its manifest gives it.
+
+    Args:
+        kind: result type of its transform; None: not known, the manifest's type counts.
+        written: type in the manifest.
+        value: as it is decoded by that type.
+
+    >>> partition_value(DateType(), IntegerType(), 17486), partition_value(DateType(), DateType(), 17486)
+    ('2017-11-16', '2017-11-16')
+
+    Raises:
+        ArithmeticError, TypeError, ValueError: the value does not fit the result type.
+    """
+    if value is None:
+        return None
+    return constant_to_json(written, value) if kind is None else constant_to_json(kind, _fitted(kind, written, value))
+
+
+def _fitted(kind: PrimitiveType, written: PrimitiveType, value: Any) -> Any:
+    """The value in Python's type for a result type."""
+    unit = _NANOSECONDS.get(type(kind))
+    if unit is not None:
+        # A number without a unit has that of the result. A date becomes the timestamp it was promoted to.
+        number, rest = divmod(index(value) * _NANOSECONDS.get(type(written), unit), unit)
+        return _whole(number, IntegerType if isinstance(kind, DateType) else LongType, rest)
+    match kind:
+        case IntegerType() | LongType():
+            return _whole(index(value), type(kind))
+        case FloatType():
+            # The nearest float, as another manifest may have it.
+            return _FLOAT.unpack(_FLOAT.pack(value * 1.0))[0]
+        case DoubleType():
+            return value * 1.0
+        case DecimalType():
+            return _decimal(kind, value)
+        case BooleanType():
+            return bool((False, True).index(value))
+        case StringType():
+            return value if isinstance(value, str) else str(value, "utf-8")
+        case UUIDType():
+            return UUID(bytes=value) if isinstance(value, bytes) else UUID(str(value))
+        case BinaryType() | FixedType():
+            return value.bytes if isinstance(value, UUID) else value.encode() if isinstance(value, str) else value
+    return value
+
+
+def _whole(number: int, limits: type[IntegerType | LongType], rest: int = 0) -> int:
+    if rest or not limits.min <= number <= limits.max:
+        raise ValueError
+    return number
+
+
+def _decimal(kind: DecimalType, value: Any) -> Decimal:
+    if isinstance(value, bytes):
+        value = int.from_bytes(value, "big", signed=True)
+    number = unscaled_to_decimal(value, kind.scale) if isinstance(value, int) else Decimal(value)
+    return number.quantize(
+        unscaled_to_decimal(1, kind.scale), context=Context(prec=kind.precision, traps=[Inexact, InvalidOperation])
+    )
 
 
 def partition_range(kind: object, value: Constant) -> ColumnRange:
@@ -50,7 +149,7 @@ def partition_range(kind: object, value: Constant) -> ColumnRange:
 
 
 def _comparable_value(kind: Any, value: Constant) -> Any:
-    """A value that compares; None for NaN, and for a date from before a promotion."""
+    """A value that compares; None for NaN, and for a date of a column whose types are not known."""
     if isinstance(kind, DateType) and isinstance(value, int):
         return value
     if isinstance(kind, TimestampType | TimestamptzType) and "T" not in str(value):

@@ -40,6 +40,7 @@ from pyiceberg.types import (
     TimestampNanoType,
     TimestamptzNanoType,
 )
+from pyiceberg.utils.decimal import decimal_required_bytes
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from icefloe.iceberg.catalog.encryption import is_encrypted_stream
@@ -237,10 +238,24 @@ class _SchemaConversion(AvroSchemaConversion):
             self._named[avro_type["name"]] = found
         return found
 
-    def _convert_logical_type(self, avro_logical_type: dict[str, object]) -> IcebergType:
-        if avro_logical_type["logicalType"] == "timestamp-nanos":
-            return TimestamptzNanoType() if avro_logical_type.get("adjust-to-utc") else TimestampNanoType()
-        return super()._convert_logical_type(avro_logical_type)
+    def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
+        # Avro's own names for times without a zone begin with local.
+        avro = avro_logical_type | {"logicalType": avro_logical_type["logicalType"].removeprefix("local-")}
+        if avro["logicalType"] == "timestamp-nanos":
+            return TimestamptzNanoType() if avro.get("adjust-to-utc") else TimestampNanoType()
+        if _has_other_bytes(avro):
+            return self._convert_schema({key: value for key, value in avro.items() if key != "logicalType"})
+        return super()._convert_logical_type(avro)
+
+
+def _has_other_bytes(avro: Mapping[str, Any]) -> bool:
+    """True if the bytes of a value are not those that PyIceberg expects for its logical type."""
+    match avro["logicalType"]:
+        case "decimal":
+            return bool(avro.get("size") != decimal_required_bytes(avro["precision"]))
+        case "uuid":
+            return bool(avro["type"] != "fixed")
+    return False
 
 
 class _ExactReaders(ReadSchemaResolver):

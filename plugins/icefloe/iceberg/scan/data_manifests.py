@@ -95,8 +95,8 @@ class DataManifests:
         found = self._targets([manifest for manifest in live if self._pruning.includes(manifest)])
         for reached in found:
             self._meet(reached.entries)
-        if not self._met.issuperset(self._pruning.of_vectors):
-            # The data file of a vector is gone, or its writer put the vector under another partition: the path counts.
+        if not self._met.issuperset(self._pruning.named.names):
+            # A data file that is named is gone, or its delete file is of another partition: the path counts.
             found += self._targets([manifest for manifest in live if not self._pruning.includes(manifest)])
         return found
 
@@ -107,9 +107,9 @@ class DataManifests:
         return [self._reached[_content(manifest)] for manifest in manifests]
 
     def _meet(self, entries: Iterable[DataEntry]) -> None:
-        """Remembers data files of vectors that are where their vectors say: if all are, nobody looks elsewhere."""
-        if self._pruning.of_vectors:
-            self._met.update(self._pruning.of_vectors.intersection(entry.data_file.path for entry in entries))
+        """Remembers named data files that are where their delete files say: if all are, nobody looks elsewhere."""
+        if self._pruning.named.names:
+            self._met.update(entry.data_file.path for entry in entries if self._pruning.is_in_place(entry))
 
     def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:
         index, in_force = self._deletes.index, self._deletes.index.in_force_at(self._deletes.changed)

@@ -4,7 +4,7 @@ Source: https://iceberg.apache.org/spec/#scan-planning
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -21,6 +21,27 @@ __all__ = ["NO_DELETES", "DeleteFileIndex", "DeleteNumbers"]
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by their numbers."""
 NO_DELETES: Final = FrozenBitMap()
+_NEVER_CUT: Final = (".avro", ".orc", ".parquet")
+"""Ends of whole paths. To look for each of the other names by its length takes longer."""
+
+
+class DataFileNames:
+    """The data files that position deletes name, each by its path, or by how it begins if a writer cut the path.
+
+    Args:
+        names: from `DeleteEntry.only_data_file`.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+        self._lengths = sorted({len(name) for name in self.names if not name.endswith(_NEVER_CUT)})
+
+    def of(self, path: str) -> list[str]:
+        """The names that a data file may have."""
+        return [name for name in {path, *(path[:length] for length in self._lengths)} if name in self.names]
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and bool(self.of(path))
 
 
 class DeleteFileIndex:
@@ -39,7 +60,7 @@ class DeleteFileIndex:
         self._key_types = key_types
         self._entries = entries
         self._global: list[int] = []
-        self._by_path: Mapping[str, list[int]] = defaultdict(list)
+        self._by_name: Mapping[str, list[int]] = defaultdict(list)
         self._by_partition: Mapping[Partition, list[int]] = defaultdict(list)
         self._vectors = BitMap()
         self._position_delete_files = BitMap()
@@ -48,6 +69,7 @@ class DeleteFileIndex:
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
         for number, entry in enumerate(entries):
             self._add(number, entry)
+        self._names = DataFileNames(self._by_name)
 
     def __getitem__(self, number: int) -> DeleteFile:
         """A delete file by its number."""
@@ -107,14 +129,14 @@ class DeleteFileIndex:
         if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
             self._global.append(number)
         elif entry.only_data_file is not None:
-            self._by_path[entry.only_data_file].append(number)
+            self._by_name[entry.only_data_file].append(number)
         else:
             self._by_partition[entry.partition].append(number)
 
     def _found_reach(self, data: DataEntry) -> DeleteNumbers:
-        of_path, of_partition = self._by_path.get(data.data_file.path, ()), self._by_partition.get(data.partition, ())
+        named = [self._by_name[name] for name in self._names.of(data.data_file.path)]
         held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
-        candidates = chain(self._global, of_path, of_partition)
+        candidates = chain(self._global, *named, self._by_partition.get(data.partition, ()))
         found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
         return self._shared.setdefault(found, found) if found else NO_DELETES
 
@@ -158,14 +180,17 @@ def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
         return is_in_scope and data_file.sequence_number < deletes.sequence_number
     if data_file.sequence_number > deletes.sequence_number:
         return False
-    if deletes.referenced_data_file is not None:
-        return deletes.referenced_data_file == data_file.path
-    return entry.partition == data.partition and _may_name(entry, data_file.path.encode())
+    # A name decides alone, as in Iceberg's Java library: writers may put its file under another partition or spec.
+    if entry.only_data_file == data_file.path:
+        return True
+    is_in_scope = deletes.referenced_data_file is None and entry.partition == data.partition
+    return is_in_scope and _may_name(entry, data_file.path.encode())
 
 
 def _may_name(entry: DeleteEntry, path: bytes) -> bool:
     lower, upper = entry.lower_bounds.get(DELETED_FILE_PATH), entry.upper_bounds.get(DELETED_FILE_PATH)
     if lower is not None and path < lower:
         return False
-    # An upper bound may be cut: then it is the prefix's successor, still not below any path it bounds.
-    return upper is None or path <= upper
+    # An upper bound may be cut: then it is the prefix's successor, still not below any path it bounds. A writer that
+    # does not round up leaves the prefix itself.
+    return upper is None or path <= upper or path.startswith(upper)

@@ -1,7 +1,7 @@
 """Data manifests, and entries in them, that some delete files can reach; by partition and by path."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from pyiceberg.types import PrimitiveType
 
@@ -9,9 +9,10 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import decoded_bound
-from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, ManifestFile
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, ManifestFile
 from icefloe.iceberg.manifests.partition_values import partition_range
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
+from icefloe.iceberg.scan.delete_file_index import DataFileNames
 from icefloe.iceberg.scan.key_bounds import may_meet
 
 
@@ -23,7 +24,7 @@ class ManifestPruning:
         types: of partition values by spec id; None if a type is not known.
 
     Attributes:
-        of_vectors: paths of the data files of deletion vectors, which count by the path, whatever their partition is.
+        named: the data files that delete files name, which count by the path, whatever their partition is.
     """
 
     def __init__(
@@ -32,26 +33,23 @@ class ManifestPruning:
         self._types = types
         self._is_global = False
         self._partitions: dict[int, set[tuple[Constant, ...]]] = defaultdict(set)
-        self._paths: dict[int, set[str]] = defaultdict(set)
         self._reaches_partitions: set[int] = set()
         self._ranges: dict[int, Sequence[Sequence[ColumnRange]]] = {}
         self._included: dict[str, bool] = {}
-        vectors = (entry.only_data_file for entry in delete_files if entry.delete_file.is_deletion_vector)
-        self.of_vectors = frozenset(path for path in vectors if path is not None)
+        names = (entry.only_data_file for entry in delete_files)
+        self.named = DataFileNames(name for name in names if name is not None)
         for entry in delete_files:
             spec_id, values = entry.partition
             self._partitions[spec_id].add(values)
             if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
                 self._is_global = True
-            elif entry.only_data_file is not None:
-                self._paths[spec_id].add(entry.only_data_file)
-            else:
+            elif entry.only_data_file is None:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
         """True if a data manifest may list a file that is reached; False only if it lists none.
 
-        A file of a deletion vector that was written under another partition than its own is left aside.
+        A file that a delete file of another partition names is left aside.
         """
         if self._is_global:
             return True
@@ -59,13 +57,15 @@ class ManifestPruning:
             self._included[manifest.path] = self._may_list(manifest)
         return self._included[manifest.path]
 
-    def paths(self, manifest: ManifestFile) -> Collection[str] | None:
+    def is_in_place(self, entry: DataEntry) -> bool:
+        """True if a data file is named, and every manifest that lists it in its partition is included."""
+        spec_id, values = entry.partition
+        return entry.data_file.path in self.named.names and values in self._partitions.get(spec_id, ())
+
+    def paths(self, manifest: ManifestFile) -> Container[str] | None:
         """The only files of a manifest that can be reached; None if any file may be reached."""
-        if not self.includes(manifest):
-            return self.of_vectors
-        if self._is_global or manifest.spec_id in self._reaches_partitions:
-            return None
-        return self.of_vectors.union(self._paths.get(manifest.spec_id, ()))
+        is_any = self._is_global or manifest.spec_id in self._reaches_partitions
+        return None if is_any and self.includes(manifest) else self.named
 
     def _may_list(self, manifest: ManifestFile) -> bool:
         types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
