@@ -134,6 +134,20 @@ NODES: Final = (
         suite=_STRANGERS,
     ),
     Mutation(
+        name="a node that is busy for ever is never lost",
+        path="batch/lost_nodes.py",
+        before="refusals[node.address] > 1",
+        after="False",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="a node that is busy for one task is lost",
+        path="batch/lost_nodes.py",
+        before="refusals[node.address] > 1",
+        after="True",
+        suite=_BATCHES,
+    ),
+    Mutation(
         name="a certificate that is gone for a moment ends a task that reads",
         path="node/node_client.py",
         before="            except NodeConfigError:",
