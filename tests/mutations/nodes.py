@@ -9,6 +9,7 @@ __all__ = ["NODES"]
 _FOLDER: Final = ("tests/node/test_node_folder.py",)
 _SERVER: Final = ("tests/node/test_node_server.py",)
 _CLIENT: Final = ("tests/node/test_node_client.py",)
+_STRANGERS: Final = ("tests/node/test_strangers.py",)
 _RENEWED: Final = ("tests/node/test_serve.py",)
 _BATCHES: Final = ("tests/node/test_lost_nodes.py", "tests/node/test_node_batches.py")
 
@@ -44,14 +45,14 @@ NODES: Final = (
     Mutation(
         name="a reader trusts the offsets of an answer",
         path="node/messages.py",
-        before="        batch.validate(full=True)\n",
-        after="        pass\n",
+        before="    if at + sum(length for *_, length in heads) != len(message):",
+        after="    if False:",
         suite=_CLIENT,
     ),
     Mutation(
         name="an answer keeps its place for ever",
         path="node/node_server.py",
-        before="            free.release()",
+        before="            self._free.release()",
         after="            pass",
         suite=_SERVER,
     ),
@@ -86,9 +87,65 @@ NODES: Final = (
     Mutation(
         name="a node that changes its port reads its certificates once more",
         path="node/serve.py",
-        before="            return _started(config, folder, pem)",
-        after="            return _started(config, folder, config.pem())",
+        before="            started = _started(config, folder, pem)",
+        after="            started = _started(config, folder, config.pem())",
         suite=_RENEWED,
+    ),
+    Mutation(
+        name="a reader takes a message of any length",
+        path="node/node_client.py",
+        before='    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),\n',
+        after="",
+        suite=_CLIENT,
+    ),
+    Mutation(
+        name="the words of a node go to the terminal as they are",
+        path="node/messages.py",
+        before="    return repr(",
+        after="    return str(",
+        suite=_CLIENT,
+    ),
+    Mutation(
+        name="a connection without a request stays",
+        path="node/node_server.py",
+        before="now - at > _STRANGER_SECONDS",
+        after="False",
+        suite=_STRANGERS,
+    ),
+    Mutation(
+        name="silent connections take all open files of a node",
+        path="node/node_server.py",
+        before="max(0, too_many, sum(",
+        after="max(0, sum(",
+        suite=_STRANGERS,
+    ),
+    Mutation(
+        name="a node ends the connection of a member",
+        path="node/node_server.py",
+        before=" for each in found if each not in self.members}",
+        after=" for each in found}",
+        suite=_STRANGERS,
+    ),
+    Mutation(
+        name="a node without a free file ends",
+        path="node/serve.py",
+        before="        except (OSError, RuntimeError, MemoryError) as error:",
+        after="        except ZeroDivisionError as error:",
+        suite=_STRANGERS,
+    ),
+    Mutation(
+        name="a node that is busy for ever is never lost",
+        path="batch/lost_nodes.py",
+        before="refusals[node.address] > 1",
+        after="False",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="a node that is busy for one task is lost",
+        path="batch/lost_nodes.py",
+        before="refusals[node.address] > 1",
+        after="True",
+        suite=_BATCHES,
     ),
     Mutation(
         name="a certificate that is gone for a moment ends a task that reads",

@@ -9,7 +9,7 @@ import pytest
 
 from icefloe.documents import dump_document
 from icefloe.node.machine import BatchPlace
-from icefloe.node.messages import Piece, decode_pieces, encode_pieces
+from icefloe.node.messages import Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
 from icefloe.node.node_folder import NodeFolder
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
 from icefloe.shuffle.map_output_record import MapOutputRecord
@@ -21,6 +21,7 @@ from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
 
 GOLDEN = Path(__file__).parent / "golden"
 ADDRESS = "worker-1:4995"
+ANSWER = [(0, False, bytes(range(10))), (1, True, b"it is gone"), (0, False, b"")]
 
 
 @pytest.fixture
@@ -40,10 +41,15 @@ def written(tmp_path: Path) -> dict[str, bytes]:
     extents = planned_extents(store, [record], ranges, table_schema=TABLE_SCHEMA, num_partitions=4)
     store_extents(store, "0.extents", extents, extents[0].files)
     request = encode_pieces([Piece("5f0c/7/0.0.a.data", 90, 10, 20), Piece("5f0c/7/1.0.b.data", 30, 0, 30)])
-    return {"0.0": store.objects["0.0"], "0.extents": store.objects["0.extents"], "request.json": request}
+    return {
+        "0.0": store.objects["0.0"],
+        "0.extents": store.objects["0.extents"],
+        "request.json": request,
+        "answer": encode_rows(ANSWER),
+    }
 
 
-@pytest.mark.parametrize("name", ["0.0", "0.extents", "request.json"])
+@pytest.mark.parametrize("name", ["0.0", "0.extents", "request.json", "answer"])
 def test_the_same_rows_give_the_same_bytes(written: dict[str, bytes], name: str) -> None:
     assert written[name] == (GOLDEN / name).read_bytes()
 
@@ -70,3 +76,10 @@ def test_a_request_reads_as_documented() -> None:
     document = json.loads((GOLDEN / "request.json").read_bytes())
     assert document["version"] == 1
     assert [Piece(*each) for each in document["pieces"]] == decode_pieces((GOLDEN / "request.json").read_bytes())
+
+
+def test_an_answer_reads_as_documented() -> None:
+    data = (GOLDEN / "answer").read_bytes()
+    rows = [struct.unpack_from(">3I", data, 4 + 12 * number) for number in range(*struct.unpack_from(">I", data))]
+    assert rows == [(0, 0, 10), (1, 1, 10), (0, 0, 0)]
+    assert [(place, is_fault, bytes(part)) for place, is_fault, part in decode_rows(memoryview(data))] == ANSWER

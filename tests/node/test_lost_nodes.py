@@ -1,12 +1,20 @@
 """Batches whose map outputs stay on two machines, of which nodes are killed, silent or started again."""
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from icefloe.flow import Phase
-from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.node import node_client
+from icefloe.node.messages import BUSY, Piece, PieceFault
+from icefloe.node.node_config import CONFIG_VARIABLE, load_node_config
+from icefloe.node.node_folder import NodeFolder, NoFreeFileError
+from icefloe.node.node_server import NodeServer
 from icefloe.patience import PATIENCE_VARIABLE
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again
@@ -102,6 +110,98 @@ def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: T
     batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
     back.join()
     require_made_again(batch, set())
+    require_exact(workshop, batch)
+
+
+class Busy(NodeServer):
+    """Asks all readers to come again."""
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002 - Flight's own signature
+        return iter([BUSY])
+
+
+class Exhausted(NodeFolder):
+    """A folder of a node that has no file left to open."""
+
+    def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:  # noqa: ARG002 - as its base
+        raise NoFreeFileError("a map output of this machine cannot be opened")
+
+
+class Asked(Elsewhere):
+    """Waits for a busy node no longer than for one that is away, and does something after each phase."""
+
+    def __init__(self, machines: TwoMachines, after: Callable[[int], object]) -> None:
+        super().__init__(machines, patience=SHORT)
+        self._after = after
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        found = super().map(Hurried(function), numbers)
+        self._after(self.phases)
+        return found
+
+
+class Hurried:
+    """A function, in the process that calls it."""
+
+    def __init__(self, function: Callable[[int], Any]) -> None:
+        self._function = function
+
+    def __call__(self, number: int) -> Any:
+        with patch.object(node_client, "_BUSY_TIMES", 1):
+            return self._function(number)
+
+
+@contextmanager
+def in_its_place(machines: TwoMachines, *, busy: bool) -> Iterator[NodeServer]:
+    """A node in place of that of the first machine that is busy, or has no file left to open."""
+    machines.nodes[0].kill()
+    config = load_node_config(machines.nodes[0].config)
+    assert config.folder is not None
+    with Busy(config, NodeFolder(config.folder)) if busy else NodeServer(config, Exhausted(config.folder)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "without a file"])
+@pytest.mark.parametrize(
+    ("target", "phases"),
+    [(1, ["ranges", "map tasks", "ranges"]), (1 << 40, ["the range", "the range", "map tasks", "the range"])],
+    ids=["several ranges", "one range"],
+)
+def test_a_node_that_answers_only_others_is_lost_for_its_second_task(
+    machines: TwoMachines, workshop: Workshop, busy: bool, target: int, phases: list[str]
+) -> None:
+    batch = workshop.set(shuffle={**SHUFFLE, "target_size_bytes": target}).open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    lost = held_by(machines.nodes[0], batch)
+    assert lost
+    batch.coalesce()
+    with in_its_place(machines, busy=busy):
+        reading = Asked(machines, lambda _: None)
+        batch.run(Phase.SHUFFLE_READ, reading)
+    assert reading.phases == len(phases)
+    require_made_again(batch, lost)
+    [node] = nodes_lost(batch)
+    assert node.map_outputs == len(lost)
+    assert node.reason.startswith("it asked to come again for ")
+    require_exact(workshop, batch)
+
+
+def test_a_node_that_answers_only_others_for_one_task_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.set(shuffle={**SHUFFLE, "target_size_bytes": 1 << 40}).open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    batch.coalesce()
+    with in_its_place(machines, busy=True) as server:
+
+        def is_free(phases: int) -> None:
+            if phases == 1:
+                server.shutdown()
+                machines.nodes[0].start()
+
+        reading = Asked(machines, is_free)
+        batch.run(Phase.SHUFFLE_READ, reading)
+    assert reading.phases == 2
+    require_made_again(batch, set())
+    assert not nodes_lost(batch)
     require_exact(workshop, batch)
 
 

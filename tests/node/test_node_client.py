@@ -1,25 +1,27 @@
 """A reader of a node believes no answer that it did not ask for."""
 
 import threading
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import flight
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demo.servers.free_port import free_port
 from icefloe.node import node_client
 from icefloe.node.messages import (
-    ANSWER,
     BUSY,
-    NodeBusyError,
+    MOST_MESSAGE_BYTES,
+    ROW_BYTES,
     NodeLostError,
+    Piece,
     PieceFault,
-    answer_batch,
+    encode_rows,
 )
 from icefloe.node.node_config import NodeConfig, NodeConfigError
 from icefloe.node.node_folder import NodeFolder
@@ -28,75 +30,138 @@ from support.nodes.members import member
 from support.nodes.served_file import DATA, content, piece, read
 from support.servers.private_authority import PrivateAuthority
 
+OTHER_FORM = "its node answered in another form"
+TOO_MUCH = "its node answered more bytes than were asked for"
+
 
 class Lying(NodeServer):
-    """Answers with other rows."""
+    """Answers with other messages."""
 
-    rows: Sequence[tuple[int, str | None, bytes | None]] = ()
+    messages: Sequence[bytes] = ()
 
-    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
-        return flight.GeneratorStream(
-            ANSWER, (answer_batch([place], [fault], [data]) for place, fault, data in self.rows)
-        )
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002 - Flight's own signature
+        return iter(self.messages)
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([(0, None, b"abcd")], "its node answered 4 bytes for 0 to 5"),
-        ([(0, None, b"abcde"), (0, None, b"f")], "its node answered more bytes than were asked for"),
-        ([(0, None, b"x" * (1 << 20))] * 1000, "its node answered more bytes than were asked for"),
-        ([(7, None, b"")], "its node answered more bytes than were asked for"),
-        ([], "its node answered 0 bytes for 0 to 5"),
-    ],
-)
-def test_an_answer_with_other_bytes_is_a_fault(
-    config: NodeConfig, authority: PrivateAuthority, rows: list[tuple[int, str | None, bytes | None]], reason: str
-) -> None:
+def lied(
+    config: NodeConfig, authority: PrivateAuthority, messages: Sequence[bytes], *, patience: float = 20.0
+) -> list[memoryview | PieceFault]:
+    """The answer to a request for five bytes."""
     assert config.folder is not None
     lying = replace(config, address=f"127.0.0.1:{free_port()}")
     with Lying(lying, NodeFolder(config.folder)) as server:
-        server.rows = rows
-        assert read(str(lying.address), member(authority), piece(0, 5)) == [PieceFault(reason)]
-
-
-def offset_back() -> pa.RecordBatch:
-    """Three rows, the second of which ends before it begins."""
-    offsets = pa.py_buffer(np.array([0, 5, 2, 5], np.int32))
-    data = pa.Array.from_buffers(pa.binary(), 3, [None, offsets, pa.py_buffer(b"abcde")])
-    return pa.RecordBatch.from_arrays([pa.array([0, 0, 0], pa.uint32()), pa.nulls(3, pa.string()), data], schema=ANSWER)
+        server.messages = messages
+        return read(str(lying.address), member(authority), piece(0, 5), patience=patience)
 
 
 @pytest.mark.parametrize(
-    "batch",
+    ("messages", "reason"),
     [
-        pa.record_batch({"data": [b"abcde"]}),
-        pa.record_batch({"piece": pa.array([None], pa.uint32()), "fault": [None], "data": [b"abcde"]}, schema=ANSWER),
-        offset_back(),
+        ([encode_rows([(0, False, b"abcd")])], "its node answered 4 bytes for 0 to 5"),
+        ([encode_rows([(0, False, b"abcde"), (0, False, b"f")])], TOO_MUCH),
+        ([encode_rows([(0, False, b"abcde")]), encode_rows([(0, False, b"f")])], TOO_MUCH),
+        ([encode_rows([(0, False, b"x" * (1 << 20))])] * 1000, TOO_MUCH),
+        ([encode_rows([(7, False, b"")])], OTHER_FORM),
+        ([encode_rows([(7, True, b"it is gone")])], OTHER_FORM),
+        ([], "its node answered 0 bytes for 0 to 5"),
+        ([b"abcde"], OTHER_FORM),
+        ([b"\0"], OTHER_FORM),
+        ([b"\xff" * 4096], OTHER_FORM),
+        ([encode_rows([(0, False, b"abcde")]) + b"f"], OTHER_FORM),
+        ([encode_rows([(0, False, b"abcde")])[:-1]], OTHER_FORM),
     ],
-    ids=["other columns", "no place", "offsets that go back"],
 )
-def test_an_answer_of_another_form_is_a_fault(
-    config: NodeConfig, authority: PrivateAuthority, batch: pa.RecordBatch, monkeypatch: pytest.MonkeyPatch
+def test_an_answer_with_other_bytes_is_a_fault(
+    config: NodeConfig, authority: PrivateAuthority, messages: Sequence[bytes], reason: str
 ) -> None:
-    assert config.folder is not None
-    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(batch.schema, iter([batch])))
-    lying = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(lying, NodeFolder(config.folder)):
-        found = read(str(lying.address), member(authority), piece(0, 5))
-    assert found == [PieceFault("its node answered in another form")]
+    assert lied(config, authority, messages) == [PieceFault(reason)]
 
 
-def test_a_node_that_answers_only_others_is_not_lost(
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        (b"it is gone", "'it is gone'"),
+        (b"a\nb\x1b[2Kc\r\0", r"'a\nb\x1b[2Kc\r\x00'"),
+        ("\u202eabc\u2028\u200b".encode(), r"'\u202eabc\u2028\u200b'"),
+        (b"\xff\xfe", "'\ufffd\ufffd'"),
+        (b"x" * (2 << 20), f"'{'x' * 200}…'"),
+    ],
+)
+def test_the_fault_of_a_node_is_quoted_and_cut(
+    config: NodeConfig, authority: PrivateAuthority, fault: bytes, shown: str
+) -> None:
+    assert lied(config, authority, [encode_rows([(0, True, fault)])]) == [PieceFault(f"its node says {shown}")]
+
+
+def test_a_message_that_no_node_sends_is_not_taken(config: NodeConfig, authority: PrivateAuthority) -> None:
+    message = encode_rows([(0, False, b"x" * (MOST_MESSAGE_BYTES + 1))])
+    with pytest.raises(NodeLostError):
+        lied(config, authority, [message], patience=1.0)
+
+
+@given(
+    data=st.binary(min_size=5, max_size=5).map(bytes),
+    cuts=st.lists(st.integers(0, 5), max_size=8),
+    ends=st.sets(st.integers(0, 8)),
+)
+def test_however_a_node_cuts_its_answer_the_bytes_are_the_same(data: bytes, cuts: list[int], ends: set[int]) -> None:
+    places = [0, *sorted(cuts), 5]
+    rows = [(0, False, data[start:stop]) for start, stop in pairwise(places)]
+    messages, waiting = [], []
+    for number, row in enumerate(rows):
+        waiting.append(row)
+        if number in ends or number == len(rows) - 1:
+            messages.append(encode_rows(waiting))
+            waiting = []
+    found = node_client._pieces(map(Answered, messages), [Piece("5f0c/7/0.0.a1.data", 5, 0, 5)])
+    assert found is not None
+    assert list(map(content, found)) == [data]
+
+
+@given(
+    messages=st.lists(
+        st.binary(min_size=1, max_size=40)
+        | st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.binary(max_size=4)), max_size=4).map(encode_rows),
+        max_size=4,
+    )
+)
+def test_whatever_comes_a_piece_has_its_length_or_a_fault(messages: list[bytes]) -> None:
+    pieces = [Piece("5f0c/7/0.0.a1.data", 9, start, stop) for start, stop in ((0, 2), (2, 2), (4, 9))]
+    found = node_client._pieces(map(Answered, messages), pieces)
+    assert found is not None
+    for piece_, answer in zip(pieces, found, strict=True):
+        assert isinstance(answer, PieceFault) or len(answer) == piece_.stop - piece_.start
+
+
+def test_bytes_that_come_one_by_one_take_no_more_memory() -> None:
+    size = 200_000
+    message = encode_rows([(0, False, b"x")] * size)
+    tracemalloc.start()
+    try:
+        found = node_client._pieces(iter([Answered(message)]), [Piece("5f0c/7/0.0.a1.data", size, 0, size)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert list(map(content, found)) == [b"x" * size]
+    # The numbers before the rows are in memory as Python's for a moment, and no row is kept.
+    assert peak < size * ROW_BYTES * 16
+
+
+class Answered:
+    """A message as Flight gives it."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+
+def test_a_node_that_answers_only_others_is_lost_as_busy(
     config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_client, "_BUSY_TIMES", 0)
-    assert config.folder is not None
-    busy = replace(config, address=f"127.0.0.1:{free_port()}")
-    with Lying(busy, NodeFolder(config.folder)) as server:
-        server.rows = [(BUSY, "busy", None)]
-        with pytest.raises(NodeBusyError, match="raise requests_at_once"):
-            read(str(busy.address), member(authority), piece(0, 5))
+    with pytest.raises(NodeLostError, match="raise requests_at_once") as lost:
+        lied(config, authority, [BUSY])
+    assert lost.value.is_busy
 
 
 def test_a_certificate_that_is_gone_for_a_moment_loses_no_fetch(
@@ -120,17 +185,18 @@ def test_a_node_that_answers_a_byte_now_and_then_is_lost(
 ) -> None:
     is_over = threading.Event()
 
-    def trickle() -> Iterator[pa.RecordBatch]:
+    def trickle() -> Iterator[bytes]:
         while not is_over.wait(0.05):
-            yield answer_batch([0], [None], [b"x"])
+            yield encode_rows([(0, False, b"x")])
 
-    monkeypatch.setattr(Lying, "do_get", lambda *_: flight.GeneratorStream(ANSWER, trickle()))
+    monkeypatch.setattr(Lying, "do_action", lambda *_: trickle())
     monkeypatch.setattr(node_client, "_SLOWEST_BYTES_PER_SECOND", len(DATA))
     assert config.folder is not None
     slow = replace(config, address=f"127.0.0.1:{free_port()}")
     with Lying(slow, NodeFolder(config.folder)):
         try:
-            with pytest.raises(NodeLostError):
+            with pytest.raises(NodeLostError) as lost:
                 read(str(slow.address), member(authority), piece(0, len(DATA)), patience=0.0)
         finally:
             is_over.set()
+    assert not lost.value.is_busy

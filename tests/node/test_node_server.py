@@ -15,6 +15,7 @@ from demo.servers.free_port import free_port
 from icefloe.node import node_server
 from icefloe.node.messages import (
     BUSY,
+    READ,
     NodeLostError,
     PieceFault,
     encode_pieces,
@@ -51,7 +52,7 @@ def test_another_path_is_a_fault_and_the_others_come(
     node: str, authority: PrivateAuthority, path: str, reason: str
 ) -> None:
     fault, whole = read(node, member(authority), piece(0, 5, path), piece(0, 5))
-    assert fault == PieceFault(reason)
+    assert fault == PieceFault(f"its node says {reason!r}")
     assert content(whole) == DATA[:5]
 
 
@@ -70,7 +71,7 @@ def test_an_offset_that_no_file_has_is_a_fault_and_the_others_come(node: str, au
     # Reading there is an error of the node, not of its disk: the reader would give up all that the node keeps.
     beyond = 1 << 70
     fault, whole = read(node, member(authority), piece(beyond, beyond + 5), piece(0, 5), patience=2.0)
-    assert fault == PieceFault(f"bytes {beyond} to {beyond + 5} are not in a file of {len(DATA)} bytes")
+    assert fault == PieceFault(f"its node says 'bytes {beyond} to {beyond + 5} are not in a file of {len(DATA)} bytes'")
     assert content(whole) == DATA[:5]
 
 
@@ -96,7 +97,7 @@ def test_no_byte_is_read_by_a_certificate(node: str, authority: PrivateAuthority
 def test_no_byte_is_read_without_a_certificate(node: str, authority: PrivateAuthority) -> None:
     unknown = flight.FlightClient(f"grpc+tls://{node}", tls_root_certs=authority.bundle.read_bytes())
     with pytest.raises(flight.FlightError):
-        list(unknown.do_get(flight.Ticket(b""), flight.FlightCallOptions(timeout=5)))
+        list(unknown.do_action(flight.Action(READ, b""), flight.FlightCallOptions(timeout=5)))
     plain = NodeConfig(version=1, plain=True)
     with pytest.raises(NodeLostError):
         read(node, plain, piece(0, 5), patience=0.5)
@@ -109,7 +110,7 @@ def test_a_request_that_is_none_is_refused(node: str, authority: PrivateAuthorit
     certificate, key, root = member(authority).pem()
     client = flight.FlightClient(f"grpc+tls://{node}", tls_root_certs=root, cert_chain=certificate, private_key=key)
     with pytest.raises(flight.FlightServerError):
-        list(client.do_get(flight.Ticket(ticket), flight.FlightCallOptions(timeout=20)))
+        list(client.do_action(flight.Action(READ, ticket), flight.FlightCallOptions(timeout=20)))
 
 
 def test_more_requests_than_allowed_wait_and_are_answered(config: NodeConfig, authority: PrivateAuthority) -> None:
@@ -144,8 +145,8 @@ def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_agai
             f"grpc+tls://{full.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
         )
         # A request that waits for its turn would end with an error at this time.
-        ticket, options = flight.Ticket(encode_pieces([piece(0, 5)])), flight.FlightCallOptions(timeout=20)
-        assert client.do_get(ticket, options).read_all()["piece"].to_pylist() == [BUSY]
+        action, options = flight.Action(READ, encode_pieces([piece(0, 5)])), flight.FlightCallOptions(timeout=20)
+        assert [each.body.to_pybytes() for each in client.do_action(action, options)] == [BUSY]
         server._free.release(2)
         assert [content(found) for each in waiting for found in each.result()] == [DATA[:5]] * 2
 
@@ -160,10 +161,9 @@ def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
         client = flight.FlightClient(
             f"grpc+tls://{one.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
         )
-        stream = client.do_get(flight.Ticket(encode_pieces([piece(0, len(DATA))] * 20)))
-        stream.read_chunk()
-        stream.cancel()
-        del stream, client
+        answer = client.do_action(flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 20)))
+        next(answer)
+        del answer, client
         [found] = read(str(one.address), member(authority), piece(0, 5))
     assert not isinstance(found, PieceFault)
 
@@ -177,14 +177,12 @@ def test_a_reader_that_takes_little_costs_one_open_file(config: NodeConfig, auth
         client = flight.FlightClient(
             f"grpc+tls://{two.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
         )
-        ticket = flight.Ticket(encode_pieces([piece(0, len(DATA))] * 200))
-        streams = [client.do_get(ticket) for _ in range(2)]
-        for stream in streams:
-            stream.read_chunk()
+        action = flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 200))
+        answers = [client.do_action(action) for _ in range(2)]
+        for answer in answers:
+            next(answer)
         found = opened(file)
-        for stream in streams:
-            stream.cancel()
-        del stream, streams, client
+        del answer, answers, client
         waited(lambda: opened(file) == 0)
     assert 0 < found <= 2
 

@@ -1,5 +1,6 @@
 """The nodes that lost map outputs during a batch, as its records and its report name them."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -42,6 +43,19 @@ def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]
         LostNode(address=address, map_outputs=len(outputs[address]), reason=reasons[address])
         for address in sorted(outputs)
     )
+
+
+def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter[str]) -> None:
+    """Lets the damage say nothing of nodes that were busy for one task only: they may be well, and are asked once more.
+
+    Args:
+        damaged: what tasks found.
+        refusals: tasks that found a node busy, by its address; those of ``damaged`` are added.
+    """
+    of_nodes = [each for each in damaged if isinstance(each, NodeOutputsLostError)]
+    refusals.update(node.address for each in of_nodes for node in each.nodes if node.is_busy)
+    for each in of_nodes:
+        each.nodes = tuple(node for node in each.nodes if not node.is_busy or refusals[node.address] > 1)
 
 
 def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:

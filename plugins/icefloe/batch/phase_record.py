@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import phase_key
-from icefloe.batch.lost_nodes import LostNode, lost_nodes, merged_nodes
+from icefloe.batch.lost_nodes import LostNode, lost_nodes, merged_nodes, spare_busy_nodes
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
@@ -100,6 +101,7 @@ class PhaseTally:
         is_first: True if no attempt of the phase before this one is recorded, so that its tasks have left nothing. A
             wrong True, of a record that could not be written, costs tasks that run twice and adopt.
         keep: stores the counts so far; a loss of a node is known before the phase ends.
+        refusals: tasks that found a node busy for as long as they could wait, by its address.
     """
 
     tasks_found: int = 0
@@ -114,6 +116,7 @@ class PhaseTally:
     started: float = field(default_factory=time.monotonic)
     is_first: bool = False
     keep: Callable[["PhaseTally"], None] | None = None
+    refusals: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
     def counting(self, requests: Requests) -> Iterator[None]:
@@ -136,8 +139,12 @@ class PhaseTally:
         self.requests = sum((outcome.requests for outcome in outcomes), self.requests)
         return errors
 
-    def lose_nodes(self, damaged: Iterable[CorruptMapOutputError]) -> None:
-        """Counts the nodes that are lost, if some are, and records them at once: their outputs take time to make."""
+    def lose_nodes(self, damaged: Sequence[CorruptMapOutputError]) -> None:
+        """Counts the nodes that are lost, if some are, and records them at once: their outputs take time to make.
+
+        A node that was busy for one task only is not lost, and the damage says nothing of its map outputs any more.
+        """
+        spare_busy_nodes(damaged, self.refusals)
         lost = lost_nodes(damaged)
         for node in lost:
             logger.warning("node_lost address=%s map_outputs=%d reason=%s", node.address, node.map_outputs, node.reason)

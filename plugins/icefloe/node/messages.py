@@ -1,21 +1,26 @@
 """The request of a reader and the answer of a node (docs/formats.md, section "Node requests")."""
 
 import json
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from icefloe.errors import TransientError
 
 __all__ = ["NodeLostError", "Piece", "PieceFault"]
 
-ANSWER: Final = pa.schema([("piece", pa.uint32()), ("fault", pa.string()), ("data", pa.binary())])
-"""The bytes of the pieces, in the order of the request; a large piece takes several rows of the answer."""
-BUSY: Final = (1 << 32) - 1
-"""The place in the only row of an answer by which a node says that it is alive, and that it answers others first."""
+READ: Final = "read_pieces"
+DELETE: Final = "delete_batch"
+ROW_BYTES: Final = 12
+"""Bytes of a message in addition to those of a row."""
+MOST_MESSAGE_BYTES: Final = 3 << 20
+"""A node sends 2 MiB of a file at once, with some small pieces. A reader refuses a longer message before it is read."""
+BUSY: Final = b""
+"""The message by which a node says that it is alive, and that it answers others first."""
 _VERSION: Final = 1
+_MOST_CHARACTERS: Final = 200
 
 
 class Piece(NamedTuple):
@@ -41,16 +46,11 @@ class PieceFault(NamedTuple):
 
 
 class NodeLostError(TransientError):
-    """A node did not answer in time. Facts: its ``address``, and ``reason``."""
+    """A node did not answer in time. Facts: its ``address``, ``reason``, and whether it answered others meanwhile."""
 
     address: str
     reason: str
-
-
-class NodeBusyError(TransientError):
-    """A node answers others all the time. Its map outputs are well."""
-
-    address: str
+    is_busy: bool
 
 
 class WrongAnswerError(TransientError):
@@ -92,47 +92,46 @@ def _piece(path: object, size_bytes: object, start: object, stop: object) -> Pie
     return Piece(path, size_bytes, start, stop)  # type: ignore[arg-type]
 
 
-def answer_batch(places: Sequence[int], faults: Sequence[str | None], parts: Sequence[bytes | None]) -> pa.RecordBatch:
-    """Rows of an answer."""
-    columns = [pa.array(places, pa.uint32()), pa.array(faults, pa.string()), pa.array(parts, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=ANSWER)
+def encode_rows(rows: Sequence[tuple[int, bool, bytes]]) -> bytes:
+    """A message of an answer.
+
+    Args:
+        rows: each the place of a piece in the request, True for the reason of a fault, and the bytes.
+    """
+    heads = [number for place, is_fault, data in rows for number in (place, is_fault, len(data))]
+    return b"".join((struct.pack(f">I{len(heads)}I", len(rows), *heads), *(data for *_, data in rows)))
 
 
-def large_batch(place: int, part: pa.Buffer) -> pa.RecordBatch:
-    """A row of an answer with much data, which is not copied."""
-    offsets = pa.py_buffer(np.array([0, len(part)], np.int32))
-    data = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, part])
-    columns = [pa.array([place], pa.uint32()), pa.array([None], pa.string()), data]
-    return pa.RecordBatch.from_arrays(columns, schema=ANSWER)
-
-
-def answered_rows(batch: pa.RecordBatch) -> Iterator[tuple[int, str | None, memoryview]]:
-    """The rows of an answer; the bytes are not copied.
+def decode_rows(message: memoryview) -> Iterator[tuple[int, bool, memoryview]]:
+    """The rows of a message; see `encode_rows`. The bytes are not copied.
 
     Raises:
-        WrongAnswerError: the answer has other columns, or offsets that its bytes do not have.
+        WrongAnswerError: the lengths of the rows are not those of the message.
     """
-    if not batch.schema.equals(ANSWER) or batch.column("piece").null_count:
-        raise WrongAnswerError("its node answered in another form")
     try:
-        # Arrow trusts what arrives, and would read whatever memory the offsets lead to.
-        batch.validate(full=True)
-    except pa.ArrowInvalid as cause:
+        count = int(np.frombuffer(message, ">u4", 1)[0])
+        heads = np.frombuffer(message, ">u4", 3 * count, 4).reshape(count, 3).tolist()
+    except ValueError as cause:
         raise WrongAnswerError("its node answered in another form") from cause
-    if not batch.num_rows:
-        return
-    data = batch.column("data")
-    _, offsets, content = data.buffers()
-    # Slices of one view take a fifth of the time that Arrow takes for one value after another.
-    ends = np.frombuffer(offsets, np.int32)[data.offset : data.offset + batch.num_rows + 1].tolist()
-    view = memoryview(b"" if content is None else content)
-    for row, (place, fault) in enumerate(zip(batch["piece"].to_pylist(), batch["fault"].to_pylist(), strict=True)):
-        yield place, fault, view[ends[row] : ends[row + 1]]
+    at = 4 + ROW_BYTES * count
+    if at + sum(length for *_, length in heads) != len(message):
+        raise WrongAnswerError("its node answered in another form")
+    for place, is_fault, length in heads:
+        yield place, bool(is_fault), message[at : at + length]
+        at += length
 
 
-def joined_piece(parts: Sequence[memoryview], piece: Piece) -> memoryview | PieceFault:
-    """The bytes of a piece from its parts. Bytes that are missing or too many are a fault."""
-    found_bytes, expected_bytes = sum(map(len, parts)), piece.stop - piece.start
-    if found_bytes != expected_bytes:
-        return PieceFault(f"its node answered {found_bytes} bytes for {piece.start} to {piece.stop}")
-    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+def whole_piece(data: memoryview, piece: Piece) -> memoryview | PieceFault:
+    """The bytes of a piece; a fault if some are missing."""
+    if len(data) != piece.stop - piece.start:
+        return PieceFault(f"its node answered {len(data)} bytes for {piece.start} to {piece.stop}")
+    return data
+
+
+def quoted(text: str) -> str:
+    r"""The words of another machine, fit for a log and a terminal: cut, and in quotes.
+
+    >>> quoted("it is gone\n\x1b[2K")
+    "'it is gone\\n\\x1b[2K'"
+    """
+    return repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…")

@@ -4,25 +4,28 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final
 
+import numpy as np
 from pyarrow import ArrowException, flight
 
 from icefloe.errors import one_line
 from icefloe.node.messages import (
     BUSY,
-    NodeBusyError,
+    DELETE,
+    MOST_MESSAGE_BYTES,
+    READ,
     NodeLostError,
     Piece,
     PieceFault,
     WrongAnswerError,
-    answered_rows,
+    decode_rows,
     encode_pieces,
-    joined_piece,
+    quoted,
+    whole_piece,
 )
 from icefloe.node.node_config import NodeConfig, NodeConfigError
-from icefloe.node.node_server import DELETE
 from icefloe.patience import brief_seconds
 
 logger = logging.getLogger(__name__)
@@ -38,6 +41,8 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # No limit by default, and a message is in memory as a whole before anybody looks at it.
+    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
 )
 
 _LOST_SECONDS: Final = 600.0
@@ -65,10 +70,10 @@ class NodeClients:
 
         Raises:
             NodeConfigError: a certificate of this machine cannot be read.
-            NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts.
-            NodeBusyError: it answered only others for ten times as long.
+            NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts; or it
+                answered only others for ten times as long.
         """
-        ticket = flight.Ticket(encode_pieces(pieces))
+        action = flight.Action(READ, encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
         seconds = self._patience_with(address) + expected_bytes / _SLOWEST_BYTES_PER_SECOND
         began = time.monotonic()
@@ -76,31 +81,35 @@ class NodeClients:
         while True:
             options = flight.FlightCallOptions(timeout=max(end - time.monotonic(), 0.001))
             try:
-                found = _pieces(self._client(address).do_get(ticket, options), pieces)
+                found = _pieces(self._client(address).do_action(action, options), pieces)
             except (ArrowException, OSError) as cause:
                 self._forget(address)
                 # Each error of the network looks the same here, and a node that restarts looks like one that is gone.
                 if time.monotonic() + pause >= end:
                     _lost_at[address] = time.monotonic()
-                    reason = _said(cause)
-                    sentence = f"node {address} does not answer: {reason}"
-                    raise NodeLostError(sentence, address=address, reason=reason) from cause
+                    reason = f"it does not answer: {_said(cause)}"
+                    sentence = f"node {address} does not answer: {_said(cause)}"
+                    raise NodeLostError(sentence, address=address, reason=reason, is_busy=False) from cause
                 logger.info("node %s is asked again: %s", address, _said(cause))
             except NodeConfigError:
                 # Certificates may be renewed on this machine now, so that a file is gone for a moment.
                 if time.monotonic() + pause >= began + brief_seconds(self._patience):
                     raise
             else:
-                _lost_at.pop(address, None)
                 if found is not None:
+                    _lost_at.pop(address, None)
                     return found
-                # It is alive, so its map outputs must not be given up.
+                # It is alive, so its map outputs are not given up as soon as those of a node that is away.
                 end = time.monotonic() + seconds
                 if end > busy_until:
-                    raise NodeBusyError(
-                        f"node {address} answers as many requests as it may, all the time: raise requests_at_once in "
-                        "its configuration, or let fewer tasks run at once",
+                    _lost_at[address] = time.monotonic()
+                    reason = f"it asked to come again for {end - seconds - began:.0f} seconds"
+                    raise NodeLostError(
+                        f"node {address} answers others all the time: {reason}; raise requests_at_once in its "
+                        "configuration, or its limit of open files, or let fewer tasks run at once",
                         address=address,
+                        reason=reason,
+                        is_busy=True,
                     )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -109,8 +118,7 @@ class NodeClients:
         """Deletes the files of a batch at a node, once and briefly: what stays there expires."""
         options = flight.FlightCallOptions(timeout=brief_seconds(self._patience))
         try:
-            with suppress(StopIteration):
-                next(iter(self._client(address).do_action(flight.Action(DELETE, batch.encode()), options)))
+            next(self._client(address).do_action(flight.Action(DELETE, batch.encode()), options), None)
         except (ArrowException, OSError) as error:
             self._forget(address)
             logger.warning("node %s keeps the files of batch %s until they expire: %s", address, batch, _said(error))
@@ -140,38 +148,41 @@ class NodeClients:
 
 
 def _said(cause: BaseException) -> str:
-    """The text of an error of Flight, which says everything again for developers of gRPC behind these words."""
-    return one_line(cause).partition(" gRPC client debug context:")[0]
+    """The last cause in an error of Flight, without its repetition for developers of gRPC."""
+    return quoted(one_line(cause).partition(" gRPC client debug context:")[0].rpartition("last error: ")[2])
 
 
-def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
+def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
     """The pieces of an answer; None: the node is busy. Bytes that are missing or too many are faults."""
-    parts: list[list[memoryview]] = [[] for _ in pieces]
-    faults: dict[int, PieceFault] = {}
-    left_bytes = sum(piece.stop - piece.start for piece in pieces)
     try:
-        for chunk in stream:
-            for place, fault, part in answered_rows(chunk.data):
-                if place == BUSY:
-                    return None
-                left_bytes -= len(part)
-                if place >= len(pieces) or left_bytes < 0:
-                    # A node that lies is not listened to until memory runs out.
-                    return _refused(stream, pieces, "its node answered more bytes than were asked for")
-                if fault is not None:
-                    faults[place] = PieceFault(fault)
-                parts[place].append(part)
+        return _filled(answer, pieces)
     except WrongAnswerError as error:
-        return _refused(stream, pieces, error.sentence)
-    answers: list[memoryview | PieceFault] = []
-    for place, piece in enumerate(pieces):
-        answers.append(faults.get(place) or joined_piece(parts[place], piece))
-        # So that no more than one piece is in memory twice.
-        parts[place].clear()
-    return answers
+        return [PieceFault(error.sentence)] * len(pieces)
 
 
-def _refused(stream: Any, pieces: Sequence[Piece], reason: str) -> list[memoryview | PieceFault]:
-    """Ends an answer that cannot be right."""
-    stream.cancel()
-    return [PieceFault(reason)] * len(pieces)
+def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
+    """See `_pieces`.
+
+    The room for all bytes is there before they come, so a node that lies takes no more, however it cuts them.
+    """
+    starts = [0, *accumulate(max(0, piece.stop - piece.start) for piece in pieces)]
+    room, ends = np.empty(starts[-1], np.uint8).data, starts[:-1]
+    faults: dict[int, PieceFault] = {}
+    for result in answer:
+        message = memoryview(result.body).cast("B")
+        if len(message) == len(BUSY):
+            return None
+        for place, is_fault, data in decode_rows(message):
+            if place >= len(pieces):
+                raise WrongAnswerError("its node answered in another form")
+            if is_fault:
+                faults[place] = PieceFault(f"its node says {quoted(bytes(data).decode(errors='replace'))}")
+                continue
+            end = ends[place] + len(data)
+            if end > starts[place + 1]:
+                raise WrongAnswerError("its node answered more bytes than were asked for")
+            room[ends[place] : end] = data
+            ends[place] = end
+    return [
+        faults.get(place) or whole_piece(room[starts[place] : ends[place]], piece) for place, piece in enumerate(pieces)
+    ]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.errors import TransientError, one_line
-from icefloe.node.messages import Piece, PieceFault, joined_piece
+from icefloe.node.messages import Piece, PieceFault, whole_piece
 from icefloe.node.node_key import BATCH, PATH
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES: Final = 4 << 20
+CHUNK_BYTES: Final = 2 << 20
 """Bytes of one file that are in memory for one request."""
 _DRAINING: Final = ".draining"
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
@@ -122,12 +122,12 @@ class NodeFolder:
         found = self.read(piece)
         if isinstance(found, PieceFault):
             return found
-        parts: list[memoryview] = []
+        parts: list[bytes] = []
         for each in found:
             if isinstance(each, PieceFault):
                 return each
-            parts.append(memoryview(each))
-        return joined_piece(parts, piece)
+            parts.append(each)
+        return whole_piece(memoryview(b"".join(parts)), piece)
 
     def expire(self, *, older_than_seconds: float) -> int:
         """Deletes files that nothing has written for so long, by the clock of this machine; returns their number."""

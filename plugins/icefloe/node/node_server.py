@@ -1,34 +1,42 @@
 """Serves the folder of a machine by Arrow Flight: one stream answers one request for many pieces."""
 
 import logging
+import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 
-import pyarrow as pa
 from pyarrow import flight
 
 from icefloe.node.messages import (
-    ANSWER,
     BUSY,
+    DELETE,
+    READ,
+    ROW_BYTES,
     BadRequestError,
     Piece,
     PieceFault,
-    answer_batch,
     decode_pieces,
-    large_batch,
+    encode_rows,
 )
 from icefloe.node.node_config import NodeConfig, Pem
 from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 
 logger = logging.getLogger(__name__)
 
-DELETE: Final = "delete_batch"
 _QUEUE_SECONDS: Final = 2.0
 """A request waits so long for its turn; then the reader is told that the node is alive, and asks again."""
-_SMALL_BYTES: Final = 256 << 10
+_SMALL_BYTES: Final = 512 << 10
 """Pieces up to here travel together, so that many small ones cost one message."""
-_BUSY_ANSWER: Final = answer_batch([BUSY], ["it answers others first"], [None])
+_STRANGER_SECONDS: Final = 20.0
+"""The time for a handshake and the first request: gRPC's readers wait no longer for a handshake themselves."""
+_OWN_FILES: Final = 32
+
+_Peer: TypeAlias = tuple[str, int]
 
 
 class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -36,13 +44,17 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
 
     At most ``requests_at_once`` requests are answered at the same time, each with one open file and one chunk of it in
     memory. What a reader does not take waits on disk. As many requests again wait for their turn, and all others are
-    asked to come again.
+    asked to come again. Flight takes any number of connections, each of which is an open file, and gives a handshake
+    two minutes: `end_strangers` does not.
 
     Args:
         config: configuration of the machine.
         folder: folder to serve.
         pem: certificate, key and authority; None: as their files are now.
         at: host and port to listen on; None: as the configuration says.
+
+    Attributes:
+        members: the connections that are open and on which a request came.
     """
 
     def __init__(self, config: NodeConfig, folder: NodeFolder, *, pem: Pem | None = None, at: str = "") -> None:
@@ -58,16 +70,59 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         self._folder = folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)
+        self._kept_files = 2 * config.requests_at_once + _OWN_FILES
+        self.members: set[_Peer] = set()
+        self._strangers: dict[_Peer, float] = {}
 
-    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
-        """The bytes of the pieces that a ticket names."""
+    def end_strangers(self) -> None:
+        """Ends connections on which nobody has asked for anything in time; the oldest at once if open files run out.
+
+        Only members get as far as a request: whoever opens a connection and is silent has shown no certificate.
+        """
+        limit, known, now = getrlimit(RLIMIT_NOFILE)[0], set(self.members), time.monotonic()
+        files = _open_files(limit)
+        # Not duplicated, for which there may be no file. If Flight closes one meanwhile and another connection gets
+        # its number, that one may be ended: its reader asks again.
+        found = {peer: file for file in files if (peer := _peer_of(file, self.port)) is not None}
+        self.members -= known - found.keys()
+        self._strangers = {each: self._strangers.get(each, now) for each in found if each not in self.members}
+        too_many = len(files) - max(limit - self._kept_files, limit // 2)
+        oldest = sorted(self._strangers, key=self._strangers.__getitem__)
+        ended = oldest[: max(0, too_many, sum(now - at > _STRANGER_SECONDS for at in self._strangers.values()))]
+        for peer in ended:
+            _peer_of(found[peer], self.port, ends=True)
+        if ended:
+            logger.warning("ended %d connections on which nobody had asked for anything", len(ended))
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
+        """The bytes of the pieces that a reader asks for; or deletes the files of a batch that is over."""
+        # As in "ipv4:127.0.0.1:4995" or "ipv6:%5Bfe80::1%25eth0%5D:4995".
+        host, _, port = unquote(context.peer()).partition(":")[2].rpartition(":")
+        self.members.add(_peer(host.strip("[]"), int(port)))
+        body = action.body.to_pybytes()
+        if action.type == DELETE:
+            self._folder.delete_batch(body.decode(errors="replace"))
+            return iter(())
+        if action.type != READ:
+            raise NotImplementedError(action.type)
         try:
-            pieces = decode_pieces(ticket.ticket)
+            return self._answer(decode_pieces(body))
         except BadRequestError as error:
             raise flight.FlightServerError(error.sentence) from error
+
+    def _answer(self, pieces: Sequence[Piece]) -> Iterator[bytes]:
+        """The messages of an answer. It keeps its place among the requests until it ends or is dropped."""
         if not self._has_turn():
-            return flight.GeneratorStream(ANSWER, iter([_BUSY_ANSWER]))
-        return flight.GeneratorStream(ANSWER, _Answer(self._folder, pieces, self._free))
+            yield BUSY
+            return
+        try:
+            yield from _messages(self._folder, pieces)
+        except NoFreeFileError as error:
+            # Others have its files, as they may have its places: its map outputs are well.
+            logger.warning("a reader is asked to come again: %s", error.sentence)
+            yield BUSY
+        finally:
+            self._free.release()
 
     def _has_turn(self) -> bool:
         """Takes a place among the requests, waiting briefly for one; False: the reader must ask again."""
@@ -79,67 +134,51 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         finally:
             self._queue.release()
 
-    def do_action(self, context: Any, action: Any) -> Iterator[Any]:  # noqa: ARG002 - Flight's own signature
-        """Deletes the files of a batch that is over."""
-        if action.type != DELETE:
-            raise NotImplementedError(action.type)
-        self._folder.delete_batch(action.body.to_pybytes().decode(errors="replace"))
-        return iter(())
 
-
-class _Answer:
-    """The batches of one answer. It frees its place among the requests when it ends or is dropped."""
-
-    def __init__(self, folder: NodeFolder, pieces: Sequence[Piece], free: threading.BoundedSemaphore) -> None:
-        self._batches = _batches(folder, pieces)
-        self._free: threading.BoundedSemaphore | None = free
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        try:
-            return next(self._batches)
-        except NoFreeFileError as error:
-            # Others have its files, as they may have its places: its map outputs are well.
-            self._end()
-            self._batches = iter(())
-            logger.warning("a reader is asked to come again: %s", error.sentence)
-            return _BUSY_ANSWER
-        except BaseException:
-            self._end()
-            raise
-
-    def __del__(self) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        free, self._free = self._free, None
-        if free is not None:
-            free.release()
-
-
-def _batches(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-    waiting: list[tuple[int, str | None, bytes | None]] = []
+def _messages(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[bytes]:
+    waiting: list[tuple[int, bool, bytes]] = []
     waiting_bytes = 0
     for place, piece in enumerate(pieces):
         found = folder.read(piece)
-        if isinstance(found, PieceFault):
-            waiting.append((place, found.reason, None))
-            continue
-        for chunk in found:
-            if isinstance(chunk, PieceFault):
-                waiting.append((place, chunk.reason, None))
-            elif len(chunk) > _SMALL_BYTES:
-                if waiting:
-                    yield answer_batch(*zip(*waiting, strict=True))
-                    waiting, waiting_bytes = [], 0
-                yield large_batch(place, pa.py_buffer(chunk))
-            else:
-                waiting.append((place, None, chunk))
-                waiting_bytes += len(chunk)
-                if waiting_bytes > _SMALL_BYTES:
-                    yield answer_batch(*zip(*waiting, strict=True))
-                    waiting, waiting_bytes = [], 0
+        for part in (found,) if isinstance(found, PieceFault) else found:
+            is_fault = isinstance(part, PieceFault)
+            waiting.append(
+                (place, is_fault, part.reason.encode(errors="replace") if isinstance(part, PieceFault) else part)
+            )
+            waiting_bytes += ROW_BYTES + len(waiting[-1][2])
+            if waiting_bytes > _SMALL_BYTES:
+                message, waiting, waiting_bytes = encode_rows(waiting), [], 0
+                yield message
     if waiting:
-        yield answer_batch(*zip(*waiting, strict=True))
+        yield encode_rows(waiting)
+
+
+def _open_files(limit: int) -> Sequence[int]:
+    try:
+        return [int(each.name) for each in Path("/dev/fd").iterdir()]
+    except OSError:
+        # No file is left to open for the list: each number is one.
+        return range(limit)
+
+
+def _peer(host: str, port: int) -> _Peer:
+    """The other end of a connection, whether the system says it as an address of version 4 or in version 6."""
+    return host.partition("%")[0].removeprefix("::ffff:"), port
+
+
+def _peer_of(file: int, port: int, *, ends: bool = False) -> _Peer | None:
+    """The other end of an open file that is a connection to a port of this machine; ends it if wanted."""
+    try:
+        connection = socket.socket(fileno=file)
+    except OSError:
+        return None
+    try:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.getsockname()[1] != port:
+            return None
+        if ends:
+            connection.shutdown(socket.SHUT_RDWR)
+        return _peer(*connection.getpeername()[:2])
+    except OSError:
+        return None  # It listens, or the other end is gone.
+    finally:
+        connection.detach()

@@ -45,16 +45,21 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
     say(f"node {config.address} serves {config.folder}")
     expire_at = 0.0
     while not stop.wait(_LOOK_SECONDS):
-        if time.monotonic() >= expire_at:
-            expire_at = time.monotonic() + _EXPIRE_SECONDS
-            deleted = folder.expire(older_than_seconds=config.keep)
-            if deleted:
-                logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
-        with suppress(TerminalError):  # a file is being replaced: the next look finds it
-            found = config.pem()
-            if found != pem and _is_usable(config, folder, found):
-                server, pem = _replaced(server, config, folder, found, stop), found
-                logger.info("node %s has new certificates", config.address)
+        try:
+            server.end_strangers()
+            if time.monotonic() >= expire_at:
+                expire_at = time.monotonic() + _EXPIRE_SECONDS
+                deleted = folder.expire(older_than_seconds=config.keep)
+                if deleted:
+                    logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
+            with suppress(TerminalError):  # a file is being replaced: the next look finds it
+                found = config.pem()
+                if found != pem and _is_usable(config, folder, found):
+                    server, pem = _replaced(server, config, folder, found, stop), found
+                    logger.info("node %s has new certificates", config.address)
+        except (OSError, RuntimeError, MemoryError) as error:
+            # This process has no file, no thread or no memory left now. It still serves, and looks again.
+            logger.warning("node %s serves on without a look at its folder: %r", config.address, error)
     server.shutdown()
 
 
@@ -114,7 +119,7 @@ def _replaced(
     since, is_said = time.monotonic(), False
     while not stop.wait(_BIND_PAUSE_SECONDS):
         try:
-            return _started(config, folder, pem)
+            started = _started(config, folder, pem)
         except TransientError as error:
             seconds = time.monotonic() - since
             if seconds >= _MOST_SECONDS_WITHOUT_PORT:
@@ -126,4 +131,8 @@ def _replaced(
             if seconds >= _QUIET_SECONDS and not is_said:
                 is_said = True
                 logger.warning("node %s serves nobody until its port is free again: %s", config.address, error.sentence)
+        else:
+            # Answers of the old server may still be under way.
+            started.members |= server.members
+            return started
     return server

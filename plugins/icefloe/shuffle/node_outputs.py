@@ -19,11 +19,13 @@ class LostOutputs(NamedTuple):
         address: of the node.
         reason: the fault that was met first.
         outputs: all its map outputs: each a map id and a generation.
+        is_busy: True if the node asked a task to come again, for as long as the task could wait.
     """
 
     address: str
     reason: str
     outputs: tuple[tuple[int, int], ...]
+    is_busy: bool = False
 
 
 class NodeOutputsLostError(CorruptMapOutputError):
@@ -57,7 +59,7 @@ def read_from_node(
     try:
         answers = machine.read(address, pieces)
     except NodeLostError as cause:
-        raise _lost(files, wanted[0][0], f"it does not answer: {cause.reason}") from cause
+        raise _lost(files, wanted[0][0], cause.reason, is_busy=cause.is_busy) from cause
     found: list[memoryview] = []
     for (file, _, _), answer in zip(wanted, answers, strict=True):
         if isinstance(answer, PieceFault):
@@ -101,7 +103,9 @@ def whole_damage(
     return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage
 
 
-def _lost(files: Sequence[ShuffledFile], file: ShuffledFile, reason: str) -> NodeOutputsLostError:
+def _lost(
+    files: Sequence[ShuffledFile], file: ShuffledFile, reason: str, *, is_busy: bool = False
+) -> NodeOutputsLostError:
     address = node_of(file)
     lost = tuple((each.map_id, each.generation) for each in files if node_of(each) == address)
     said = f"node {address}: {reason}"
@@ -110,5 +114,5 @@ def _lost(files: Sequence[ShuffledFile], file: ShuffledFile, reason: str) -> Nod
         map_id=file.map_id,
         generation=file.generation,
         reason=said,
-        nodes=(LostOutputs(address, reason, lost),),
+        nodes=(LostOutputs(address, reason, lost, is_busy),),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from demo.servers.free_port import free_port
 from icefloe.flow import Phase
+from icefloe.node.messages import READ
 from icefloe.node.node_config import load_node_config
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
@@ -82,6 +83,6 @@ class _Counting(NodeServer):
         super().__init__(loaded, NodeFolder(loaded.folder))
         self._machines = machines
 
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        self._machines.requests += 1
-        return super().do_get(context, ticket)
+    def do_action(self, context: Any, action: Any) -> Any:
+        self._machines.requests += action.type == READ
+        return super().do_action(context, action)

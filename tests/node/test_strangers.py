@@ -1,0 +1,182 @@
+"""A node ends connections on which nobody asks for anything, and outlives the end of its open files."""
+
+import contextlib
+import errno
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demo.servers.free_port import free_port
+from icefloe.node import node_server, serve
+from icefloe.node.node_client import NodeClients
+from icefloe.node.node_config import NodeConfig, load_node_config
+from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_server import NodeServer
+from support.nodes.machines import NodeMachine
+from support.nodes.members import member
+from support.nodes.served_file import DATA, FILE, content, piece, waited
+from support.servers.private_authority import PrivateAuthority
+
+LIMIT = 128
+
+
+def silent(_: NodeConfig, connection: socket.socket) -> socket.socket:
+    return connection
+
+
+def one_byte(_: NodeConfig, connection: socket.socket) -> socket.socket:
+    connection.sendall(b"\x16")
+    return connection
+
+
+def half_a_handshake(config: NodeConfig, connection: socket.socket) -> socket.socket:
+    hello = ssl.MemoryBIO()
+    tls = tls_of(config).wrap_bio(ssl.MemoryBIO(), hello, server_hostname="127.0.0.1")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    connection.sendall(hello.read())
+    assert connection.recv(1)
+    return connection
+
+
+def a_handshake(config: NodeConfig, connection: socket.socket) -> socket.socket:
+    return tls_of(config).wrap_socket(connection, server_hostname="127.0.0.1")
+
+
+def tls_of(config: NodeConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(config.authority))
+    context.set_alpn_protocols(["h2"])
+    assert config.certificate is not None
+    context.load_cert_chain(config.certificate)
+    return context
+
+
+@contextmanager
+def served(config: NodeConfig) -> Iterator[NodeServer]:
+    assert config.folder is not None
+    own = replace(config, address=f"127.0.0.1:{free_port()}")
+    with NodeServer(own, NodeFolder(config.folder)) as server:
+        yield server
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """True if the other side has ended a connection on which it may have sent something before."""
+    connection.settimeout(0.2)
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("opened", [silent, one_byte, half_a_handshake, a_handshake])
+def test_a_connection_without_a_request_is_ended_in_time(
+    config: NodeConfig,
+    authority: PrivateAuthority,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: Callable[[NodeConfig, socket.socket], socket.socket],
+) -> None:
+    stranger = member(authority)
+    with served(config) as server, socket.create_connection(("127.0.0.1", server.port)) as plain:
+        connection = opened(stranger, plain)
+        reader = NodeClients(member(authority), patience=20)
+        address = f"127.0.0.1:{server.port}"
+        assert content(reader.read(address, [piece(0, 5)])[0]) == DATA[:5]
+        waited(lambda: bool(looked(server)._strangers))
+        [member_] = server.members
+        assert not is_ended(connection)
+        monkeypatch.setattr(node_server, "_STRANGER_SECONDS", 0.0)
+        server.end_strangers()
+        waited(lambda: is_ended(connection))
+        waited(lambda: not looked(server)._strangers)
+        # The reader is silent too, but has shown who it is.
+        assert content(reader.read(address, [piece(0, 5)])[0]) == DATA[:5]
+        assert server.members == {member_}
+        del reader
+        waited(lambda: not looked(server).members)
+        connection.close()
+
+
+def looked(server: NodeServer) -> NodeServer:
+    server.end_strangers()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("listen", "host"), [("0.0.0.0", "127.0.0.1"), ("[::]", "127.0.0.1"), ("[::]", "[::1]"), ("[::1]", "[::1]")]
+)
+def test_a_member_is_known_by_any_form_of_its_address(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch, listen: str, host: str
+) -> None:
+    monkeypatch.setattr(node_server, "_STRANGER_SECONDS", -1.0)
+    plain = NodeConfig(version=1, plain=True, address=f"{host}:{free_port()}", folder=config.folder, listen=listen)
+    assert plain.folder is not None
+    with NodeServer(plain, NodeFolder(plain.folder)) as server:
+        reader = NodeClients(NodeConfig(version=1, plain=True), patience=20)
+        assert content(reader.read(str(plain.address), [piece(0, 5)])[0]) == DATA[:5]
+        [before] = server.members
+        server.end_strangers()
+        assert content(reader.read(str(plain.address), [piece(0, 5)])[0]) == DATA[:5]
+        assert server.members == {before}
+
+
+@pytest.mark.slow
+def test_silent_connections_beyond_the_limit_of_files_do_not_use_a_node_up(
+    authority: PrivateAuthority, tmp_path: Path
+) -> None:
+    few_files = ("sh", "-c", f'ulimit -n {LIMIT} && exec "$@"', "sh")
+    machine = NodeMachine.create(tmp_path / "machine", authority, enter=few_files)
+    NodeFolder(machine.folder).put(FILE, DATA)
+    machine.start()
+    reader = NodeClients(load_node_config(machine.config), patience=60)
+    try:
+        assert content(reader.read(machine.address, [piece(0, 5)])[0]) == DATA[:5]
+        with ExitStack() as stack:
+            for _ in range(3 * LIMIT):
+                connection = stack.enter_context(socket.socket())
+                connection.setblocking(False)
+                connection.connect_ex((machine.host, machine.port))
+            files = Path(f"/proc/{machine.server.pid}/fd")
+            waited(lambda: len(list(files.iterdir())) >= LIMIT)
+            other = NodeClients(load_node_config(machine.config), patience=15)
+            for known in (reader, other):
+                assert content(known.read(machine.address, [piece(0, len(DATA))])[0]) == DATA
+            waited(lambda: len(list(files.iterdir())) <= LIMIT / 2)
+        assert machine.server.exit_code is None
+    finally:
+        machine.server.stop()
+
+
+@pytest.mark.parametrize(
+    "fault", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("no thread"), MemoryError()]
+)
+def test_a_fault_while_a_node_looks_at_its_folder_does_not_end_it(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    looks: list[float] = []
+
+    def failing(*_: object, **__: object) -> int:
+        looks.append(0.0)
+        raise fault
+
+    monkeypatch.setattr(NodeFolder, "expire", failing)
+    monkeypatch.setattr(serve, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(serve, "_EXPIRE_SECONDS", 0.0)
+    own, stop = replace(config, address=f"127.0.0.1:{free_port()}"), threading.Event()
+    node = threading.Thread(target=serve.serve_node, args=(own, stop), kwargs={"say": lambda _: None})
+    node.start()
+    try:
+        waited(lambda: len(looks) > 2)
+    finally:
+        stop.set()
+        node.join()
+    assert "serves on without a look at its folder" in caplog.text
