@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         table.overwrite(_rows(8), overwrite_filter=EqualTo(term="id", value=8))
 
     steps: dict[str, Callable[[], Any]] = {
+        # It tries its places, by more requests than any later one.
+        "the first batch": lambda: table.append(_rows(-1)),
         "insert_only": lambda: table.append(_rows(*range(100))),
         "shuffle, 1 file": lambda: table.overwrite(_rows(7), overwrite_filter=EqualTo(term="id", value=7)),
         "shuffle, 2 steps": commit_twice,

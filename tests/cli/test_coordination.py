@@ -48,6 +48,10 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
         yield served
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def counts(document: Any) -> Counter[str]:
     return +Counter({kind: document[kind] for kind in KINDS})
 
@@ -63,7 +67,7 @@ def test_batches_of_both_routes_are_delivered_over_a_store_that_ignores_conditio
     assert counts(icefloe("run", pipeline, "--json").document) == {"delete": 1}
     assert icefloe("verify", pipeline).code == 0
     assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
-    created = {key for place, key in table.items if place == "s3://lake"}
+    created = {key for place, key in table.items if place.startswith("s3://lake?endpoint=127.0.0.1:")}
     assert {"offsets/1.json", "commits/1.json"} <= {key.removeprefix("icefloe/checkpoints/events/") for key in created}
     # Each document has one home, and what a batch passes between its phases is gone from both.
     assert not created & {name.removeprefix("/lake/") for name in objects}
@@ -84,6 +88,56 @@ def test_a_sweep_without_the_table_leaves_everything_alone(
     assert (done.code, foreign in objects) == (0, False), done
 
 
+@pytest.mark.parametrize("keys", [{"storage": "s3://lake/icefloe", **TABLE}, {"checkpoint": "dynamodb://icefloe"}])
+@pytest.mark.parametrize("elsewhere", ["ICEFLOE_DYNAMODB_REGION", "ICEFLOE_DYNAMODB_ENDPOINT"])
+def test_a_sweep_of_another_table_of_that_name_leaves_everything_alone(
+    workspace: Workspace,
+    objects: dict[str, bytes],
+    table: Table,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: dict[str, str],
+    elsewhere: str,
+) -> None:
+    pipeline = workspace.pipeline(**keys)
+    assert icefloe("run", pipeline).code == 0
+    storage = keys.get("storage", workspace.storage().as_uri())
+    written = dict(objects), contents(workspace.storage())
+    command = ["sweep", storage, "--forgotten", "--yes"]
+    command += ["--coordination", "dynamodb://icefloe"] if "coordination" in keys else []
+    with table_server() as other, monkeypatch.context() as patches:
+        is_region = elsewhere.endswith("REGION")
+        if is_region:
+            # The server does not look at the region.
+            records, table.items = table.items, {}
+        patches.setenv(elsewhere, "eu-west-1" if is_region else other.endpoint)
+        done = icefloe(*command)
+        assert (done.code, "are left alone; sweep with the dynamodb_region and" in done.err) == (65, True), done
+    assert (objects, contents(workspace.storage())) == written
+    if is_region:
+        table.items = records
+    assert icefloe(*command).code == 0
+    assert icefloe("run", pipeline).code == 0
+
+
+def test_a_checkpoint_in_a_table_is_of_one_storage(workspace: Workspace, table: Table, monkeypatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "any")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for deployment in ("staging", "production"):
+        pipeline = workspace.pipeline(
+            checkpoint="dynamodb://icefloe/shared",
+            storage=(workspace.folder / deployment).as_uri(),
+            sink={"type": "files", "path": (workspace.folder / f"{deployment}-changes").as_uri()},
+        )
+        assert icefloe("validate", pipeline).code == 0
+        assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
+        assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
+        assert icefloe("verify", pipeline).code == 0
+    assert {key for _, key in table.items if key.endswith("commits/0.json")} == {
+        "shared/checkpoints/events/commits/0.json"
+    }
+
+
 def test_a_checkpoint_alone_may_be_in_a_table(workspace: Workspace, table: Table, monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "any")
@@ -92,7 +146,8 @@ def test_a_checkpoint_alone_may_be_in_a_table(workspace: Workspace, table: Table
     assert icefloe("validate", pipeline).code == 0
     assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
     assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
-    assert ("dynamodb://", "checkpoints/events/commits/0.json") in table.items
+    [place] = [place for place, key in table.items if key == "checkpoints/events/commits/0.json"]
+    assert place.rpartition("#")[0] == f"dynamodb://{workspace.storage().as_uri()}"
     assert not list(workspace.storage().rglob("commits"))
 
 

@@ -66,6 +66,20 @@ def test_a_store_without_create_if_absent_is_refused(
 
 @pytest.mark.parametrize("command", ["validate", "run"])
 @pytest.mark.parametrize("place", PLACES)
+def test_a_store_that_looks_before_it_writes_is_refused(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: str, command: str
+) -> None:
+    with careless_store(412, window_seconds=0.05) as (endpoint, objects):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        said = refused(command, workspace.pipeline(**PLACES[place]("s3://lake/place")))
+        assert "s3://lake/place" in said
+        assert "ignores create-if-absent, which keeps two runs apart" in said
+        assert objects == {}
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize("place", PLACES)
 def test_an_endpoint_without_tls_is_refused(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: str, command: str
 ) -> None:

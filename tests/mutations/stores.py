@@ -27,9 +27,16 @@ STORES: Final = (
     Mutation(
         name="a store that ignores create-if-absent passes",
         path="storage/probe.py",
-        before='        if store.create(key, b"second") or store.get(key) != b"first":',
-        after="        if False:",
+        before='        is_kept = not store.create(key, b"second") and store.get(key) == b"first"\n',
+        after="        is_kept = True\n",
         suite=("tests/storage/test_probe.py",),
+    ),
+    Mutation(
+        name="a store that looks before it writes passes",
+        path="storage/probe.py",
+        before="    return len(won) <= 1 and store.get(key) in (won or values)\n",
+        after="    return True\n",
+        suite=("tests/storage/test_probe.py::test_a_store_that_looks_before_it_writes_is_refused",),
     ),
     Mutation(
         name="a backfill that was killed before its cleanup leaves its files",

@@ -26,8 +26,8 @@ TABLES: Final = (
     Mutation(
         name="a value is looked up as it was some time ago",
         path="storage/dynamodb_items.py",
-        before="Key=self._key(key), ConsistentRead=True, **narrow)",
-        after="Key=self._key(key), **narrow)",
+        before="Key=wanted, ConsistentRead=True, **narrow)",
+        after="Key=wanted, **narrow)",
         suite=(f"{_TABLES}::TestTable::test_a_missing_key_is_missing",),
     ),
     Mutation(
@@ -54,7 +54,7 @@ TABLES: Final = (
     Mutation(
         name="a pipeline begins again in a table that has none of its records",
         path="batch/open/recorded_coordination.py",
-        before="        if table and place.checkpoint.look().checkpoint_id is None:",
+        before="        if marker.table is not None and place.checkpoint.look().checkpoint_id is None:",
         after="        if False:",
         suite=("tests/cli/test_coordination.py",),
     ),
@@ -68,8 +68,8 @@ TABLES: Final = (
     Mutation(
         name="a run that another one overtakes says that the table lost its records",
         path="batch/open/recorded_coordination.py",
-        before="        if table and place.checkpoint.look().checkpoint_id is None:",
-        after="        if table:",
+        before="        if marker.table is not None and place.checkpoint.look().checkpoint_id is None:",
+        after="        if marker.table is not None:",
         suite=("tests/cli/test_coordination.py",),
     ),
     Mutation(
@@ -82,8 +82,8 @@ TABLES: Final = (
     Mutation(
         name="a value that an item names is removed as unfinished",
         path="storage/dynamodb_store.py",
-        before="        unnamed = [name for name in old if not self._is_named(name)]\n",
-        after="        unnamed = old\n",
+        before="            if not self._is_named(name):\n",
+        after="            if True:\n",
         suite=(
             f"{_TABLES}::test_a_value_whose_writer_died_before_its_item_is_removed_when_it_is_old_or_the_batch_is_over",
         ),
@@ -98,9 +98,51 @@ TABLES: Final = (
     Mutation(
         name="a coordinated bucket is never tried",
         path="storage/probe.py",
-        before="        if store.puts_elsewhere:\n            store.put",
+        before="        if store.created_in:\n            store.put",
         after="        if False:\n            store.put",
         suite=("tests/cli/test_coordination.py::test_a_bucket_that_cannot_be_written_is_found_although_the_table_can",),
+    ),
+    Mutation(
+        name="two object services with a bucket of one name share their items",
+        path="storage/location.py",
+        before="://{rest}{service_of(scheme, usable, os.environ)}",
+        after="://{rest}",
+        suite=("tests/storage/test_dynamodb_items.py",),
+    ),
+    Mutation(
+        name="a checkpoint in a table belongs to any storage",
+        path="storage/location.py",
+        before='        place = _TABLE_ITSELF + (_place(given[STORAGE], given) if STORAGE in given else "")\n',
+        after="        place = _TABLE_ITSELF\n",
+        suite=("tests/cli/test_coordination.py::test_a_checkpoint_in_a_table_is_of_one_storage",),
+    ),
+    Mutation(
+        name="all items of a bucket have one partition key",
+        path="storage/dynamodb_client.py",
+        before='    shard = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[0]\n',
+        after="    shard = _SHARDS[0]\n",
+        suite=("tests/storage/test_dynamodb_items.py::test_the_writes_of_many_tasks_meet_many_partition_keys",),
+    ),
+    Mutation(
+        name="a value that a sweep took before it was named is gone for good",
+        path="storage/dynamodb_store.py",
+        before="        is_created = self._items.create(item) and self._keeps(item, data)\n",
+        after="        is_created = self._items.create(item)\n",
+        suite=(f"{_TABLES}::test_a_value_that_a_sweep_took_before_it_was_named_is_written_again",),
+    ),
+    Mutation(
+        name="a reader deletes the item of another writer",
+        path="storage/dynamodb_items.py",
+        before='                ConditionExpression="#writer = :writer",\n',
+        after="",
+        suite=(f"{_TABLES}::test_a_reader_that_comes_late_deletes_no_item_of_another_writer",),
+    ),
+    Mutation(
+        name="a sweep compares the names of tables alone",
+        path="batch/sweep/found_checkpoint.py",
+        before="    if table != marker.table:\n",
+        after="    if False:\n",
+        suite=("tests/cli/test_coordination.py::test_a_sweep_of_another_table_of_that_name_leaves_everything_alone",),
     ),
     Mutation(
         name="each request waits for a silent table as long as the first",

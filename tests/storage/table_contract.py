@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -11,9 +11,17 @@ import obstore
 from botocore.session import Session
 from obstore.store import MemoryStore
 
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store
 from storage.contract import Behind
+from support.servers.table_server import Table
 
 CHUNK = 350 * 2**10
+
+
+def partition(place: str, key: str) -> str:
+    """The partition key of an item."""
+    return f"{place}#{hashlib.sha256(key.encode()).hexdigest()[0]}"
 
 
 _session = cache(Session)
@@ -47,7 +55,8 @@ class Attributes(Behind):
 
     def write(self, key: str, data: bytes) -> None:
         item: dict[str, Any] = {
-            "place": {"S": self._place}, "key": {"S": self._prefix + key}, "format": {"N": "1"},
+            "place": {"S": partition(self._place, self._prefix + key)}, "key": {"S": self._prefix + key},
+            "format": {"N": "1"},
             "writer": {"S": uuid.uuid4().hex}, "size": {"N": str(len(data))},
             "modified": {"S": datetime.now(UTC).isoformat(timespec="milliseconds")},
         }  # fmt: skip
@@ -57,22 +66,22 @@ class Attributes(Behind):
             item["sha256"] = {"B": hashlib.sha256(data).digest()}
             for number, start in enumerate(range(0, len(data), CHUNK)):
                 chunk = f"{item['key']['S']}~{item['writer']['S']}/{number:06d}"
-                place = {"place": {"S": f"{self._place}#chunks"}, "key": {"S": chunk}, "modified": item["modified"]}
+                at = partition(f"{self._place}#chunks", chunk)
+                place = {"place": {"S": at}, "key": {"S": chunk}, "modified": item["modified"]}
                 part = {"value": {"B": data[start : start + CHUNK]}}
                 self._client.put_item(TableName=self._table, Item={**place, **part})
         self._client.put_item(TableName=self._table, Item=item)
 
     def keys(self) -> set[str]:
-        condition, values = "#place = :place", {":place": {"S": self._place}}
-        if self._prefix:
-            condition += " AND begins_with(#key, :prefix)"
-            values[":prefix"] = {"S": self._prefix}
-        names = {"#place": "place", "#key": "key"} if self._prefix else {"#place": "place"}
+        found = (key for shard in "0123456789abcdef" for key in self._keys(f"{self._place}#{shard}"))
+        return {key.removeprefix(self._prefix) for key in found if key.startswith(self._prefix)}
+
+    def _keys(self, place: str) -> set[str]:
         pages = self._client.get_paginator("query").paginate(
-            TableName=self._table, KeyConditionExpression=condition, ConsistentRead=True,
-            ExpressionAttributeNames=names, ExpressionAttributeValues=values,
+            TableName=self._table, KeyConditionExpression="#place = :place", ConsistentRead=True,
+            ExpressionAttributeNames={"#place": "place"}, ExpressionAttributeValues={":place": {"S": place}},
         )  # fmt: skip
-        return {item["key"]["S"].removeprefix(self._prefix) for page in pages for item in page["Items"]}
+        return {item["key"]["S"] for page in pages for item in page["Items"]}
 
     def _large(self, name: str, size: int) -> bytes | None:
         if self._objects is not None:
@@ -85,7 +94,7 @@ class Attributes(Behind):
 
     def _item(self, place: str, key: str) -> Any:
         answer = self._client.get_item(
-            TableName=self._table, Key={"place": {"S": place}, "key": {"S": key}}, ConsistentRead=True
+            TableName=self._table, Key={"place": {"S": partition(place, key)}, "key": {"S": key}}, ConsistentRead=True
         )
         return answer.get("Item")
 
@@ -114,3 +123,16 @@ class Both(Behind):
         large = {name for name in objects if name.rpartition("~")[0] in items}
         assert not items & objects, "a key with two homes"
         return items | objects - large
+
+
+def lose_values(store: Store, table: Table, *, hours: float) -> None:
+    """Deletes all large values, and makes their items older."""
+    for (place, key), item in list(table.items.items()):
+        if "#chunks#" in place:
+            del table.items[place, key]
+        else:
+            modified = datetime.fromisoformat(item["modified"]["S"]) - timedelta(hours=hours)
+            item["modified"] = {"S": modified.isoformat()}
+    if store.url.startswith("memory:"):
+        objects = open_store(store.url)
+        objects.delete([each.key for each in objects.list("")])

@@ -13,6 +13,7 @@ from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
+from storage.table_contract import lose_values
 from support.pages.blocks import ROOT
 from support.servers.table_server import Table, table_server
 
@@ -29,7 +30,7 @@ RIGHTS = re.findall(r"`dynamodb:(\w+)`", (ROOT / "docs" / "deployment.md").read_
 """Operations that the documentation tells to allow."""
 
 
-def use(store: Store) -> None:
+def use(store: Store, table: Table) -> None:
     store.put("put", b"x")
     assert store.create("a/small", b"x")
     assert store.create("a/large", _LARGE)
@@ -37,6 +38,8 @@ def use(store: Store) -> None:
     assert store.get_ranges("a/large", [(0, 2)]) == [_LARGE[:2]]
     assert {each.key for each in store.list("a")} == {"a/small", "a/large"}
     store.remove_unfinished("a", is_over=True)
+    lose_values(store, table, hours=2)
+    assert store.find("a/large") is None
     store.delete(["put", "a/small", "a/large"])
 
 
@@ -48,12 +51,12 @@ def test_the_documented_rights_are_enough_and_none_is_too_much(url):
         return None if operation in allowed else "AccessDeniedException"
 
     with table_server(refuse) as table:
-        use(open_store(url + uuid4().hex, options=table.options()))
+        use(open_store(url + uuid4().hex, options=table.options()), table)
         assert set(table.calls) == allowed
         for right in RIGHTS:
             allowed = set(RIGHTS) - {right}
             with pytest.raises(TerminalError, match="access to this table is denied"):
-                use(open_store(url + uuid4().hex, options=table.options()))
+                use(open_store(url + uuid4().hex, options=table.options()), table)
 
 
 def test_a_role_is_assumed_with_its_external_id_and_signs_the_requests(table, monkeypatch):

@@ -1,9 +1,63 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
-from support.fakes.stores import Fault, FaultyStore, ForgetfulStore
+from icefloe.storage.store import Store
+from support.fakes.stores import Fault, FaultyStore, ForgetfulStore, RacyStore, WrappingStore
+from support.servers.table_server import Table, table_server
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    with table_server() as served:
+        yield served
+
+
+STORES: dict[str, Callable[[Path, Table], Store]] = {
+    "disk": lambda folder, _: open_store(folder.as_uri()),
+    "memory": lambda _, __: open_store("memory://probed"),
+    "table": lambda _, table: open_store("dynamodb://icefloe/probed", options=table.access),
+    "coordinated": lambda _, table: open_store("memory://coordinated", options=table.options()),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_of_sixteen_creates_at_once_one_wins_in_every_store(tmp_path, table, name):
+    created: list[bytes] = []
+
+    class Noting(WrappingStore):
+        def create(self, key, data):
+            created.append(data)
+            return super().create(key, data)
+
+    store = Noting(STORES[name](tmp_path, table))
+    for _ in range(5):
+        probe(store)
+        assert list(store.inner.list("")) == []
+    assert len(created) == 5 * 18
+    created.clear()
+    probe(store, is_new=False)
+    assert len(created) == 2
+
+
+def test_a_store_that_looks_before_it_writes_is_refused():
+    inner = open_store("memory://racy")
+    racy = RacyStore(inner)
+    with pytest.raises(TerminalError, match="memory://racy ignores create-if-absent"):
+        probe(racy)
+    assert list(inner.list("")) == []
+
+
+def test_creates_that_won_without_knowing_are_no_reason_to_refuse_a_store():
+    class Resending(WrappingStore):
+        def create(self, key, data):
+            return super().create(key, data) and False
+
+    probe(Resending(open_store("memory://resending")))
 
 
 def test_a_good_place_passes_and_nothing_is_left(tmp_path):

@@ -42,9 +42,9 @@ class Credentials:
         given = ", ".join(f"{name}: {len(options)} hidden" for name, options in asdict(self).items())
         return f"Credentials({given})"
 
-    def coordinated_by(self, table_url: str | None) -> Self:
+    def coordinated_by(self, table_url: str | None, storage_url: str | None) -> Self:
         """The same credentials for a storage whose create-if-absent goes to a table; None: it honours that itself."""
-        return replace(self, storage_options=coordinated(self.storage_options, table_url))
+        return replace(self, storage_options=coordinated(self.storage_options, table_url, storage_url))
 
     def to_environment(self) -> dict[str, str]:
         """The variables that carry these credentials to a child process."""

@@ -82,7 +82,7 @@ def checkpoint_of(pipeline: Pipeline, *, backfill_id: str | None) -> Checkpoint:
 
 def credentials_here(pipeline: Pipeline) -> Credentials:
     """The credentials of a pipeline outside Airflow: of the environment, otherwise of the machine."""
-    return Credentials.from_environment(os.environ).coordinated_by(pipeline.coordination)
+    return Credentials.from_environment(os.environ).coordinated_by(pipeline.coordination, pipeline.storage_of_table)
 
 
 def warn_of_connections(pipeline: Pipeline) -> None:

@@ -32,7 +32,9 @@ def sweep(arguments: Namespace, screen: Screen) -> int:
             arguments.storage,
             older_than_seconds=arguments.older_than,
             takes_forgotten=arguments.forgotten,
-            credentials=Credentials.from_environment(os.environ).coordinated_by(arguments.coordination),
+            credentials=Credentials.from_environment(os.environ).coordinated_by(
+                arguments.coordination, arguments.storage
+            ),
             environ=os.environ,
         )
     _show(survey, screen)

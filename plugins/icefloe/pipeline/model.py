@@ -150,6 +150,11 @@ class Pipeline:
         return self.checkpoint
 
     @property
+    def storage_of_table(self) -> str | None:
+        """The storage by which a table tells this checkpoint from others; None: the checkpoint is in no table."""
+        return self.storage if self.checkpoint_url.startswith("dynamodb://") else None
+
+    @property
     def computed_changes(self) -> ChangesOption:
         """The changes that are computed and proven; ``upsert`` and ``append_only`` leave out some of them later."""
         return "net" if self.changes in ("net", "upsert") else "each"

@@ -14,7 +14,7 @@ _TABLE_SCHEMES: Final = (
 """The schemes that PyIceberg reads tables from."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
-_TABLE: Final = re.compile(r"dynamodb://[A-Za-z0-9_.-]{3,255}/?")
+_TABLE: Final = re.compile(r"dynamodb://[A-Za-z0-9_.-]{3,255}(/(?!\.\.?(/|$))[A-Za-z0-9_.-]+)*/?")
 # A password may hold slashes; a port before a slash is no password. No match goes on into the next ://, which would
 # take forever.
 _PASSWORD: Final = re.compile(
@@ -67,14 +67,15 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
 
 
 def table_fault(text: str) -> str | None:
-    """Fault of the URL of a table of DynamoDB, in the form of `url_fault`.
+    """Fault of the URL of a table of DynamoDB, which may have a prefix, in the form of `url_fault`.
 
-    >>> table_fault("dynamodb://icefloe") is None, table_fault("s3://lake")
-    (True, "must name a table as in dynamodb://icefloe, not 's3://lake'")
+    >>> table_fault("dynamodb://icefloe/staging") is None, table_fault("s3://lake")
+    (True, "must name a table as in dynamodb://icefloe or dynamodb://icefloe/staging, not 's3://lake'")
     """
     if holds_password(text):
         return "holds a password: leave it out and name an Airflow connection that has it"
-    return None if _TABLE.fullmatch(text) else f"must name a table as in dynamodb://icefloe, not '{text}'"
+    forms = "dynamodb://icefloe or dynamodb://icefloe/staging"
+    return None if _TABLE.fullmatch(text) else f"must name a table as in {forms}, not '{text}'"
 
 
 def location_fault(text: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
-from icefloe.sinks.claim import SinkClaim, claim_path, refuse_claimed
+from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path, refuse_claimed
 from icefloe.sinks.manifest import (
     MANIFEST,
     Manifest,
@@ -57,7 +57,8 @@ class FilesSink(Sink):
 
     def check(self) -> None:
         """Write, read and delete one object under the path."""
-        probe(self._store, way_out="as sink.path: coordination is for storage and checkpoint only")
+        way_out = "as sink.path: coordination is for storage and checkpoint only"
+        probe(self._store, way_out=way_out, is_new=self._store.size(CLAIM) is None)
 
     def claim(self, *, owner: str, pipeline: str, table: str) -> None:
         """Create ``_icefloe.json`` at the root of the path, unless it exists.

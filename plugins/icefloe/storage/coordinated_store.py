@@ -33,9 +33,9 @@ class CoordinatedStore(Store):
         return self._objects.requests_at_once
 
     @property
-    def puts_elsewhere(self) -> bool:
-        """True: see `Store`."""
-        return True
+    def created_in(self) -> str:
+        """Address of the table of DynamoDB; see `Store`."""
+        return self._table.created_in
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""

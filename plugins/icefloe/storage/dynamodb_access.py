@@ -13,7 +13,9 @@ from icefloe.units import is_on
 __all__ = ["COORDINATION", "coordinated"]
 
 COORDINATION: Final = "coordination"
-"""The option of a store that names its table: ``dynamodb://TABLE``."""
+"""The option of a store that names its table: ``dynamodb://TABLE`` or ``dynamodb://TABLE/PREFIX``."""
+STORAGE: Final = "storage"
+"""The option with the URL of a pipeline's storage: a table that holds checkpoints tells them apart by it."""
 PREFIX: Final = "dynamodb_"
 """First part of the options of the table's client, next to those of the store."""
 _VARIABLES: Final = "ICEFLOE_DYNAMODB_"
@@ -123,17 +125,19 @@ def table_of(url: str) -> str:
     return table
 
 
-def coordinated(options: Mapping[str, str], table_url: str | None) -> dict[str, str]:
-    """The options of a store whose create-if-absent goes to a table.
+def coordinated(options: Mapping[str, str], table_url: str | None, storage_url: str | None) -> dict[str, str]:
+    """The options of the stores of a pipeline, whose create-if-absent may go to a table.
 
-    >>> coordinated({"region": "eu-west-1"}, "dynamodb://icefloe"), coordinated({}, None)
+    >>> coordinated({"region": "eu-west-1"}, "dynamodb://icefloe", None), coordinated({}, None, None)
     ({'region': 'eu-west-1', 'coordination': 'dynamodb://icefloe'}, {})
 
     Args:
         options: of the store and, beginning with ``dynamodb_``, of the table.
         table_url: the pipeline's ``coordination``; None if its storage honours create-if-absent itself.
+        storage_url: the pipeline's ``storage``; None if its checkpoint is in no table.
     """
-    return dict(options) if table_url is None else {**options, COORDINATION: table_url}
+    added = {COORDINATION: table_url, STORAGE: storage_url}
+    return {**options, **{key: url for key, url in added.items() if url is not None}}
 
 
 def without_coordination(options: Mapping[str, str]) -> dict[str, str]:
@@ -142,4 +146,5 @@ def without_coordination(options: Mapping[str, str]) -> dict[str, str]:
     >>> without_coordination({"region": "eu-west-1", "coordination": "dynamodb://icefloe", "dynamodb_region": "x"})
     {'region': 'eu-west-1'}
     """
-    return {key: value for key, value in options.items() if key != COORDINATION and not key.startswith(PREFIX)}
+    apart = (COORDINATION, STORAGE)
+    return {key: value for key, value in options.items() if key not in apart and not key.startswith(PREFIX)}

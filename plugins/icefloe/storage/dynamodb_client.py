@@ -2,12 +2,13 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.patience import brief_seconds
@@ -16,7 +17,11 @@ from icefloe.storage.clients import RETRY_SHARE, SILENCE_SHARE, pauses_until
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.dynamodb_errors import is_answered, is_refused_condition, overloaded, table_error
 from icefloe.storage.dynamodb_session import botocore_client
+from icefloe.storage.options import service_query
 from icefloe.storage.store_health import health_of_store
+
+_SHARDS: Final = "0123456789abcdef"
+"""Each place has so many partition keys: DynamoDB takes 1,000 writes a second for one of them."""
 
 
 class DynamodbClient:
@@ -35,6 +40,12 @@ class DynamodbClient:
         self._silence = health_of_store(access.url, (access.endpoint, access.region))
         self._last_heard: tuple[datetime, float] | None = None
 
+    @property
+    def address(self) -> str:
+        """URL of the table, with the service that has it."""
+        service = self._client.meta
+        return self.access.url + service_query(service.endpoint_url, region=service.region_name)
+
     def call(self, action: str, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """The answer to an operation. One that was not answered is sent again, whatever it may have done.
 
@@ -52,16 +63,7 @@ class DynamodbClient:
         return self._heard(self._tried(action, lambda client: getattr(client, operation)(**arguments)))
 
     def batch(self, action: str, operation: str, requests: Any) -> Iterator[dict[str, Any]]:
-        """The answers to a batch of requests; those that the table left undone are sent again after a pause.
-
-        Args:
-            action: the verb of an error's sentence.
-            operation: ``batch_get_item`` or ``batch_write_item``.
-            requests: of this table.
-
-        Raises:
-            TransientError: some stay undone.
-        """
+        """The answers to a batch of requests; those that the table left undone are sent again after a pause."""
         undone = "UnprocessedKeys" if operation == "batch_get_item" else "UnprocessedItems"
         pauses = self._pauses()
         while requests:
@@ -71,15 +73,27 @@ class DynamodbClient:
             if requests:
                 _pause(pauses, overloaded(action, self.access))
 
-    def pages(self, **arguments: Any) -> Iterator[dict[str, Any]]:
-        """The pages of a query, each as the last write left it."""
-        further: dict[str, Any] = {}
-        while True:
-            answer = self.call("list", "query", ConsistentRead=True, **arguments, **further)
-            yield answer
-            if "LastEvaluatedKey" not in answer:
-                return
-            further = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+    def write(self, action: str, requests: Any) -> None:
+        """Puts and deletes of a batch."""
+        for _ in self.batch(action, "batch_write_item", requests):
+            pass
+
+    def pages(self, place: str, prefix: str, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """The items of a place whose keys begin with a text, with these attributes, as the last write left them."""
+        condition, values = "#place = :place", {}
+        if prefix:
+            condition, values = f"{condition} AND begins_with(#key, :prefix)", {":prefix": {"S": prefix}}
+        wanted: dict[str, Any] = {
+            "ConsistentRead": True, "KeyConditionExpression": condition, "ProjectionExpression": ", ".join(names),
+            "ExpressionAttributeNames": {"#place": "place", **names},
+        }  # fmt: skip
+        for shard in _SHARDS:
+            wanted["ExpressionAttributeValues"] = {":place": {"S": f"{place}#{shard}"}, **values}
+            answer: dict[str, Any] = {"LastEvaluatedKey": None}
+            while "LastEvaluatedKey" in answer:
+                further = answer["LastEvaluatedKey"]
+                answer = self.call("list", "query", **wanted, **({"ExclusiveStartKey": further} if further else {}))
+                yield answer
 
     def now(self) -> datetime:
         """The present time by the clock of the table's service, to the second."""
@@ -130,6 +144,12 @@ class DynamodbClient:
 
     def _pauses(self) -> Iterator[float]:
         return pauses_until(monotonic() + self._patience_seconds * RETRY_SHARE)
+
+
+def primary_key(place: str, key: str) -> dict[str, Any]:
+    """Partition key and sort key of an item. Keys of one folder are in all partitions of the place."""
+    shard = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[0]
+    return {"place": {"S": f"{place}#{shard}"}, "key": {"S": key}}
 
 
 def open_client(access: DynamodbAccess, patience_seconds: float) -> DynamodbClient:

@@ -1,13 +1,14 @@
 """The items of one place in a table of DynamoDB; docs/formats.md has their attributes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
 from icefloe.errors import TerminalError
-from icefloe.storage.dynamodb_client import DynamodbClient
+from icefloe.storage.dynamodb_client import DynamodbClient, primary_key
 from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests, RequestTotals
 
@@ -48,8 +49,7 @@ class Item:
     def to_attributes(self, place: str) -> dict[str, Any]:
         """The attributes of the item."""
         found: dict[str, Any] = {
-            "place": {"S": place},
-            "key": {"S": self.key},
+            **primary_key(place, self.key),
             "format": {"N": str(_FORMAT)},
             "writer": {"S": self.writer},
             "size": {"N": str(self.size_bytes)},
@@ -92,14 +92,7 @@ class Item:
 
 
 class Items:
-    """The items of one place.
-
-    Args:
-        client: of the table.
-        place: partition key of the items, such as the bucket that they coordinate.
-        url: names them in errors.
-        requests: counts the requests.
-    """
+    """The items of one place, such as the bucket that they coordinate, which errors name by a URL."""
 
     def __init__(self, client: DynamodbClient, place: str, url: str, requests: Requests) -> None:
         self.client = client
@@ -108,15 +101,11 @@ class Items:
         self._requests = requests
 
     def find(self, key: str, *, has_value: bool = True) -> Item | None:
-        """An item as the last write left it; None if there is none.
-
-        Args:
-            key: of the item.
-            has_value: False if only its size is wanted.
-        """
+        """An item as the last write left it, without its value if that is not wanted; None if there is none."""
         narrow = {} if has_value else {"ProjectionExpression": ", ".join(_NAMES), "ExpressionAttributeNames": _NAMES}
         with self._requests.counted("get" if has_value else "head"):
-            answer = self.client.call("read", "get_item", Key=self._key(key), ConsistentRead=True, **narrow)
+            wanted = primary_key(self._place, key)
+            answer = self.client.call("read", "get_item", Key=wanted, ConsistentRead=True, **narrow)
         return Item.of(answer["Item"], self.url) if "Item" in answer else None
 
     def create(self, item: Item) -> bool:
@@ -128,7 +117,7 @@ class Items:
                 self.client.call(
                     "create",
                     "put_item",
-                    Item=item.to_attributes(self._place),
+                    Item=self._attributes(item),
                     ConditionExpression="attribute_not_exists(#key)",
                     ExpressionAttributeNames={"#key": "key"},
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
@@ -145,10 +134,25 @@ class Items:
     def replace(self, item: Item) -> Item | None:
         """Stores an item in place of any other, which is returned."""
         with self._requests.counted("put"):
-            answer = self.client.call("write", "put_item", Item=item.to_attributes(self._place), ReturnValues="ALL_OLD")
+            answer = self.client.call("write", "put_item", Item=self._attributes(item), ReturnValues="ALL_OLD")
         old = answer.get("Attributes")
         # A request that was sent twice replaces its own item.
         return Item.of(old, self.url) if old and old["writer"]["S"] != item.writer else None
+
+    def forget(self, item: Item) -> None:
+        """Deletes an item unless another write has replaced it."""
+        from botocore.exceptions import ClientError
+
+        # Every other error of a request comes as one of ours: only the condition does not hold.
+        with self._requests.counted("delete"), suppress(ClientError):
+            self.client.call(
+                "delete",
+                "delete_item",
+                Key=primary_key(self._place, item.key),
+                ConditionExpression="#writer = :writer",
+                ExpressionAttributeNames={"#writer": "writer"},
+                ExpressionAttributeValues={":writer": {"S": item.writer}},
+            )
 
     def remove(self, keys: Iterable[str]) -> Iterator[Item]:
         """Deletes items; gives those that were there, without their values, once they are gone."""
@@ -156,27 +160,19 @@ class Items:
             with self._requests.counted("delete"):
                 found = self._present(some)
                 for few in in_groups(found, ITEMS_PER_WRITE):
-                    self._write([{"DeleteRequest": {"Key": self._key(item.key)}} for item in few])
+                    gone = [{"DeleteRequest": {"Key": primary_key(self._place, item.key)}} for item in few]
+                    self.client.write("delete", gone)
             yield from found
 
     def below(self, prefix: str) -> Iterator[Item]:
         """The items whose keys begin with a text, without their values."""
-        condition, values = "#place = :place", {":place": {"S": self._place}}
-        if prefix:
-            condition += " AND begins_with(#key, :prefix)"
-            values[":prefix"] = {"S": prefix}
-        for answer in self.client.pages(
-            KeyConditionExpression=condition,
-            ProjectionExpression=", ".join(_NAMES),
-            ExpressionAttributeNames={"#place": "place", **_NAMES},
-            ExpressionAttributeValues=values,
-        ):
+        for answer in self.client.pages(self._place, prefix, _NAMES):
             self._requests.add(RequestTotals(list=1))
             yield from (Item.of(attributes, self.url) for attributes in answer["Items"])
 
     def _present(self, keys: Sequence[str]) -> list[Item]:
         wanted = {
-            "Keys": [self._key(key) for key in keys],
+            "Keys": [primary_key(self._place, key) for key in keys],
             "ConsistentRead": True,
             "ProjectionExpression": ", ".join(_NAMES),
             "ExpressionAttributeNames": _NAMES,
@@ -185,12 +181,9 @@ class Items:
         found = (attributes for answer in answers for each in answer["Responses"].values() for attributes in each)
         return [Item.of(attributes, self.url) for attributes in found]
 
-    def _write(self, requests: list[dict[str, Any]]) -> None:
-        for _ in self.client.batch("delete", "batch_write_item", requests):
-            pass
-
-    def _key(self, key: str) -> dict[str, Any]:
-        return {"place": {"S": self._place}, "key": {"S": key}}
+    def _attributes(self, item: Item) -> dict[str, Any]:
+        # As old as the item, and not as the beginning of its value's upload, which may be long ago.
+        return replace(item, modified=self.client.now()).to_attributes(self._place)
 
 
 def in_groups(elements: Iterable[Element], most: int) -> Iterator[list[Element]]:

@@ -1,6 +1,7 @@
 """A store in a table of DynamoDB: an item for each key."""
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,9 +19,12 @@ from icefloe.storage.ranges import ByteRange, coalesce_ranges
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 
 Found = TypeVar("Found")
+logger = logging.getLogger(__name__)
 
 _OLD: Final = timedelta(days=1)
 """Age at which a large value without an item is none that a living writer is about to name."""
+_GRACE: Final = timedelta(hours=1)
+"""Age at which an item without its large value is none whose writer is about to write it again."""
 
 
 class DynamodbStore(Store):
@@ -39,6 +43,11 @@ class DynamodbStore(Store):
     def url(self) -> str:
         """URL of the store; see `Store`."""
         return self._items.url
+
+    @property
+    def created_in(self) -> str:
+        """Address of the table; see `Store`."""
+        return self._items.client.address
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
@@ -71,6 +80,8 @@ class DynamodbStore(Store):
         old = self._items.replace(item)
         if old is not None:
             self._large.delete([old])
+        if not self._keeps(item, data):
+            self._large.delete([item])
 
     def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; True also if this very call did and its first answer was lost."""
@@ -81,7 +92,7 @@ class DynamodbStore(Store):
             return False
         self._large.put(item, data)
         # If the item may be there although no answer says so, its value must stay.
-        is_created = self._items.create(item)
+        is_created = self._items.create(item) and self._keeps(item, data)
         if not is_created:
             self._large.delete([item])
         return is_created
@@ -105,10 +116,20 @@ class DynamodbStore(Store):
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         """Removes large values that dead writers left without an item; see `Store`."""
         now = self._items.client.now()
-        old = [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]
-        unnamed = [name for name in old if not self._is_named(name)]
-        self._large.discard(unnamed)
-        return len(unnamed)
+        removed = 0
+        for name in [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]:
+            # Deleted right after the look, because a slow writer may name it at any moment.
+            if not self._is_named(name):
+                self._large.discard([name])
+                removed += 1
+        return removed
+
+    def _keeps(self, item: Item, data: bytes | Path) -> bool:
+        """True if an item that was just written has its value; a value that a sweep took meanwhile is written again."""
+        if item.value is not None or self._large.has(item):
+            return True
+        self._large.put(item, data)
+        return self._is_named(item.name)
 
     def _is_named(self, name: str) -> bool:
         key = key_of_name(name)
@@ -140,16 +161,22 @@ class DynamodbStore(Store):
 
     def _read(self, key: str, look: Callable[[Item], Found]) -> Found:
         seen: str | None = None
-        while (item := self._items.find(check_key(key))) is not None and item.writer != seen:
+        while (item := self._items.find(check_key(key))) is not None:
             # Another writer may replace the item now, and delete its value. The next look then finds another item, so
             # each further look costs somebody a write, and only a value that its item still names is gone.
-            seen = item.writer
-            with suppress(KeyMissingError):
-                return look(item)
-        if item is None:
-            raise KeyMissingError.of(self.url, key)
-        raise TransientError(
-            f"the value of {join_url(self.url, key)} is gone, though its item names it; restore it",
-            url=self.url,
-            key=key,
-        )
+            if item.writer != seen:
+                seen = item.writer
+                with suppress(KeyMissingError):
+                    return look(item)
+            elif self._items.client.now() - item.modified > _GRACE:
+                # Nobody is about to write it again, and as long as there is the item nobody else can.
+                logger.warning("the value of %s is gone: its item is deleted", join_url(self.url, key))
+                self._items.forget(item)
+            else:
+                raise TransientError(
+                    f"the value of {join_url(self.url, key)} is gone, though its item names it; restore it, or try "
+                    "again an hour after it was written: it then counts as never written",
+                    url=self.url,
+                    key=key,
+                )
+        raise KeyMissingError.of(self.url, key)

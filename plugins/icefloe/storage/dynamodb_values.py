@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from icefloe.storage.dynamodb_client import DynamodbClient
+from icefloe.storage.dynamodb_client import DynamodbClient, primary_key
 from icefloe.storage.dynamodb_items import ITEMS_PER_WRITE, MOST_INLINE_BYTES, Item, in_groups
 from icefloe.storage.local_file import mapped_file
 from icefloe.storage.ranges import ByteRange, coalesce_ranges
@@ -23,6 +24,9 @@ class LargeValues(Protocol):
 
     def get(self, item: Item) -> bytes:
         """The value of an item; raises KeyMissingError if it is gone."""
+
+    def has(self, item: Item) -> bool:
+        """False if the value of an item is gone."""
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value of an item; raises as `get` does."""
@@ -54,6 +58,10 @@ class StoredValues:
     def get(self, item: Item) -> bytes:
         """The value of an item."""
         return self._store.get(item.name)
+
+    def has(self, item: Item) -> bool:
+        """False if the value of an item is gone."""
+        return self._store.size(item.name) is not None
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value of an item."""
@@ -98,11 +106,17 @@ class ChunkedValues:
                  "value": {"B": bytes(content[start : start + MOST_INLINE_BYTES])}}
                 for number, start in some
             ]  # fmt: skip
-            self._write("write", [{"PutRequest": {"Item": chunk}} for chunk in chunks])
+            self._client.write("write", [{"PutRequest": {"Item": chunk}} for chunk in chunks])
 
     def get(self, item: Item) -> bytes:
         """The value of an item."""
         return b"".join(self._chunk(item, number) for number in range(_count(item.size_bytes)))
+
+    def has(self, item: Item) -> bool:
+        """False if the value of an item is gone."""
+        with suppress(KeyMissingError):
+            return bool(self.get(item))
+        return False
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value of an item, whose ranges end before it does."""
@@ -131,7 +145,7 @@ class ChunkedValues:
     def discard(self, names: Sequence[str]) -> None:
         """Deletes values by their names."""
         for name in names:
-            self._delete([self._chunk_key(key) for key, _ in self._list(f"{name}/")])
+            self._delete([primary_key(self._place, key) for key, _ in self._list(f"{name}/")])
 
     def _chunk(self, item: Item, number: int) -> bytes:
         answer = self._client.call("read", "get_item", Key=self._key(item.name, number), ConsistentRead=True)
@@ -141,32 +155,16 @@ class ChunkedValues:
         return value
 
     def _list(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        condition, values = "#place = :place", {":place": {"S": self._place}}
-        if prefix:
-            condition += " AND begins_with(#key, :prefix)"
-            values[":prefix"] = {"S": prefix}
-        for answer in self._client.pages(
-            KeyConditionExpression=condition,
-            ProjectionExpression="#key, #modified",
-            ExpressionAttributeNames={"#place": "place", "#key": "key", "#modified": "modified"},
-            ExpressionAttributeValues=values,
-        ):
+        for answer in self._client.pages(self._place, prefix, {"#key": "key", "#modified": "modified"}):
             for each in answer["Items"]:
                 yield each["key"]["S"], datetime.fromisoformat(each["modified"]["S"])
 
     def _delete(self, keys: Sequence[Any]) -> None:
         for some in in_groups(keys, ITEMS_PER_WRITE):
-            self._write("delete", [{"DeleteRequest": {"Key": key}} for key in some])
-
-    def _write(self, action: str, requests: Any) -> None:
-        for _ in self._client.batch(action, "batch_write_item", requests):
-            pass
+            self._client.write("delete", [{"DeleteRequest": {"Key": key}} for key in some])
 
     def _key(self, name: str, number: int) -> dict[str, Any]:
-        return self._chunk_key(f"{name}/{number:06d}")
-
-    def _chunk_key(self, key: str) -> dict[str, Any]:
-        return {"place": {"S": self._place}, "key": {"S": key}}
+        return primary_key(self._place, f"{name}/{number:06d}")
 
 
 def key_of_name(name: str) -> str | None:

@@ -16,7 +16,7 @@ from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.coordinated_store import CoordinatedStore
-from icefloe.storage.dynamodb_access import COORDINATION, DynamodbAccess, without_coordination
+from icefloe.storage.dynamodb_access import COORDINATION, STORAGE, DynamodbAccess, without_coordination
 from icefloe.storage.dynamodb_client import open_client
 from icefloe.storage.dynamodb_items import Items
 from icefloe.storage.dynamodb_store import DynamodbStore
@@ -24,7 +24,7 @@ from icefloe.storage.dynamodb_values import ChunkedValues, StoredValues
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.options import endpoint_of, plain_address, refuse_plain, usable_options
+from icefloe.storage.options import endpoint_of, plain_address, refuse_plain, service_of, usable_options
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
@@ -37,7 +37,7 @@ _EXPECTED: Final = (
     "abfss://container@account.dfs.core.windows.net/folder"
 )
 _TABLE_ITSELF: Final = "dynamodb://"
-"""The place of items that coordinate no object store. It lacks the table's name: a restored table has another."""
+"""Begins the place of items that coordinate no object store. It lacks the table's name: a restored one has another."""
 # Obstore takes these separately from the other options, and panics if they come together.
 _CLIENT_OPTIONS: Final = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only",
@@ -95,7 +95,8 @@ def open_store(
     given, patience = options or {}, patience or patience_seconds(os.environ)
     requests = requests or Requests()
     if scheme == "dynamodb":
-        root: Store = _table(url, _TABLE_ITSELF, f"dynamodb://{authority}", given, requests, patience, None)
+        place = _TABLE_ITSELF + (_place(given[STORAGE], given) if STORAGE in given else "")
+        root: Store = _table(url, place, f"dynamodb://{authority}", given, requests, patience, None)
         return root.child(path) if path else root
     root_url = f"{scheme}://{authority}"
     if scheme == "memory":
@@ -103,7 +104,10 @@ def open_store(
     else:
         root = _remote(root_url, without_coordination(given), requests, patience)
     if coordination := given.get(COORDINATION):
-        root = CoordinatedStore(_table(coordination, root_url, root_url, given, requests, patience, root), root)
+        # A prefix comes first, so that the rights of a deployment may be limited to its own partition keys.
+        prefix = coordination.partition("://")[2].partition("/")[2].removesuffix("/")
+        place = (check_folder(prefix) + "/" if prefix else "") + _place(root_url, given)
+        root = CoordinatedStore(_table(coordination, place, root_url, given, requests, patience, root), root)
     return root.child(path) if path else root
 
 
@@ -142,21 +146,18 @@ def _table(
     patience: float,
     objects: Store | None,
 ) -> DynamodbStore:
-    """The items of a place in a table.
-
-    Args:
-        url: of the table.
-        place: the bucket that the items coordinate.
-        store_url: names the items in errors.
-        options: of the store.
-        requests: counts the requests.
-        patience: as for `open_store`.
-        objects: keeps the large values; None: the table does.
-    """
+    """The items of a place in the table of a URL; large values are among objects, if there are any of the place."""
     hide_environment(os.environ)
     client = open_client(DynamodbAccess.of(url, options, os.environ), patience)
     large = ChunkedValues(client, place, store_url) if objects is None else StoredValues(objects)
     return DynamodbStore(Items(client, place, store_url, requests), large)
+
+
+def _place(url: str, options: Mapping[str, str]) -> str:
+    """A URL that only one place has, at whatever service."""
+    scheme, _, rest = url.rstrip("/").partition("://")
+    usable = usable_options(scheme, without_coordination(options), os.environ)
+    return f"{scheme.replace('abfss', 'abfs')}://{rest}{service_of(scheme, usable, os.environ)}"
 
 
 @cache

@@ -15,6 +15,8 @@ _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 _OF_LINES: Final = re.compile("certificate|private_key|service_account|service_account_key|google_credentials")
 _HEADER: Final = re.compile(r"[\x20-\x7e]*")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", re.IGNORECASE)
+_PORT: Final = re.compile(r":\d+$")
+_AMAZONS: Final = re.compile(r"\.amazonaws\.com(\.cn)?:\d+$")
 _BREAKS: Final = "\r\n"
 
 
@@ -53,6 +55,35 @@ def endpoint_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, s
     given = [value for key, value in options.items() if key.startswith("endpoint")]
     given += [environ[name] for key, name in _variables(scheme, environ) if key.startswith("endpoint")]
     return next((address.strip() for address in given if address.strip()), "")
+
+
+def service_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The service of a store as the end of a URL; arguments as for `endpoint_of`.
+
+    >>> service_of("s3", {"endpoint": "https://S3.example.com/"}, {"AWS_DEFAULT_REGION": "eu-west-1"})
+    '?endpoint=s3.example.com:443&region=eu-west-1'
+    >>> service_of("abfs", {"account_name": "lake"}, {}), service_of("memory", {}, {})
+    ('?account=lake', '')
+    """
+    known = {key: environ[name].strip() for key, name in _variables(scheme, environ)} | dict(options)
+    facts = {}
+    if scheme == "s3":
+        facts["region"] = known.get("region") or known.get("default_region") or "us-east-1"
+    elif scheme.startswith("abfs"):
+        facts["account"] = known.get("account_name") or known.get("storage_account_name", "")
+    return service_query(endpoint_of(scheme, options, environ), **facts)
+
+
+def service_query(endpoint: str, **facts: str) -> str:
+    """Host and port of an endpoint, unless it is Amazon's own, and further facts, as the end of a URL."""
+    scheme, _, rest = endpoint.strip().rstrip("/").partition("://")
+    host, slash, path = rest.partition("/")
+    if host and _PORT.search(host) is None:
+        host += ":80" if scheme.lower() == "http" else ":443"
+    address = "" if _AMAZONS.search(host.lower()) else host.lower() + slash + path
+    given = {"endpoint": address, **facts}
+    query = "&".join(f"{name}={value}" for name, value in given.items() if value)
+    return query and f"?{query}"
 
 
 def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> None:

@@ -3,10 +3,13 @@
 import os
 import uuid
 from contextlib import suppress
+from itertools import compress
+from threading import Barrier, BrokenBarrierError
 from typing import Final
 
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
 __all__ = ["PROBE", "probe"]
@@ -14,32 +17,37 @@ __all__ = ["PROBE", "probe"]
 PROBE: Final = "_probe-"
 """First part of a key that is only tried. If a killed run leaves it in a sink, Spark and Arrow do not read it as data,
 because of how its name begins."""
+_AT_ONCE: Final = 16
+_LONGEST_START_SECONDS: Final = 5.0
 _WAY_OUT: Final = "or set coordination to a table of DynamoDB"
 
 
-def probe(store: Store, *, way_out: str = _WAY_OUT) -> None:
+def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None:
     """Proves that a place can be written and honours create-if-absent; leaves no object behind.
 
     Args:
         store: the place. If a table coordinates it, both are tried.
         way_out: advice for a place that ignores create-if-absent.
+        is_new: False for a place that was tried before: no creates are sent at once, which saves requests.
 
     Raises:
-        TerminalError: it cannot be written, or a second create of one key succeeded.
+        TerminalError: it cannot be written, or more than one create of a key succeeded.
         TransientError: it did not answer.
     """
     key = f"{PROBE}{uuid.uuid4().hex}"
-    put_key = f"{key}-put"
-    keys = [key, put_key] if store.puts_elsewhere else [key]
+    put_key, race_key = f"{key}-put", f"{key}-race"
+    races = is_new and store.requests_at_once > 1
+    keys = [key, *([put_key] if store.created_in else []), *([race_key] if races else [])]
     try:
         store.create(key, b"first")
-        if store.create(key, b"second") or store.get(key) != b"first":
+        is_kept = not store.create(key, b"second") and store.get(key) == b"first"
+        if not is_kept or (races and not _one_wins(store, race_key)):
             raise TerminalError(
                 f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one "
                 f"key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work, {way_out}",
                 url=store.url,
             )
-        if store.puts_elsewhere:
+        if store.created_in:
             store.put(put_key, b"put")
     except IcefloeError:
         # The user must read the first error, and soon: a store that lies may not delete either.
@@ -47,3 +55,19 @@ def probe(store: Store, *, way_out: str = _WAY_OUT) -> None:
             answer_within(brief_seconds(patience_seconds(os.environ)), lambda: store.delete(keys))
         raise
     store.delete(keys)
+
+
+def _one_wins(store: Store, key: str) -> bool:
+    """True if one of many creates at once counts: several win at a store that looks first and then writes."""
+    values = [f"{each}".encode() for each in range(_AT_ONCE)]
+    begin = Barrier(_AT_ONCE, timeout=_LONGEST_START_SECONDS)
+
+    def create(value: bytes) -> bool:
+        # The system may refuse a thread after others have begun.
+        with suppress(BrokenBarrierError):
+            begin.wait()
+        return store.create(key, value)
+
+    won = list(compress(values, map_parallel(create, values, at_once=_AT_ONCE)))
+    # A create whose first answer was lost has won and does not know it.
+    return len(won) <= 1 and store.get(key) in (won or values)

@@ -69,9 +69,9 @@ class Store(ABC):
         return AT_ONCE
 
     @property
-    def puts_elsewhere(self) -> bool:
-        """True if values that are put go to another service than values that are created: one may fail alone."""
-        return False
+    def created_in(self) -> str:
+        """Address of the table of DynamoDB in which values are created; empty if there is none."""
+        return ""
 
     @abstractmethod
     def get(self, key: str) -> bytes:
@@ -172,9 +172,9 @@ class ChildStore(Store):
         return self._parent.requests_at_once
 
     @property
-    def puts_elsewhere(self) -> bool:
-        """True if put and create go to different services; see `Store`."""
-        return self._parent.puts_elsewhere
+    def created_in(self) -> str:
+        """Address of the table of DynamoDB in which values are created; see `Store`."""
+        return self._parent.created_in
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""

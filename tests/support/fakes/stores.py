@@ -7,6 +7,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,16 @@ from typing import Any
 from icefloe.errors import TransientError
 from icefloe.storage.store import Store, StoredObject
 
-__all__ = ["CountingStore", "Fault", "FaultyStore", "ForgetfulStore", "WrappingStore", "flip_byte", "kill_process"]
+__all__ = [
+    "CountingStore",
+    "Fault",
+    "FaultyStore",
+    "ForgetfulStore",
+    "RacyStore",
+    "WrappingStore",
+    "flip_byte",
+    "kill_process",
+]
 
 
 class WrappingStore(Store):
@@ -135,6 +145,26 @@ class ForgetfulStore(WrappingStore):
     """Ignores create-if-absent, as some services do: every create succeeds."""
 
     def create(self, key: str, data: bytes | Path) -> bool:
+        self.inner.put(key, data)
+        return True
+
+
+class RacyStore(WrappingStore):
+    """Looks whether there is a value and then writes, as some gateways do: of creates at once several succeed.
+
+    Args:
+        inner: keeps the values.
+        window_seconds: between look and write.
+    """
+
+    def __init__(self, inner: Store, window_seconds: float = 0.1) -> None:
+        super().__init__(inner)
+        self._window_seconds = window_seconds
+
+    def create(self, key: str, data: bytes | Path) -> bool:
+        if self.inner.size(key) is not None:
+            return False
+        time.sleep(self._window_seconds)
         self.inner.put(key, data)
         return True
 

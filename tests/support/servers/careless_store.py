@@ -1,8 +1,10 @@
 """An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does, or refuses it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from urllib.parse import parse_qs, unquote
 
 from support.servers.serving import serving
@@ -15,6 +17,7 @@ def careless_store(
     status_of_condition: int = 200,
     puts: dict[str, Mapping[str, str]] | None = None,
     storm: Callable[[str, bool], int | None] = lambda _, __: None,
+    window_seconds: float = 0.0,
 ) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Serves until left; gives the endpoint and the objects by path, bucket included.
 
@@ -24,8 +27,10 @@ def careless_store(
         puts: gets the headers of each put by its path.
         storm: gives the status of an answer in place of the store's; None lets the store answer. It gets the first line
             of the request, and whether that is a put with a condition.
+        window_seconds: between the look at what is there and the write.
     """
     objects: dict[str, bytes] = {}
+    writing = Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -38,10 +43,12 @@ def careless_store(
                 puts[place] = dict(self.headers)
             data = self.rfile.read(int(self.headers["Content-Length"]))
             status = status_of_condition if "If-None-Match" in self.headers else 200
-            if status == 412 and place not in objects:
-                status = 200
-            if status == 200:
-                objects[place] = data
+            with nullcontext() if window_seconds else writing:
+                if status == 412 and place not in objects:
+                    status = 200
+                    time.sleep(window_seconds)
+                if status == 200:
+                    objects[place] = data
             self.answer(status)
 
         def do_GET(self) -> None:

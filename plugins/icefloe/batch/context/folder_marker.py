@@ -30,6 +30,7 @@ class FolderMarker:
             the storage, or none at all.
         coordination: the table that holds the created documents of folder and checkpoint, ``${ENV}`` unexpanded; None:
             they are in their stores.
+        table: address of that table, or of the table that holds the checkpoint alone; None: there is none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -41,6 +42,7 @@ class FolderMarker:
     backfill_id: str | None = None
     changes_url: Annotated[str | None, LEFT_OUT_IF_NONE] = None
     coordination: Annotated[str | None, LEFT_OUT_IF_NONE] = None
+    table: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
     def load(cls, store: Store) -> Self | None:

@@ -84,6 +84,8 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
     """Leads from the shuffle folder of a checkpoint to the checkpoint."""
     written = session.pipeline.as_written
+    folder, url = session.open_storage(join_url(session.pipeline.shuffle_url, checkpoint_id)), session.checkpoint.url
+    records = session.open_storage(url) if url.startswith("dynamodb://") else folder
     marker = FolderMarker(
         checkpoint_id=checkpoint_id,
         checkpoint_url=checkpoint_url_of(written, session.backfill_id),
@@ -91,8 +93,9 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
         backfill_id=session.backfill_id,
         changes_url=None if written.changelog is None else written.changelog.path,
         coordination=written.coordination,
+        table=records.created_in or None,
     )
-    mark_folder(session.open_storage(join_url(session.pipeline.shuffle_url, checkpoint_id)), marker)
+    mark_folder(folder, marker)
 
 
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:

@@ -76,15 +76,15 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
                 url=own_url,
                 recorded=named,
             )
-        table = named or (own_url if own_url.startswith("dynamodb://") else "")
         # Another run may have begun the pipeline, or the backfill, since the caller looked.
-        if table and place.checkpoint.look().checkpoint_id is None:
+        if marker.table is not None and place.checkpoint.look().checkpoint_id is None:
             raise OtherTableError(
-                f"pipeline {pipeline.name} began before, but {table} has no record of its checkpoint {own_url}: the "
-                "table is another region's or account's, or was created again; correct dynamodb_region and the "
-                "credentials, restore the table, or start over under another name and sink.path",
+                f"pipeline {pipeline.name} began before, but {marker.table} has no record of its checkpoint {own_url}: "
+                "the table is another region's or account's, or was created again, or the storage has another region "
+                "or endpoint; correct the options of both, restore the table, or start over under another name and "
+                "sink.path",
                 url=own_url,
-                table=table,
+                table=marker.table,
             )
 
 

@@ -40,9 +40,10 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     with _naming_the_way_out(batch):
         planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
+    is_new = checkpoint.pipeline() is None
     if not batch.is_resumed:
-        probe(session.open_storage(session.pipeline.shuffle_url))
-        if checkpoint.pipeline() is None:
+        probe(session.open_storage(session.pipeline.shuffle_url), is_new=is_new)
+        if is_new:
             probe(session.open_storage(session.settings.checkpoint_url))
     session.folder_of_changes.check()
     claimed = claim_batch(refuse_unfit_sink(batch))

@@ -75,8 +75,7 @@ class PipelinePlaces:
             folder = self.shuffle.child(key.removesuffix(f"/{MARKER}"))
             marker = FolderMarker.load(folder)
             if marker is not None:
-                _refuse_other_table(marker, folder.url, self.environ, self.coordination)
-                url = _expanded(marker, folder.url, self.environ)
+                url = _named_url(marker, folder, self.open_place, self.environ, self.coordination)
                 below = None if marker.backfill_id is None else f"/{backfill_prefix(marker.backfill_id)}"
                 urls.add(url if below is None else url.removesuffix(below))
         return urls
@@ -115,8 +114,7 @@ def find_checkpoint(
     marker = FolderMarker.load(shuffle.child(folder.key))
     usual_url = url_below(storage_url, "checkpoints", folder.pipeline)
     if marker is not None:
-        _refuse_other_table(marker, join_url(shuffle.url, folder.key), environ, coordination)
-        url = _expanded(marker, join_url(shuffle.url, folder.key), environ)
+        url = _named_url(marker, shuffle.child(folder.key), open_place, environ, coordination)
         places = PipelinePlaces(
             pipeline=folder.pipeline,
             shuffle=shuffle,
@@ -140,26 +138,30 @@ def find_checkpoint(
     )
 
 
-def _refuse_other_table(
-    marker: FolderMarker, folder_url: str, environ: Mapping[str, str], coordination: str | None
-) -> None:
-    """Stops if the records of a checkpoint are in another table than the one that is looked into."""
+def _named_url(
+    marker: FolderMarker, folder: Store, open_place: OpenPlace, environ: Mapping[str, str], coordination: str | None
+) -> str:
+    """The place of a checkpoint; stops if its records are in another table than the one that is looked into."""
     named = None if marker.coordination is None else str(expand(marker.coordination, environ)).removesuffix("/")
     if named is not None and named != (coordination or "").removesuffix("/"):
         raise TerminalError(
-            f"the files below {folder_url} are coordinated by {named}: they are left alone; sweep with --coordination "
+            f"the files below {folder.url} are coordinated by {named}: they are left alone; sweep with --coordination "
             f"{named}",
-            url=folder_url,
+            url=folder.url,
         )
-
-
-def _expanded(marker: FolderMarker, folder_url: str, environ: Mapping[str, str]) -> str:
     url = str(expand(marker.checkpoint_url, environ))
     if has_reference(url):
         raise TerminalError(
-            f"the files below {folder_url} belong to a checkpoint at {url}, and that variable is not set here: they "
+            f"the files below {folder.url} belong to a checkpoint at {url}, and that variable is not set here: they "
             f"are left alone; give the command the environment of the tasks of {marker.pipeline}",
-            url=folder_url,
+            url=folder.url,
+        )
+    table = marker.table and (open_place(url) if url.startswith("dynamodb://") else folder).created_in
+    if table != marker.table:
+        raise TerminalError(
+            f"the records of the files below {folder.url} are in {marker.table}: they are left alone; sweep with the "
+            f"dynamodb_region and dynamodb_endpoint of that table, not of {table}",
+            url=folder.url,
         )
     return url
 

@@ -129,7 +129,8 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
 def storage_options(pipeline: Pipeline) -> dict[str, str]:
     """The options of the pipeline's storage alone; arguments and errors as in ``resolve_credentials``."""
-    return coordinated(_store_options("storage_conn_id", pipeline.storage_conn_id), pipeline.coordination)
+    options = _store_options("storage_conn_id", pipeline.storage_conn_id)
+    return coordinated(options, pipeline.coordination, pipeline.storage_of_table)
 
 
 def _catalog_properties(conn_id: str) -> dict[str, object]:
