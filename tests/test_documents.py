@@ -82,3 +82,12 @@ def test_a_document_cut_anywhere_is_distinguished_from_one_of_another_release(le
 def test_a_document_of_zeros_is_empty():
     with pytest.raises(TornDocumentError, match=r"^note.json is empty: "):
         load_document(Note, bytes(4096), what="note.json")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=50))
+def test_a_document_shows_no_character_that_nobody_sees_and_holds_each(tag: str) -> None:
+    note = Note(snapshot_id=7, tags=(tag, "a\x7f\x85\u202e\u2028\U000e0041é"))
+    written = dump_document(note).decode()
+    assert written.replace("\n", "").isprintable()
+    assert "é" in written
+    assert load(written) == note

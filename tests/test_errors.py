@@ -12,6 +12,7 @@ from icefloe.errors import (
     TransientError,
     UsageError,
     lack_of_memory_named,
+    one_line,
 )
 from icefloe.iceberg.catalog.file_io import reading_data_file
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
@@ -102,3 +103,40 @@ def test_a_manifest_is_not_called_damaged_for_lack_of_memory():
 def test_a_codec_without_memory_is_no_full_disk():
     with pytest.raises(MemoryError), on_local_disk("the changes cannot be kept"):
         raise OSError("ZSTD compression failed: Allocation error : not enough memory")
+
+
+FORGED = "a\x1b[2K\ricefloe: verified\nicefloe: all is well\t\u202e\u2028\u200b"
+SHOWN = r"a\x1b[2K\ricefloe: verified\nicefloe: all is well\t\u202e\u2028\u200b"
+
+
+def test_a_sentence_shows_the_names_in_it_as_they_are_written_and_its_facts_are_exact():
+    error = TerminalError(f"table has no branch {FORGED}; write another", path=FORGED)
+    assert error.sentence == str(error) == f"table has no branch {SHOWN}; write another"
+    assert error.path == FORGED
+    assert error.restated(f"{error.sentence}: {FORGED}").sentence == f"{error.sentence}: {SHOWN}"
+    assert (
+        one_line(ValueError(f"no {FORGED}"))
+        == r"no a\x1b[2K\ricefloe: verified icefloe: all is well \u202e\u2028\u200b"
+    )
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_the_lines_of_an_error_are_its_sentences_and_no_others(duplicate):
+    error = duplicate(TerminalError(*[f"one {FORGED}", "two"], path=FORGED))
+    assert (error.sentence, error.path) == (f"one {SHOWN}\ntwo", FORGED)
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "x " * 5_000, "\u202e" * 10_000, "é" * 201])
+def test_long_names_are_cut_in_sentences_and_not_in_facts(name: str) -> None:
+    error = TerminalError(f"table db.t has no column {name} and no other", column=name)
+    assert error.column == name
+    shown = error.sentence.removeprefix("table db.t has no column ").removesuffix(" and no other")
+    assert len(shown) in {199, 200}
+    assert "..." in shown
+    assert len(one_line(ValueError(f"no such column: {name}"))) == 200
+    assert len(TerminalError(f"no such column: {name}").sentence) <= 4_000
+
+
+@pytest.mark.parametrize("name", ["x" * 200, "s3://lake/t/data/day=2026-01-01/00000-0-a.parquet", "x y z " * 33])
+def test_other_names_are_shown_as_a_whole(name: str) -> None:
+    assert TerminalError(f"no column {name}", column=name).sentence == f"no column {name}"

@@ -177,3 +177,41 @@ def test_the_log_of_a_process_without_handlers_is_filtered(
     with outgoing_logs():
         logging.getLogger("boto3").warning("sent %s", SECRET)
     assert capsys.readouterr().err == "sent ***\n"
+
+
+FORGED = "s3://lake/a\x1b[2K\n2026-01-01 icefloe: verified\u202e"
+SHOWN = r"s3://lake/a\x1b[2K\n2026-01-01 icefloe: verified\u202e"
+
+
+def test_a_record_that_names_others_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with outgoing_logs():
+        logging.getLogger("icefloe.x").warning("reading %s", FORGED)
+        logging.getLogger("icefloe.x").warning("failed: %s", FileNotFoundError(FORGED))
+        logging.getLogger("icefloe.x").warning("reading %s", "x" * 1_000)
+        logging.getLogger("pyiceberg.io").warning("reading %s", FORGED)
+        logging.getLogger("pyiceberg.io").warning("does not fit %d", FORGED)
+    assert caplog.messages[:2] == [f"reading {SHOWN}", f"failed: {SHOWN}"]
+    assert len(caplog.messages[2]) == len("reading ") + 200
+    assert caplog.messages[3] == f"reading {SHOWN}"
+    assert "\n" not in caplog.messages[4]
+
+
+def test_a_process_that_others_share_keeps_their_lines(caplog: pytest.LogCaptureFixture) -> None:
+    filter_root_logs()
+    try:
+        logging.getLogger("their.trigger").warning("%s", FORGED)
+        logging.getLogger("icefloe.x").warning("%s", FORGED)
+    finally:
+        for handler in logging.getLogger().handlers:
+            handler.filters = [each for each in handler.filters if type(each) is not OutgoingFilter]
+    assert caplog.messages == [FORGED, SHOWN]
+
+
+def test_a_printed_cause_moves_no_cursor() -> None:
+    error = TerminalError("no")
+    error.__cause__ = LibraryError(FORGED)
+    error.__cause__.__cause__ = ValueError(FORGED)
+    printed = "".join(traceback.format_exception(shown(error)))
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+    assert not [line for line in printed.splitlines() if line.startswith("2026")]

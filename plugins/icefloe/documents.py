@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -40,6 +41,8 @@ LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
 LEFT_OUT_IF_EMPTY: Final = Field(exclude_if=lambda value: not value)
 """The same for a key that is a list, or a number that is 0 by default."""
 
+_UNPLAIN: Final = re.compile(r"[^ -~\n]")
+
 SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
 """A snapshot id: an int in Python, a string in JSON, because browsers and jq round numbers above 2^53."""
 
@@ -59,8 +62,17 @@ class TornDocumentError(TerminalError):
 
 
 def dump_document(document: object) -> bytes:
-    """The JSON of a document, indented and with a final newline, so that people can read it in the store."""
-    return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
+    """The JSON of a document, indented and with a final newline, so that people can read it in the store.
+
+    Characters that nobody sees, such as those that turn the direction of a text, are escapes of JSON.
+    """
+    text = _adapter(type(document)).dump_json(document, indent=1).decode()
+    return _UNPLAIN.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text).encode() + b"\n"
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def document_digest(document: object) -> str:

@@ -1,11 +1,11 @@
 """The errors of icefloe: one root, two families, facts as declared fields."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations
 from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform, get_origin
 
-from icefloe.redaction.hidden import redacted, redacted_foreign
+from icefloe.redaction.hidden import quoted, redacted_foreign
 
 __all__ = [
     "IcefloeError",
@@ -21,6 +21,9 @@ __all__ = [
 
 _WORDS: Final = ("ERROR_allocation_failed", "Error -4 while", "Allocation error : not enough memory")
 """In which LZ4, zlib and Zstandard say that they got no memory: the class of the error is that of damaged bytes."""
+
+_LONGEST_NAME: Final = 200
+_LONGEST_LINE: Final = 4_000
 
 _Made = TypeVar("_Made", bound="_DeclaredFacts")
 
@@ -44,16 +47,17 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
         own: dict[str, object] = get_annotations(cls)
         cls._declared = cls._declared | {name for name, kind in own.items() if get_origin(kind) is not ClassVar}
 
-    def __init__(self, sentence: str, /, **facts: object) -> None:
+    def __init__(self, sentence: str, /, *further: str, **facts: object) -> None:
         unknown = facts.keys() - self._declared
         if unknown:
             raise TypeError(f"{type(self).__name__} declares no fact {min(unknown)!r}")
-        hidden = redacted(sentence)
-        super().__init__(hidden)
-        self.__dict__.update(facts, sentence=hidden)
+        # What others named may hold anything: a line break is ours only between the sentences.
+        shown = "\n".join(_line(each, facts) for each in (sentence, *further))
+        super().__init__(shown)
+        self.__dict__.update(facts, sentence=shown)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made, (type(self), str(self), self.facts)
+        return _made, (type(self), str(self).split("\n"), self.facts)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -62,7 +66,7 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
 
     def restated(self, sentence: str, /, **more: object) -> Self:
         """An error of this class with these facts, those in ``more``, and another sentence."""
-        return _made(type(self), sentence, {**self.facts, **more})
+        return _made(type(self), [sentence], {**self.facts, **more})
 
 
 class IcefloeError(_DeclaredFacts):
@@ -72,7 +76,8 @@ class IcefloeError(_DeclaredFacts):
     say where any error happened.
 
     Attributes:
-        sentence: sentence that the user reads; secrets in it are hidden.
+        sentence: sentence that the user reads, or several, one a line. Secrets in it are hidden, characters that nobody
+            sees are escapes, and long names are cut; the facts are exact.
         url: URL of a store, a checkpoint, a sink or a batch's folder.
         key: key in that store, or of the pipeline file.
         path: location of a file, or of a folder.
@@ -194,13 +199,26 @@ def lack_of_memory_named() -> Iterator[None]:
 
 
 def one_line(cause: BaseException) -> str:
-    r"""Text of an error that is not ours, fit for a sentence of ours: without a value of any configuration.
+    r"""Text of an error that is not ours, fit for a sentence of ours: short, without a value of any configuration.
 
     >>> one_line(ValueError("bad header. \n"))
     'bad header.'
     """
-    return " ".join(redacted_foreign(str(cause)).split())
+    return _cut(" ".join(redacted_foreign(str(cause)).split()))
 
 
-def _made(kind: type[_Made], sentence: str, facts: Mapping[str, object]) -> _Made:
-    return kind(sentence, **facts)
+def _line(sentence: str, facts: Mapping[str, object]) -> str:
+    line = quoted(sentence)
+    for name in facts.values():
+        # One without blanks was cut as a word.
+        if isinstance(name, str) and len(name) > _LONGEST_NAME:
+            line = line.replace(quoted(name), _cut(quoted(name)))
+    return _cut(line, _LONGEST_LINE)
+
+
+def _cut(text: str, longest: int = _LONGEST_NAME) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 50]}...{text[-47:]}"
+
+
+def _made(kind: type[_Made], sentences: Sequence[str], facts: Mapping[str, object]) -> _Made:
+    return kind(*sentences, **facts)

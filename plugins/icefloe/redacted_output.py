@@ -1,16 +1,21 @@
 """Errors and log records on their way out of the process, without the values that it hides."""
 
+import copy
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NoReturn
 
 from icefloe.errors import IcefloeError
-from icefloe.redaction.hidden import redacted, redacted_foreign, without_secrets
+from icefloe.redaction.hidden import quoted, redacted, redacted_foreign
 
 __all__ = ["filter_root_logs", "outgoing_errors", "outgoing_logs", "raise_outgoing", "shown"]
 
 _OURS: Final = "icefloe"
+
+_only_secrets = partial(redacted_foreign, only_secrets=True)
 
 
 class ForeignError(Exception):
@@ -75,24 +80,25 @@ class OutgoingFilter(logging.Filter):
             message = f"{record.msg} {_text(record.args)}"
             record.msg, record.args = message, None
         hide = self._hide(record)
-        hidden = hide(message)
+        is_theirs = hide is _only_secrets
+        # A line break that somebody named would begin a record of theirs.
+        hidden = hide(message) if is_theirs else hide(message).replace("\n", "\\n")
         if hidden != message:
             record.msg, record.args = hidden, None
-        is_theirs = hide is without_secrets
         if record.exc_info and record.exc_info[1] is not None and not (is_theirs and _is_free_of_secrets(record)):
             error = shown(record.exc_info[1])
             record.exc_info = (type(error), error, record.exc_info[2])
         if record.exc_text:
-            record.exc_text = without_secrets(record.exc_text) if is_theirs else redacted_foreign(record.exc_text)
+            record.exc_text = redacted_foreign(record.exc_text, only_secrets=is_theirs)
         return True
 
     def _hide(self, record: logging.LogRecord) -> Callable[[str], str]:
         if record.name.partition(".")[0] != _OURS:
             is_in_our_thread = (record.threadName or "").startswith(_OURS)
-            return redacted_foreign if is_in_our_thread or not self._is_shared else without_secrets
+            return redacted_foreign if is_in_our_thread or not self._is_shared else _only_secrets
         arguments = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
         quotes_foreign = any(isinstance(each, BaseException) and not _is_ours(each) for each in arguments)
-        return redacted_foreign if quotes_foreign else redacted
+        return redacted_foreign if quotes_foreign else quoted
 
 
 @contextmanager
@@ -127,7 +133,7 @@ def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bo
     is_kept = not is_cause or _is_ours(error) or type(error).__module__ == "builtins"
     if is_kept and not _is_safe(error) and not _is_ours(error):
         # Code further out catches an error by its type.
-        error.args = tuple(redacted_foreign(each) if isinstance(each, str) else each for each in error.args)
+        error.args = tuple(_printed(each) if isinstance(each, str) else each for each in error.args)
     # Noted before its causes are visited: a chain of causes may lead back to its beginning.
     safe = done[id(error)] = error if is_kept and _is_safe(error) else _stand_in(error)
     # Assigning a cause suppresses the context, so that comes last.
@@ -141,8 +147,13 @@ def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bo
 
 def _is_safe(error: BaseException) -> bool:
     texts = [_text(error), _text(error, repr), *map(_text, getattr(error, "__notes__", ()))]
-    hide = redacted if _is_ours(error) else redacted_foreign
+    hide = redacted if _is_ours(error) else _printed if type(error).__module__ == "builtins" else redacted_foreign
     return all(hide(text) == text for text in texts)
+
+
+def _printed(text: str) -> str:
+    """The text of an error in a traceback. Its further lines are set in: none of them begins as a record of a log."""
+    return re.sub(r"\n(?! {4})", "\n    ", redacted_foreign(text))
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -152,16 +163,16 @@ def _is_ours(error: BaseException) -> bool:
 def _stand_in(error: BaseException) -> BaseException:
     if isinstance(error, IcefloeError):
         # Something was hidden after it was made.
-        made: BaseException = error.restated(str(error))
+        made: BaseException = copy.copy(error)
     else:
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-        made = ForeignError(f"{name}: {redacted_foreign(_text(error))}")
+        made = ForeignError(f"{name}: {_printed(_text(error))}")
     return made.with_traceback(error.__traceback__)
 
 
 def _is_free_of_secrets(record: logging.LogRecord) -> bool:
     text = "" if record.exc_info is None else logging.Formatter().formatException(record.exc_info)
-    return without_secrets(text) == text
+    return _only_secrets(text) == text
 
 
 def _text(value: object, write: Callable[[object], str] = str) -> str:

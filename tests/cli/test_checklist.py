@@ -33,7 +33,7 @@ def test_a_check_that_passes_gives_what_it_found() -> None:
 
 def test_each_line_of_an_error_has_a_cross() -> None:
     checks, out = checklist()
-    assert checks.run("file", lambda: fail(TerminalError("one\ntwo")), str) is None
+    assert checks.run("file", lambda: fail(TerminalError(*["one", "two"])), str) is None
     assert printed(out) == "✗ file       one\n✗ file       two\n"
 
 

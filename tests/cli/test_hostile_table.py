@@ -172,6 +172,56 @@ def test_a_table_that_claims_a_folder_of_others_opens_nothing_but_its_own(worksp
     assert f"names the file file://{private}" in done.sentence
 
 
+@pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
+@pytest.mark.parametrize("file", ["metadata/0*.json", "metadata/snap-*.avro", "metadata/*-m0.avro", "data/*.parquet"])
+def test_a_link_that_leads_out_of_the_warehouse_is_refused_and_read_when_it_is_allowed(
+    workspace: Workspace, tmp_path: Path, file: str, is_folder: bool
+) -> None:
+    table, other = tmp_path / "warehouse" / "db" / "events", tmp_path / "other" / "warehouse"
+    linked = (table / file).parent if is_folder else max(table.glob(file))
+    other.mkdir(parents=True)
+    linked.rename(other / linked.name)
+    linked.symlink_to(other / linked.name)
+    for command in ("plan", "run"):
+        done = icefloe(command, workspace.pipeline())
+        assert (done.code, done.out) == (65, "")
+        assert f" (links lead to file://{other}/" in done.sentence
+        assert f"), which is outside file://{tmp_path}/warehouse: " in done.sentence
+    assert not workspace.storage().exists(), "a batch was opened"
+    line = re.search(r"write (allowed_locations: .*\]) in the pipeline file", done.sentence)
+    assert line is not None
+    allowed = workspace.pipeline(**yaml.safe_load(line[1]))
+    assert icefloe("run", allowed, "--json").document["insert"] == 10
+    assert icefloe("verify", allowed).code == 0
+
+
+def test_a_warehouse_behind_a_link_is_read(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "warehouse").rename(tmp_path / "disk")
+    (tmp_path / "warehouse").symlink_to(tmp_path / "disk")
+    assert icefloe("run", workspace.pipeline(), "--json").document["insert"] == 10
+    assert icefloe("verify", workspace.pipeline()).code == 0
+
+
+def test_a_file_that_becomes_a_link_after_it_was_planned_is_not_read(workspace: Workspace, tmp_path: Path) -> None:
+    from icefloe.iceberg.catalog.file_places import FilePlaces
+
+    [data] = (tmp_path / "warehouse" / "db" / "events" / "data").glob("*.parquet")
+    judge = FilePlaces.real
+
+    def swap(places: FilePlaces, location: str) -> object:
+        found = judge(places, location)
+        if location.endswith(data.name) and not data.is_symlink():
+            data.rename(tmp_path / "others.parquet")
+            data.symlink_to(tmp_path / "others.parquet")
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FilePlaces, "real", swap)
+        done = icefloe("run", workspace.pipeline())
+    assert (done.code, done.out) == (65, "")
+    assert f"{data} (links lead to file://{tmp_path}/others.parquet)" in done.sentence
+
+
 class DeleteManifestWriter(ManifestWriterV2):
     """PyIceberg writes manifests of data files only."""
 

@@ -43,3 +43,22 @@ def test_progress_names_what_is_under_way_on_a_terminal() -> None:
         pass
     assert "planning" in err.getvalue()
     assert out.getvalue() == ""
+
+
+def test_names_of_others_move_no_cursor_and_begin_no_line() -> None:
+    shown, out, err = screen(is_terminal=True)
+    name = "a\x1b[2K\nicefloe: verified\u202e"
+    with shown.under_way(f"reading {name} [bold]"):
+        pass
+    shown.say(f"tag {name}")
+    shown.facts([(name, name)])
+    shown.table(["tag"], [[name]])
+    told = r"a\x1b[2K\nicefloe: verified\u202e"
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [f"tag {told}", f"{told}  {told}", "tag", told]
+    assert f"reading {told} [bold]" in err.getvalue()
+
+
+def test_a_cell_shows_all_of_a_row() -> None:
+    shown, out, _ = screen()
+    shown.table(["row"], [["x" * 1_000]])
+    assert out.getvalue().count("x") == 1_000

@@ -12,6 +12,27 @@ _WAITING: Final = ("tests/cli/test_status.py",)
 
 COMMANDS: Final = (
     Mutation(
+        name="a line break in a name begins a line of its own in an error",
+        path="redaction/hidden.py",
+        before="seen = _UNSEEN.sub(_escaped, redacted(line))",
+        after='seen = "\\n".join(_UNSEEN.sub(_escaped, redacted(each)) for each in line.split("\\n"))',
+        suite=("tests/test_errors.py",),
+    ),
+    Mutation(
+        name="a line break in a name begins a record of its own in a log",
+        path="redacted_output.py",
+        before='hidden = hide(message) if is_theirs else hide(message).replace("\\n", "\\\\n")',
+        after="hidden = hide(message)",
+        suite=("tests/test_redacted_output.py",),
+    ),
+    Mutation(
+        name="a cell of a table moves the cursor",
+        path="cli/screen.py",
+        before="Text(quoted(text, cuts=False))",
+        after="Text(text)",
+        suite=("tests/cli/test_screen.py",),
+    ),
+    Mutation(
         name="trace writes the name of a column into its filter without quotes",
         path="cli/row_key.py",
         before='condition = f"{_quoted(name)} {_comparison(value)}"',

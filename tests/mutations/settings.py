@@ -8,6 +8,27 @@ __all__ = ["SETTINGS"]
 
 SETTINGS: Final = (
     Mutation(
+        name="a link leads to files of others",
+        path="iceberg/catalog/file_places.py",
+        before="os.path.realpath(f",
+        after="str(f",
+        suite=("tests/iceberg/catalog/test_file_places.py",),
+    ),
+    Mutation(
+        name="a link in place of a table's folder is followed",
+        path="iceberg/catalog/file_places.py",
+        before="yield replace(claimed, unlinked=1)",
+        after="yield replace(claimed, unlinked=0)",
+        suite=("tests/iceberg/catalog/test_file_places.py",),
+    ),
+    Mutation(
+        name="a folder that became a link after the check is followed",
+        path="iceberg/catalog/confined_io.py",
+        before=" | os.O_DIRECTORY | os.O_NOFOLLOW",
+        after=" | os.O_DIRECTORY",
+        suite=("tests/iceberg/catalog/test_confined_io.py",),
+    ),
+    Mutation(
         name="credentials are handed over in one variable, however long",
         path="batch/long_variables.py",
         before="    if len(text) <= _MOST_CHARACTERS:",

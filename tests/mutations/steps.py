@@ -8,6 +8,13 @@ __all__ = ["STEPS"]
 
 STEPS: Final = (
     Mutation(
+        name="a walk of ancestors goes round in a circle",
+        path="iceberg/table.py",
+        before=" and snapshot_id not in seen:",
+        after=":",
+        suite=("tests/iceberg/history/test_history.py",),
+    ),
+    Mutation(
         name="a change ordinal is one too great",
         path="changes/columns.py",
         before="pa.array(change_ordinals, pa.int32()),",

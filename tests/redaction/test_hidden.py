@@ -1,14 +1,19 @@
 import base64
 import json
 import re
+import unicodedata
 from urllib.parse import quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icefloe.redaction import hidden
-from icefloe.redaction.hidden import hide, hide_environment, redacted, redacted_foreign
+from icefloe.redaction.hidden import hide, hide_environment, quoted, redacted, redacted_foreign
 from redaction.traces import traces_of
 from redaction.wrong_configurations import SECRET
+
+BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 @pytest.mark.parametrize(
@@ -151,3 +156,52 @@ def test_no_more_is_kept_than_the_newest_values(monkeypatch: pytest.MonkeyPatch)
         hide({"token": f"issued-{number}-x"})
         hide({"token": "the-first-one"})
     assert redacted("issued-0-x issued-4-x the-first-one") == "issued-0-x *** ***"
+
+
+UNSEEN = [
+    *map(chr, range(32)),
+    *map(chr, range(0x7F, 0xA0)),
+    *"\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202e",
+]
+UNSEEN += [*"\u2060\u2066\u2069\ufeff\xad\u180e\u034f\u115f\u3164\ufe0f\ud800\U000e0041\U000e0101"]
+
+
+@pytest.mark.parametrize("character", UNSEEN)
+@pytest.mark.parametrize("around", ["a{}b", "{}", "שלום{}עולם", "あ{}{}い", "\u202e{}"])
+def test_a_character_that_nobody_sees_is_an_escape(character: str, around: str) -> None:
+    assert character not in quoted(around.format(character, character))
+    assert character in "\n\t" or character not in redacted_foreign(around.format(character, character))
+
+
+@given(st.text(max_size=600))
+def test_a_quoted_line_is_one_line_and_stays_as_it_is(text: str) -> None:
+    line = quoted(text)
+    assert len(line.splitlines()) <= 1
+    assert not {unicodedata.category(each) for each in line} & {"Cc", "Cs", "Zl", "Zp"}
+    assert {each for each in line if unicodedata.bidirectional(each) in BIDI} == set()
+    assert all(len(word) <= 200 for word in line.split())
+    assert quoted(line) == line
+    assert quoted(text, cuts=False).isprintable() or any(not each.isprintable() for each in text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flüge",
+        "Ärger_Straße",
+        "航班",
+        "שלום עולם",
+        "رحلات",
+        "پرواز",
+        "हिन्दी",
+        "🛫",
+        "👨‍👩‍👧",
+        "👨🏽‍🚀",
+        "❤️",
+        "☎︎",
+        "e\u0301",
+        "nbsp\xa0",
+    ],
+)
+def test_names_in_any_language_and_emoji_stay_readable(name: str) -> None:
+    assert quoted(f"no column '{name}'") == redacted_foreign(f"no column '{name}'") == f"no column '{name}'"

@@ -60,7 +60,7 @@ class Checklist:
         try:
             found = self._answer(name, check)
         except IcefloeError as error:
-            lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.splitlines()
+            lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.split("\n")
             self._errors.append(error)
             for line in lines:
                 self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")

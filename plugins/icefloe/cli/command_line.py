@@ -76,7 +76,7 @@ def _run(arguments: Namespace) -> int:
 def _reported(error: IcefloeError, arguments: Namespace) -> int:
     if arguments.verbose:
         _print_traceback(error)
-    for line in error.sentence.splitlines():
+    for line in error.sentence.split("\n"):
         sys.stderr.write(f"icefloe: {line}\n")
     return error.exit_code
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from icefloe.redacted_output import outgoing_logs
+from icefloe.redaction.hidden import quoted
 
 _PIPED_WIDTH = 200
 
@@ -47,20 +48,20 @@ class Screen:
 
     def under_way(self, what: str) -> AbstractContextManager[object]:
         """Shows a spinner next to the name of the work under way."""
-        return self.progress.status(what)
+        return self.progress.status(Text(quoted(what)))
 
     def say(self, text: str) -> None:
         """Prints one line as it is, unless only JSON is wanted."""
         if not self.is_json:
             # Names and errors may hold [brackets], which Rich would take for its own markup.
             with _to_its_reader():
-                self.output.print(text, markup=False, soft_wrap=True)
+                self.output.print(quoted(text), markup=False, soft_wrap=True)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Prints names and values in two columns, unless only JSON is wanted."""
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
-            table.add_row(Text(name), Text(value))
+            table.add_row(_cell(name), _cell(value))
         self._show(table)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
@@ -69,7 +70,7 @@ class Screen:
         for column in columns:
             table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(_cell, row))
         self._show(table)
 
     def json(self, document: object) -> None:
@@ -82,6 +83,11 @@ class Screen:
         if not self.is_json:
             with _to_its_reader():
                 self.output.print(table)
+
+
+def _cell(text: str) -> Text:
+    """A cell as it is: whoever asks for a row wants all of it."""
+    return Text(quoted(text, cuts=False))
 
 
 @contextmanager

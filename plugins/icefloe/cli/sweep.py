@@ -117,5 +117,5 @@ def _raise_first(problems: Sequence[IcefloeError]) -> None:
         return
     sentences = tuple(dict.fromkeys(problem.sentence for problem in problems))
     if all(isinstance(problem, TransientError) for problem in problems):
-        raise TransientError("\n".join(sentences))
-    raise TerminalError("\n".join(sentences), sentences=sentences)
+        raise TransientError(*sentences)
+    raise TerminalError(*sentences, sentences=sentences)

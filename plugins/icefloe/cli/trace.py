@@ -38,8 +38,12 @@ def trace(arguments: Namespace, screen: Screen) -> int:
     screen.facts(
         [
             ("row", name),
-            (f"in {session.pipeline.table}", _rows_text(found.table_rows)),
-            ("in the sink", "not asked" if found.sink_rows is None else _rows_text(found.sink_rows)),
+            *_row_lines(f"in {session.pipeline.table}", found.table_rows),
+            *(
+                [("in the sink", "not asked")]
+                if found.sink_rows is None
+                else _row_lines("in the sink", found.sink_rows)
+            ),
         ]
     )
     if arguments.json:
@@ -65,7 +69,7 @@ def _line(change: Mapping[str, Any]) -> tuple[str, ...]:
         change[CHANGE_TYPE],
         str(change.get(COMMIT_SNAPSHOT_ID, "-")),
         "-" if time is None else time.isoformat(timespec="seconds"),
-        _rows_text([_row(change)]),
+        json.dumps(_plain(_row(change))),
     )
 
 
@@ -85,8 +89,9 @@ def _row(change: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
 
 
-def _rows_text(rows: Sequence[Mapping[str, object]]) -> str:
-    return "\n".join(json.dumps(_plain(row)) for row in rows) if rows else "no row"
+def _row_lines(name: str, rows: Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
+    texts = [json.dumps(_plain(row)) for row in rows] or ["no row"]
+    return [("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _plain(value: object) -> object:

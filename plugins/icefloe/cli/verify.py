@@ -35,7 +35,7 @@ def _replay(session: PipelineSession, arguments: Namespace, screen: Screen) -> i
     for note in found.notes:
         screen.say(f"note: {note}")
     if not found.is_equal:
-        raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
+        raise TerminalError(*found.sentences, sentences=found.sentences)
     if arguments.json:
         counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}
         screen.json({"pipeline": session.pipeline.name, "table": session.pipeline.table, "is_equal": True, **counted})
@@ -68,7 +68,7 @@ def _compare(session: PipelineSession, sink: DeliverySink, arguments: Namespace,
             }
         )
     if not found.is_equal:
-        raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
+        raise TerminalError(*found.sentences, sentences=found.sentences)
     if found.snapshot_id is not None:
         screen.say(
             f"{found.url} holds exactly the {found.rows:,} rows of {session.pipeline.table} that were compared"

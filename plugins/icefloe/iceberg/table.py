@@ -1,9 +1,24 @@
-"""PyIceberg's table, under a name that the rest of the library may import, with its name and its id."""
+"""PyIceberg's table, under a name that the rest of the library may import; its name, its id, and who came from whom."""
+
+from collections.abc import Iterator, Mapping
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 __all__ = ["FileIO", "Table", "table_name", "table_uuid"]
+
+
+def ancestry(snapshots: Mapping[int, Snapshot], snapshot_id: int | None) -> Iterator[Snapshot]:
+    """A snapshot and its ancestors, newest first, as far back as they still exist; none if it does not exist itself.
+
+    Writers of the table wrote the parents, which may form a circle: the walk ends before a snapshot would come again.
+    """
+    seen: set[int] = set()
+    while snapshot_id is not None and snapshot_id in snapshots and snapshot_id not in seen:
+        seen.add(snapshot_id)
+        yield snapshots[snapshot_id]
+        snapshot_id = snapshots[snapshot_id].parent_snapshot_id
 
 
 def table_name(table: Table) -> str:

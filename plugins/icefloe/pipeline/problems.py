@@ -49,8 +49,8 @@ class PipelineFileError(TerminalError):
     def of(cls, path: str, problems: Iterable[Problem]) -> Self:
         """The error for the faults of one file, at least one."""
         ordered = in_line_order(problems)
-        sentence = "\n".join(problem.at(path) for problem in ordered)
-        return cls(sentence, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
+        lines = [problem.at(path) for problem in ordered]
+        return cls(*lines, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
 
 
 def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:

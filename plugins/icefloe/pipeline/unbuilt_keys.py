@@ -77,9 +77,8 @@ def refuse_unbuilt(pipeline: Pipeline) -> None:
     """
     problems = in_line_order(unbuilt_problems(pipeline))
     if problems:
-        sentence = "\n".join(problem.at(pipeline.path) for problem in problems)
-        first = problems[0]
-        raise UnbuiltKeysError(sentence, path=pipeline.path, problems=problems, line=first.line, key=first.key)
+        first, lines = problems[0], [problem.at(pipeline.path) for problem in problems]
+        raise UnbuiltKeysError(*lines, path=pipeline.path, problems=problems, line=first.line, key=first.key)
 
 
 def unbuilt_problems(pipeline: Pipeline) -> Iterator[Problem]:

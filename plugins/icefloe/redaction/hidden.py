@@ -1,4 +1,4 @@
-"""The values that this process hides, and texts without them."""
+"""The values that this process hides, and texts without them and without characters that nobody sees."""
 
 import re
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from icefloe.redaction.forms import SHORTEST, Forms
 from icefloe.redaction.secret_values import HiddenValue, hidden_values
 from icefloe.redaction.starts import Starts
 
-__all__ = ["hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]
+__all__ = ["hide", "hide_environment", "quoted", "redacted", "redacted_foreign"]
 
 HIDDEN: Final = "***"
 _MOST_VALUES: Final = 2_048
@@ -33,6 +33,15 @@ _ASSIGNED: Final = re.compile(
     r"(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]<>\"']+)",
     re.IGNORECASE,
 )
+# Control characters, separators of lines, directions, and characters without a width. Some shape emoji, and stay where
+# they do.
+_EMOJI: Final = r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001ffff]"
+_UNSEEN: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+    rf"|(?<!{_EMOJI})[\ufe0e\ufe0f]|(?<!{_EMOJI})(?<!{_EMOJI}\ufe0f)\u200d|\u200d(?!{_EMOJI})"
+)
+_LONG: Final = re.compile(r"\S{201,}")
 # Pydantic quotes the middle of its input.
 _INPUT: Final = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.DOTALL)
 
@@ -96,24 +105,46 @@ def redacted(text: str) -> str:
     >>> redacted("refused: t0p-s3cr3t, at postgresql://me:pw@db")
     'refused: ***, at postgresql://***@db'
     """
-    return _USER_INFO.sub(f"{HIDDEN}@", without_secrets(text))
+    return _USER_INFO.sub(f"{HIDDEN}@", _without(text, is_secret=True))
 
 
-def without_secrets(text: str) -> str:
-    """A text of another program, without the secrets of this process; everything else stays as it is."""
-    return _without(text, is_secret=True)
+def quoted(line: str, *, cuts: bool = True) -> str:
+    r"""A line of ours, fit to be shown with all that others named in it: redacted, and what nobody sees as escapes.
+
+    Args:
+        line: a line break in it is none of ours.
+        cuts: leaves 200 characters of longer words, those at both ends.
+
+    >>> quoted("branch a\x1b[2K\nb\u202e of table flüge 🛫")
+    'branch a\\x1b[2K\\nb\\u202e of table flüge 🛫'
+    """
+    seen = _UNSEEN.sub(_escaped, redacted(line))
+    return _LONG.sub(lambda word: f"{word[0][:150]}...{word[0][-47:]}", seen) if cuts else seen
 
 
-def redacted_foreign(text: str) -> str:
+def redacted_foreign(text: str, *, only_secrets: bool = False) -> str:
     """A text of another library or a server, without values of a configuration and without text that looks like one.
+
+    Characters that nobody sees are escapes, but for line breaks and tabs.
+
+    Args:
+        text: as it came.
+        only_secrets: the text is for others, too: hides the secrets of this process, and leaves everything else.
 
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
     """
+    if only_secrets:
+        return _without(text, is_secret=True)
     text = _without(redacted(text), is_secret=False)
     text = _QUERY.sub(_without_query, text)
     text = _INPUT.sub(f"input_value={HIDDEN}", text)
-    return _ASSIGNED.sub(rf"\1{HIDDEN}", _SCHEMES.sub(HIDDEN, text))
+    text = _ASSIGNED.sub(rf"\1{HIDDEN}", _SCHEMES.sub(HIDDEN, text))
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text.replace("\r\n", "\n"))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def _as_key(variable: str) -> str:

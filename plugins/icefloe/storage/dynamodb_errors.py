@@ -8,7 +8,7 @@ from icefloe.storage.aws_faults import code_of, is_throttled, may_pass, message_
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.refusals import is_of_another_time
 
-_LONGEST_REASON: Final = 300
+_LONGEST_REASON: Final = 200
 _DENIED: Final = frozenset({
     "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignatureException",
     "InvalidClientTokenId", "InvalidSignatureException", "MissingAuthenticationTokenException",

@@ -34,7 +34,7 @@ _PASSING: Final = frozenset({
     errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
 })  # fmt: skip
 """Faults of a local disk that may be over at the next try, when others have freed the resource."""
-_LONGEST_REASON: Final = 300
+_LONGEST_REASON: Final = 200
 _PANIC: Final = "PanicException"
 """Class of panics in every extension that is made with PyO3; none exports it."""
 

@@ -1,14 +1,19 @@
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyroaring import BitMap64
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FileElsewhereError, refuse_elsewhere
 from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
+from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
 from icefloe.pipeline.url import location_fault
 from support.tables.planning_tables import make_table, rows
+from support.tables.written_deletes import write_deletion_vector
 
 LAKE = FilePlaces(
     places=(FilePlace(scheme="s3", authority="lake"), FilePlace(scheme="file", authority="", path="mnt/old"))
@@ -51,7 +56,7 @@ def test_the_line_that_is_proposed_allows_the_files_next_to_it_too_and_keeps_wha
     assert f'write allowed_locations: ["file:///mnt/old", "{folder}"] in' in refused.value.sentence
     assert location_fault(folder) is None
     allowed = FilePlaces.of_table("s3://x/t", metadata_location="", warehouse=None, allowed_locations=[folder])
-    assert allowed.hold(path)
+    assert allowed.real(path)
 
 
 @pytest.mark.parametrize("path", ["file:///passwd", "s3://lake/../x/a", "http://evil/a"])
@@ -80,6 +85,73 @@ def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(tmp_path: Path,
     for host in ("localhost", "LOCALHOST"):
         io = ConfinedIO(PyArrowFileIO(), here, table="db.events")
         assert io.new_input(f"file://{host}{tmp_path}/a").open().read() == b"rows"
+
+
+def places_of(folder: Path) -> FilePlaces:
+    return FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(folder).strip("/")),))
+
+
+@pytest.mark.parametrize("name", ["a", "folder/a", "a b", "é", "a=1/x%20y"])
+def test_a_file_behind_links_is_opened_where_they_led_when_they_were_followed(tmp_path: Path, name: str) -> None:
+    real = tmp_path / "disk#1?" / "t" / name
+    real.parent.mkdir(parents=True)
+    real.write_bytes(b"rows")
+    (tmp_path / "wh").symlink_to(tmp_path / "disk#1?")
+    io = ConfinedIO(PyArrowFileIO(), places_of(tmp_path / "wh"), table="db.events")
+    for location in (f"{tmp_path}/wh/t/{name}", f"file://{tmp_path}/wh/t/{name}"):
+        found = io.new_input(location)
+        assert (found.location, found.exists(), len(found)) == (location, True, 4)
+        for seekable in (True, False):
+            assert found.open(seekable).read() == b"rows"
+    real.unlink()
+    assert not found.exists()
+    with pytest.raises(FileNotFoundError):
+        found.open()
+
+
+def test_a_link_that_comes_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    inside, other = tmp_path / "t" / "data", tmp_path / "other"
+    for folder in (inside, other):
+        folder.mkdir(parents=True)
+        (folder / "a").write_bytes(folder.name.encode())
+    io = ConfinedIO(PyArrowFileIO(), places_of(tmp_path / "t"), table="db.events")
+    opener = io.new_input(f"file://{inside}/a")
+    assert opener.open().read() == b"data"
+    (inside / "a").rename(inside / "b")
+    (inside / "a").symlink_to(other / "a")
+    with pytest.raises(OSError, match="symbolic links"):
+        opener.open()
+    inside.rename(tmp_path / "away")
+    inside.symlink_to(other)
+    with pytest.raises(NotADirectoryError):
+        opener.open()
+    lead = rf"names the file file://{inside}/a \(links lead to file://{other}/a\), which is outside"
+    with pytest.raises(FileElsewhereError, match=lead):
+        io.new_input(f"file://{inside}/a")
+
+
+def test_a_pipe_or_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    io = ConfinedIO(PyArrowFileIO(), places_of(tmp_path), table="db.events")
+    for name in ("a", "b"):
+        with pytest.raises(OSError, match=f"{tmp_path}/{name} is not a file"):
+            io.new_input(f"file://{tmp_path}/{name}").open()
+
+
+def test_a_deletion_vector_behind_a_link_is_refused_and_the_folder_it_is_in_is_proposed(tmp_path: Path) -> None:
+    for folder in ("t", "other"):
+        (tmp_path / folder).mkdir()
+    vector = write_deletion_vector(tmp_path / "other" / "v.puffin", BitMap64([1]), data_file="a")
+    (tmp_path / "t" / "v.puffin").symlink_to(vector.path)
+    io = ConfinedIO(PyArrowFileIO(), places_of(tmp_path / "t"), table="db.events")
+    linked = replace(vector, path=f"file://{tmp_path}/t/v.puffin")
+    with pytest.raises(FileElsewhereError) as refused:
+        read_deletion_vectors([linked], io=io, table="db.events")
+    assert f'write allowed_locations: ["file://{tmp_path}/other"] in' in refused.value.sentence
+    allowed = FilePlaces(places=(*places_of(tmp_path / "t").places, *places_of(tmp_path / "other").places))
+    io = ConfinedIO(PyArrowFileIO(), allowed, table="db.events")
+    assert list(read_deletion_vectors([linked], io=io, table="db.events")[0]) == [1]
 
 
 def test_tables_are_never_written() -> None:

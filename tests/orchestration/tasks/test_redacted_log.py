@@ -49,4 +49,6 @@ def test_a_line_without_arguments_may_have_any_percent_sign() -> None:
     log.info("5%s done")
     log.info("driver %s", "token=abcdefgh")
     log.info("odd %d", "x")
-    assert [each["event"] for each in captured.entries] == ["5%s done", "driver token=***", "odd %d ('x',)"]
+    log.info("reading a\x1b[2K\nicefloe: verified\tb")
+    told = "reading a\\x1b[2K\\nicefloe: verified\tb"
+    assert [each["event"] for each in captured.entries] == ["5%s done", "driver token=***", "odd %d ('x',)", told]

@@ -30,7 +30,7 @@ _TERMINAL: Final = (
     AttributeError, ImportError, LookupError, NoSuchPropertyException, NotImplementedError, NotInstalledError,
     RESTError, TypeError, ValidationError, ValueError,
 )  # fmt: skip
-_LONGEST: Final = 500
+_LONGEST: Final = 200
 # Catalog clients are optional packages: one that was never imported raised nothing.
 _TRANSIENT_BY_MODULE: Final = {
     "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),

@@ -1,17 +1,27 @@
 """A FileIO that opens a table's files in its allowed places only; no request goes anywhere else."""
 
 import json
+import os
+import stat
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
-from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.file_places import FilePlaces, folder_to_allow, without_localhost
+from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces, folder_to_allow
 from icefloe.iceberg.table import table_name
 from icefloe.pipeline.url import location_fault
 
 __all__ = ["ConfinedIO", "refuse_elsewhere"]
+
+
+_DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileElsewhereError(TerminalError):
@@ -46,8 +56,11 @@ class ConfinedIO(FileIO):
         Raises:
             FileElsewhereError: the file is in none of the places.
         """
-        self.refuse_elsewhere(location)
-        return self._opener.new_input(without_localhost(location))
+        place = self._place(location)
+        # With this property, a path is not one of this machine.
+        if place.scheme != "file" or "DEFAULT_SCHEME" in self._opener.properties:
+            return self._opener.new_input(location)
+        return _LocalFile(location, Path(f"/{place.path}"), self._opener)
 
     def new_output(self, location: str) -> OutputFile:
         """Refused: icefloe only reads tables."""
@@ -63,13 +76,22 @@ class ConfinedIO(FileIO):
         Raises:
             FileElsewhereError: with the file and the places.
         """
-        if not self.places.hold(location):
-            places = ", ".join(map(str, self.places.places))
-            raise FileElsewhereError(
-                f"table {self._table} names the file {location}, which is outside {places}: if it belongs to the "
-                f"table, {self._way_out(location)}; if not, a writer of the table wants icefloe to read a foreign file",
-                path=location, table=self._table,
-            )  # fmt: skip
+        self._place(location)
+
+    def _place(self, location: str) -> FilePlace:
+        """The place to read a file from, which no link leads out of the allowed places."""
+        if (place := self.places.real(location)) is not None:
+            return place
+        found = FilePlace.of(location)
+        real = str(found.real) if found is not None and found.real != found else ""
+        file = f"{location} (links lead to {real})" if real else location
+        places = ", ".join(map(str, self.places.places))
+        raise FileElsewhereError(
+            f"table {self._table} names the file {file}, which is outside {places}: if it belongs to the "
+            f"table, {self._way_out(real or location)}; if not, a writer of the table wants icefloe to read a foreign "
+            "file",
+            path=location, table=self._table,
+        )  # fmt: skip
 
     def _way_out(self, location: str) -> str:
         folder = folder_to_allow(location)
@@ -78,6 +100,33 @@ class ConfinedIO(FileIO):
         # JSON is valid YAML.
         line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
         return f"write allowed_locations: {line} in the pipeline file"
+
+
+class _LocalFile(InputFile):
+    """A file of this machine, at a path without links. A link that came since the path was checked is not followed."""
+
+    def __init__(self, location: str, path: Path, opener: FileIO) -> None:
+        super().__init__(location)
+        self._path = path
+        self._opener = opener
+
+    def __len__(self) -> int:
+        return self._path.stat().st_size
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        held = os.open("/", _FOLDER)
+        try:
+            for part, flags in [(part, _FOLDER) for part in self._path.parts[1:-1]] + [(self._path.name, _FILE)]:
+                folder, held = held, os.open(part, flags, dir_fd=held)
+                os.close(folder)
+            if not stat.S_ISREG(os.fstat(held).st_mode):
+                raise OSError(f"{self._path} is not a file")
+            return self._opener.new_input(f"file://{_DESCRIPTORS}/{held}").open(seekable)
+        finally:
+            os.close(held)
 
 
 def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:
@@ -94,7 +143,11 @@ def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -
         warehouse=table.catalog.properties.get("warehouse"),
         allowed_locations=allowed_locations,
     )
-    return ConfinedIO(opener, places, table=table_name(table), allowed_locations=allowed_locations)
+    io = ConfinedIO(opener, places, table=table_name(table), allowed_locations=allowed_locations)
+    metadata_file = FilePlace.of(table.metadata_location)
+    if metadata_file is not None and metadata_file.scheme == "file":
+        io.refuse_elsewhere(table.metadata_location)
+    return io
 
 
 def allowed_locations_of(io: FileIO) -> Sequence[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -17,7 +17,6 @@ _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LAID_OUT: Final = re.compile(r"(/([01]{4,8}|[^/]+=[^/]*))+\Z")
 """Folders that Iceberg makes inside a table's data: by a hash in binary digits, then by partition."""
-_LOCALHOST: Final = re.compile(r"\Afile://localhost/", re.IGNORECASE)
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 """Characters that parsers of URLs drop silently, so that two parsers read two different locations."""
 
@@ -30,11 +29,13 @@ class FilePlace:
         scheme: one for all names of a store; ``file`` for paths.
         authority: the bucket, container and account, or server; empty for ``file``.
         path: without the first and the last slash.
+        unlinked: number of last folders of the path that may be no links, because a writer of the table can make them.
     """
 
     scheme: str
     authority: str
     path: str = ""
+    unlinked: int = 0
 
     @classmethod
     def of(cls, location: str) -> Self | None:
@@ -50,7 +51,7 @@ class FilePlace:
         if not location or _STRIPPED.search(location):
             return None
         if not _URL.match(location):
-            return cls(scheme="file", authority="", path=_absolute(location).strip("/"))
+            return cls(scheme="file", authority="", path=os.path.abspath(location).strip("/"))  # noqa: PTH100 - as FileIOs do
         try:
             url = urlsplit(location)
         except ValueError:
@@ -72,10 +73,25 @@ class FilePlace:
         """The whole bucket, container or server; on a local file system the folder itself."""
         return self if self.scheme == "file" else FilePlace(scheme=self.scheme, authority=self.authority)
 
+    @property
+    def real(self) -> "FilePlace":
+        """The place that this machine's links lead to; other stores have none."""
+        if self.scheme != "file":
+            return self
+        parts = self.path.split("/")
+        end = len(parts) - self.unlinked
+        followed = os.path.realpath(f"/{'/'.join(parts[:end])}")
+        return replace(self, path="/".join([followed, *parts[end:]]).strip("/"), unlinked=0)
+
     def holds(self, other: "FilePlace") -> bool:
         """True if the other place is this one or below it."""
         is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
         return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
+
+    def covers(self, other: "FilePlace") -> bool:
+        """True if the other place adds nothing to this one."""
+        is_more = not other.holds(self) or self.unlinked < other.unlinked
+        return self.holds(other) and is_more
 
     def __str__(self) -> str:
         """The place in the form that ``allowed_locations`` takes."""
@@ -114,26 +130,20 @@ class FilePlaces:
         #   file:///data/t         file:///data/t/metadata    file:///data/t
         #   file:///               file:///data/t/metadata    file:///data/t/metadata: the table claims a whole disk
         trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
-        places = [place.bucket for place in trusted if place is not None]
-        places += [place for place in map(FilePlace.of, allowed_locations) if place is not None]
-        unique = tuple(dict.fromkeys(places))
-        return cls(places=tuple(each for each in unique if not any(o != each and o.holds(each) for o in unique)))
+        allowed = [place for place in map(FilePlace.of, allowed_locations) if place is not None]
+        places = tuple(dict.fromkeys((*(place.bucket for place in trusted if place is not None), *allowed)))
+        # An allowed folder may be a link that leads out of the place that it is in.
+        linked = [place for place in allowed if place.scheme == "file"]
+        return cls(places=tuple(e for e in places if e in linked or not any(other.covers(e) for other in places)))
 
-    def hold(self, location: str) -> bool:
-        """True if a file at that location may be read."""
-        # A table has many files and few folders.
+    def real(self, location: str) -> FilePlace | None:
+        """The place to read a file of that location from, with all links followed; None if it may not be read."""
+        # A table has many files and few folders. Links may change at any time, so nothing is kept of them.
         folder, _, name = location.rpartition("/")
-        is_below = _PLAIN_NAME.fullmatch(name) is not None and _hold(self.places, folder)
-        return is_below or _hold(self.places, location)
-
-
-def without_localhost(location: str) -> str:
-    """A location without ``localhost``: PyIceberg's FileIOs take the host of a ``file:`` URL for a folder.
-
-    >>> without_localhost("file://localhost/data/a.parquet"), without_localhost("s3://localhost/a")
-    ('file:///data/a.parquet', 's3://localhost/a')
-    """
-    return _LOCALHOST.sub("file:///", location)
+        above = _folder(folder) if _PLAIN_NAME.fullmatch(name) and folder.count("/") > 2 else None
+        found = FilePlace.of(location) if above is None else replace(above, path=f"{above.path}/{name}".strip("/"))
+        real = None if found is None else found.real
+        return real if real is not None and any(place.real.holds(real) for place in self.places) else None
 
 
 def folder_to_allow(location: str) -> str | None:
@@ -148,26 +158,21 @@ def folder_to_allow(location: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _hold(places: tuple[FilePlace, ...], location: str) -> bool:
-    found = FilePlace.of(location)
-    return found is not None and any(place.holds(found) for place in places)
+def _folder(location: str) -> FilePlace | None:
+    return FilePlace.of(location)
 
 
 def _of_table(location: str, metadata_location: str) -> Iterator[FilePlace | None]:
     claimed, metadata = FilePlace.of(location), FilePlace.of(metadata_location)
     folder = FilePlace.of(metadata_location.rpartition("/")[0]) if metadata is not None else None
-    yield folder
+    # The links above a table are its owner's. The table's folder and the folder of its metadata are its writer's.
+    yield folder and replace(folder, unlinked=2 if folder.path.endswith("/metadata") else 1)
     if claimed is not None and claimed.scheme == "file":
         # The folder's name tells the table's location from one of its parents, such as the root of the disk.
         is_above = folder is not None and folder.scheme == "file" and folder.path == f"{claimed.path}/metadata"
-        yield claimed if is_above else None
+        yield replace(claimed, unlinked=1) if is_above else None
     else:
         yield claimed
-
-
-def _absolute(path: str) -> str:
-    # As PyArrow's FileIO does: links are not followed.
-    return os.path.abspath(path)  # noqa: PTH100
 
 
 def _of_warehouse(warehouse: str | None) -> FilePlace | None:

@@ -7,6 +7,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import History, UnknownSnapshotError, is_replace
 from icefloe.iceberg.history.lag import touched_records
+from icefloe.iceberg.table import ancestry
 
 __all__ = ["Commits", "CursorDistance", "cursor_distance"]
 
@@ -75,7 +76,7 @@ def cursor_distance(
     # Cursor c, target t, common ancestor a:   a - x - c        repeated: x, c
     #                                           \\- y - t       skipped:  y, t
     to_target = history.lineage(snapshot_id)
-    to_cursor = [] if cursor_snapshot_id is None else history.lineage(cursor_snapshot_id)
+    to_cursor = list(ancestry(history.snapshots, cursor_snapshot_id))
     shared = {each.snapshot_id for each in to_target} & {each.snapshot_id for each in to_cursor}
     return CursorDistance(
         skipped=Commits.of([each for each in to_target if each.snapshot_id not in shared]),

@@ -8,6 +8,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN
+from icefloe.iceberg.table import ancestry
 
 __all__ = ["next_expiry_ms"]
 
@@ -64,15 +65,13 @@ def _kept_by(
     name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, object]
 ) -> int | None:
     """Time until which a branch or tag keeps a snapshot; None if it does not lead to the snapshot."""
-    lineage = [snapshots[ref.snapshot_id]] if ref.snapshot_id in snapshots else []
-    if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
-        while lineage and lineage[-1].snapshot_id != snapshot_id:
-            parent = snapshots.get(lineage[-1].parent_snapshot_id or -1)
-            if parent is None:
-                return None
-            lineage.append(parent)
-    if not lineage or lineage[-1].snapshot_id != snapshot_id:
+    lineage = list(ancestry(snapshots, ref.snapshot_id))
+    if ref.snapshot_ref_type is SnapshotRefType.TAG:
+        lineage = lineage[:1]
+    ids = [snapshot.snapshot_id for snapshot in lineage]
+    if snapshot_id not in ids:
         return None
+    lineage = lineage[: ids.index(snapshot_id) + 1]
     until = kept_until_ms(
         [snapshot.timestamp_ms for snapshot in lineage],
         min_snapshots=ref.min_snapshots_to_keep or _number(properties, _MIN_SNAPSHOTS, 1),

@@ -1,6 +1,6 @@
 """The snapshots of a table, their lineage, its branches, and the snapshots that the branches pointed to over time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
@@ -8,7 +8,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.table import table_name
+from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import time_of_ms
 
 __all__ = [
@@ -151,21 +151,27 @@ class History:
             UnknownSnapshotError: the snapshot itself is missing.
             TerminalError: the parents form a circle.
         """
-        first = self.snapshot(snapshot_id)
-        return [first, *self._ancestors(first)]
+        lineage = list(ancestry(self.snapshots, self.snapshot(snapshot_id).snapshot_id))
+        if (oldest := lineage[-1]).parent_snapshot_id in self.snapshots:
+            raise TerminalError(
+                f"the metadata of table {self.table_name} is damaged: snapshot {oldest.parent_snapshot_id} is its own "
+                "ancestor",
+                table=self.table_name, snapshot_id=oldest.parent_snapshot_id,
+            )  # fmt: skip
+        return lineage
 
     def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
         """True if the two snapshots are the same, or the remaining metadata shows that the first is an ancestor."""
         # An ancestor may have expired: its child still names it.
         return any(
             ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
-            for snapshot in (self.lineage(snapshot_id) if snapshot_id in self.snapshots else ())
+            for snapshot in ancestry(self.snapshots, snapshot_id)
         )
 
     def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
         """The newest existing snapshot that both descend from; each descends from itself, too."""
-        others = {snapshot.snapshot_id for snapshot in self.lineage(other_id)}
-        return next((s.snapshot_id for s in self.lineage(one_id) if s.snapshot_id in others), None)
+        others = {snapshot.snapshot_id for snapshot in ancestry(self.snapshots, other_id)}
+        return next((s.snapshot_id for s in ancestry(self.snapshots, one_id) if s.snapshot_id in others), None)
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
@@ -179,20 +185,6 @@ class History:
             f"table {self.table_name} no longer has the changes since {since}: {_oldest(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
-
-    def _ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:
-        seen = {snapshot.snapshot_id}
-        parent = self.snapshots.get(snapshot.parent_snapshot_id or -1)
-        while parent is not None:
-            if parent.snapshot_id in seen:
-                raise TerminalError(
-                    f"the metadata of table {self.table_name} is damaged: snapshot {parent.snapshot_id} is its own "
-                    "ancestor",
-                    table=self.table_name, snapshot_id=parent.snapshot_id,
-                )  # fmt: skip
-            seen.add(parent.snapshot_id)
-            yield parent
-            parent = self.snapshots.get(parent.parent_snapshot_id or -1)
 
 
 def head(table: Table, branch: str = MAIN) -> Snapshot | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from icefloe.iceberg.history.history import MAIN, History
+from icefloe.iceberg.table import ancestry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +79,12 @@ def _way_back(history: History, head_id: int, since_id: int | None, *, over: Col
     They go back as far as the last of some snapshots that are ancestors of the head.
     """
     # After a rollback the way leads over the newest ancestor that both have.
-    is_there = since_id is not None and since_id in history.snapshots
-    delivered = {each.snapshot_id for each in history.lineage(since_id)} if is_there and since_id else set()
-    lineage = list(history.lineage(head_id))
+    delivered = {each.snapshot_id for each in ancestry(history.snapshots, since_id)}
+    lineage = history.lineage(head_id)
     reached = (
         number
         for number, snapshot in enumerate(lineage)
-        if snapshot.snapshot_id in delivered or (not is_there and snapshot.parent_snapshot_id == since_id)
+        if snapshot.snapshot_id in delivered or (not delivered and snapshot.parent_snapshot_id == since_id)
     )
     last = next(reached, None)
     ids = [snapshot.snapshot_id for snapshot in lineage]

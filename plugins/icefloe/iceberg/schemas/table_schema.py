@@ -16,6 +16,7 @@ from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
 from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.selected_schema import selected_schema
+from icefloe.iceberg.table import ancestry
 
 __all__ = ["TableSchema", "require_comparable_states"]
 
@@ -223,18 +224,14 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
 def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
     """The schemas of some snapshots and their ancestors; if an ancestor is gone, all schemas that may be its own."""
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    seen: set[int] = set()
     schema_ids: set[int] = set()
-    for snapshot_id in snapshot_ids:
-        snapshot = None if snapshot_id is None else snapshots.get(snapshot_id)
-        while snapshot is not None and snapshot.snapshot_id not in seen:
+    for lineage in (list(ancestry(snapshots, snapshot_id)) for snapshot_id in snapshot_ids):
+        for snapshot in lineage:
             if snapshot.schema_id is None:
                 return metadata.schemas
-            seen.add(snapshot.snapshot_id)
             schema_ids.add(snapshot.schema_id)
-            parent_id, youngest = snapshot.parent_snapshot_id, snapshot.schema_id
-            snapshot = None if parent_id is None else snapshots.get(parent_id)
-            if snapshot is None:
-                # Newer schemas have larger ids, so the schema of an ancestor that is gone is among the smaller ones.
-                schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
+        if lineage and lineage[-1].parent_snapshot_id not in snapshots:
+            # Newer schemas have larger ids, so the schema of an ancestor that is gone is among the smaller ones.
+            youngest = lineage[-1].schema_id or 0
+            schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
     return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]

@@ -70,7 +70,7 @@ delivered before is not delivered again: the `commit` of such a run is skipped.
 
 def broken_page(path: Path, sentence: str) -> str:
     """The page of a file that makes no DAG."""
-    quoted = "\n".join(f"> {_escaped(line)}\n>" for line in sentence.splitlines())
+    quoted = "\n".join(f"> {_escaped(line)}\n>" for line in sentence.split("\n"))
     return (
         f"**{path.name}** makes no DAG until it is corrected:\n\n{quoted}\n\nCheck it with `icefloe validate {path}`.\n"
     )

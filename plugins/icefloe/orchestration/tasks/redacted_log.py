@@ -34,7 +34,7 @@ class RedactedLog:
         def write(event: object, *arguments: object, **values: object) -> object:
             hidden = {key: redacted_foreign(each) if isinstance(each, str) else each for key, each in values.items()}
             # Without arguments a % is no more than a character, here as in structlog.
-            return method(redacted_foreign(_text(event, arguments)), **hidden)
+            return method(redacted_foreign(_text(event, arguments)).replace("\n", "\\n"), **hidden)
 
         return write
 

@@ -23,7 +23,6 @@ REGISTRY: Final = "schema.registry."
 """Settings of the registry's client begin with it in the extra of a connection."""
 _SCHEMES: Final = ("http", "https", "mock")
 _PROXIES: Final = ("http", "https", "socks5", "socks5h")
-_LONGEST: Final = 300
 _FIRST_SERVER_FAULT: Final = 500
 _BUSY: Final = frozenset({408, 429})
 _DENIED: Final = frozenset({401, 403})
@@ -122,7 +121,7 @@ class AvroRegistry:
             raise self._silent(cause) from cause
 
     def _error_of(self, cause: SchemaRegistryError) -> TerminalError | TransientError:
-        status, said = cause.http_status_code, one_line(cause)[:_LONGEST]
+        status, said = cause.http_status_code, one_line(cause)
         if status in _BUSY or status >= _FIRST_SERVER_FAULT:
             return self._silent(cause)
         if status in _DENIED:
@@ -149,7 +148,7 @@ class AvroRegistry:
 
     def _silent(self, cause: Exception) -> RegistrySilentError:
         return RegistrySilentError(
-            f"the schema registry of topic {self._topic} did not answer ({one_line(cause)[:_LONGEST]}): see that it "
+            f"the schema registry of topic {self._topic} did not answer ({one_line(cause)}): see that it "
             "runs and that sink.schema_registry.url names it, then run again", topic=self._topic,
         )  # fmt: skip
 

@@ -1,5 +1,11 @@
 // Elements without a framework. Text is always text: nothing here takes HTML.
 
+// What others named may hold characters that nobody sees, or that turn the text around them: they are shown as escapes.
+// Those that shape emoji stay.
+const UNSEEN = /(?![\n\t]|(?<=\p{ExtPict})[\ufe0e\ufe0f]|(?<=[\p{ExtPict}\p{EMod}]\ufe0f?)\u200d(?=\p{ExtPict}))[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{DI}\ufff9-\ufffb]/gu;
+const escaped = (character) => `\\u${character.codePointAt(0).toString(16).padStart(4, "0")}`;
+export const seen = (child) => (typeof child === "string" ? child.replace(UNSEEN, escaped) : child);
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export function h(name, attributes = {}, ...children) {
@@ -16,7 +22,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(seen));
   return element;
 }
 

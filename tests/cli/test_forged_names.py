@@ -1,0 +1,73 @@
+"""Names that writers of a table chose, on the terminal, in logs and in documents."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.fakes.answering_server import answering_server
+from support.fakes.rest_server import rest_server
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+
+FORGED = "a\x1b]0;owned\x07\x9b2K\nicefloe: verified: exactly the rows\r\u202e\u2028\u200b"
+SHOWN = r"a\x1b]0;owned\x07\x9b2K\nicefloe: verified: exactly the rows\r\u202e\u2028\u200b"
+COMMANDS = (("validate",), ("plan",), ("run", "-v"), ("run", "--json"), ("status",))
+
+
+def assert_one_voice(done: Outcome, *, names: str = SHOWN) -> None:
+    """Nothing that a name holds moves the cursor, turns text or begins a line."""
+    printed = done.out + done.err
+    assert names in printed.replace("\\\\", "\\")
+    assert printed.replace("\n", "").isprintable()
+    assert not [line for line in printed.splitlines() if line.startswith("icefloe: verified")]
+
+
+def metadata_of(workspace: Workspace) -> dict[str, Any]:
+    return json.loads(Path(workspace.table.metadata_location.removeprefix("file://")).read_bytes())
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize("place", ["file://{}/warehouse/db/events/{}", "s3://{}/{}", "{}/{}"])
+def test_a_path_with_control_characters(workspace: Workspace, command: str, place: str) -> None:
+    metadata = metadata_of(workspace)
+    metadata["snapshots"][-1]["manifest-list"] = place.format(workspace.folder, FORGED)
+    with rest_server(metadata, workspace.table.metadata_location) as uri:
+        done = icefloe(command, workspace.pipeline(catalog={"type": "rest", "uri": uri}))
+    assert done.code == 65
+    assert len(done.err.splitlines()) == 1
+    assert_one_voice(done)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_branch_with_control_characters(workspace: Workspace, command: tuple[str, ...]) -> None:
+    metadata = metadata_of(workspace)
+    metadata["refs"][FORGED] = metadata["refs"]["main"]
+    with rest_server(metadata, workspace.table.metadata_location) as uri:
+        done = icefloe(
+            command[0], workspace.pipeline(catalog={"type": "rest", "uri": uri}, branch="gone"), *command[1:]
+        )
+    assert done.code == 65
+    assert_one_voice(done)
+
+
+def test_a_column_with_control_characters(workspace: Workspace) -> None:
+    metadata = metadata_of(workspace)
+    for schema in metadata["schemas"]:
+        schema["fields"][1]["name"] = FORGED
+    with rest_server(metadata, workspace.table.metadata_location) as uri:
+        done = icefloe("plan", workspace.pipeline(catalog={"type": "rest", "uri": uri}, columns=["id", "b"]))
+    assert done.code in {2, 65}
+    assert_one_voice(done)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_fault_of_a_catalog_with_control_characters(workspace: Workspace, command: tuple[str, ...]) -> None:
+    body = json.dumps(
+        {"error": {"message": FORGED + "x" * 10_000, "type": "BadRequestException", "code": 400}}
+    ).encode()
+    with answering_server(lambda _: (400, {"Content-Type": "application/json"}, body)) as (uri, _):
+        done = icefloe(command[0], workspace.pipeline(catalog={"type": "rest", "uri": uri}), *command[1:])
+    assert done.code in {65, 75}
+    assert len(done.out + done.err) < 20_000
+    assert_one_voice(done, names=r"a\x1b]0;owned\x07\x9b2K")
