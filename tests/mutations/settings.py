@@ -8,6 +8,20 @@ __all__ = ["SETTINGS"]
 
 SETTINGS: Final = (
     Mutation(
+        name="a value of the environment is shown in any key",
+        path="pipeline/validation.py",
+        before="        hide_values(file.data, environ)\n",
+        after="",
+        suite=("tests/redaction/test_environment_values.py",),
+    ),
+    Mutation(
+        name="an address of a sink may hold anything after its host",
+        path="pipeline/url.py",
+        before="(?P<path>/[\\w.~%/+-]*)?",
+        after="(?P<path>.*)",
+        suite=("tests/redaction/test_environment_values.py",),
+    ),
+    Mutation(
         name="credentials are handed over in one variable, however long",
         path="batch/long_variables.py",
         before="    if len(text) <= _MOST_CHARACTERS:",

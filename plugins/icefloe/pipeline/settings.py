@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from icefloe.pipeline.environment import has_reference
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["AssetSchedule", "ShuffleSettings", "SinkSettings", "decisive_options"]
+__all__ = ["ShuffleSettings", "SinkSettings", "decisive_options"]
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
