@@ -8,6 +8,20 @@ __all__ = ["SETTINGS"]
 
 SETTINGS: Final = (
     Mutation(
+        name="a server may leave out the history of a table",
+        path="iceberg/catalog/bounded_rest.py",
+        before='        self.properties[SNAPSHOT_LOADING_MODE] = "all"\n',
+        after="",
+        suite=("tests/iceberg/catalog/test_bounded_rest.py",),
+    ),
+    Mutation(
+        name="a property of a catalog is a number for PyIceberg",
+        path="iceberg/catalog/catalog_properties.py",
+        before="if isinstance(value, bool | int | float)}",
+        after="if isinstance(value, bool)}",
+        suite=("tests/iceberg/catalog/test_catalog_properties.py",),
+    ),
+    Mutation(
         name="a value of the environment is shown in any key",
         path="pipeline/validation.py",
         before="        hide_values(file.data, environ)\n",

@@ -110,7 +110,7 @@ def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
 
 
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
-    with without_airflow():
+    with without_airflow(), with_lines(pipeline):
         catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
     plain = {plain_address(str(catalog.properties.get(key, ""))) for key in _ADDRESSES} - {""}
     return catalog.name + "".join(map(_advice, sorted(plain)))

@@ -22,7 +22,6 @@ from icefloe.pipeline.settings import (
     SinkSettings,
     SparkSettings,
     read_default_args,
-    read_properties,
     read_size,
     read_url,
 )
@@ -35,7 +34,6 @@ __all__ = ["Pipeline"]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
-    "catalog": lambda value: read_properties(value) if isinstance(value, dict) else value,
     "identifier_columns": lambda value: None if value is None else tuple(value),
     "columns": lambda value: None if value is None else tuple(value),
     "storage": read_url,
