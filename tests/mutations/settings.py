@@ -8,6 +8,20 @@ __all__ = ["SETTINGS"]
 
 SETTINGS: Final = (
     Mutation(
+        name="a folder whose name goes on after a question mark is the one before it",
+        path="iceberg/catalog/file_places.py",
+        before="path=os.path.normpath(path)",
+        after="path=os.path.normpath(url.path)",
+        suite=("tests/iceberg/catalog/test_file_places.py",),
+    ),
+    Mutation(
+        name="a path is asked for without what follows a number sign",
+        path="iceberg/catalog/file_io.py",
+        before='else f"{authority}{whole}"',
+        after="else path",
+        suite=("tests/iceberg/catalog/test_file_io.py",),
+    ),
+    Mutation(
         name="a server may leave out the history of a table",
         path="iceberg/catalog/bounded_rest.py",
         before='        self.properties[SNAPSHOT_LOADING_MODE] = "all"\n',

@@ -44,6 +44,7 @@ def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str,
         "", " s3://lake/t", "s3://la\tke/t", "s3://lake/t\n", "\x00s3://lake/t",
         "s3://lake/../other/t", "s3://lake/t/./a", "s3://lake/t?/../../other", "s3://lake/a\\..\\b",
         "file://host/data/t", "file:data/t", "file:///data/t?/../../../data/t", "file:///data/t#/../x", "s3://[/t",
+        "s3://lake#x/t", "s3://lake?x/t",
     ],
 )  # fmt: skip
 def test_a_location_that_can_be_read_in_two_ways_is_no_place(location: str) -> None:
@@ -151,3 +152,10 @@ def test_a_name_in_a_held_folder_is_judged_like_any_location(name: str) -> None:
     for folder in ("s3://lake/t/data", "file:///mnt/old", "/mnt/old"):
         place = FilePlace.of(f"{folder}/{name}")
         assert found.hold(f"{folder}/{name}") is (place is not None and any(p.holds(place) for p in found.places))
+
+
+@pytest.mark.parametrize("character", ["#", "?", ";", "%", "+", " "])
+def test_a_folder_whose_name_goes_on_after_an_odd_character_is_another_folder(character: str) -> None:
+    allowed = FilePlaces(places=(FilePlace(scheme="file", authority="", path="data/t"),))
+    assert allowed.hold(f"file:///data/t/a{character}b/c")
+    assert not allowed.hold(f"file:///data/t{character}b/c")
