@@ -8,6 +8,13 @@ __all__ = ["SETTINGS"]
 
 SETTINGS: Final = (
     Mutation(
+        name="a place on a disk is one that credentials open",
+        path="pipeline/model.py",
+        before='return all(str(place or "file:").startswith("file:")',
+        after='return not any(str(place or "file:").startswith("file:")',
+        suite=("tests/pipeline/test_model.py",),
+    ),
+    Mutation(
         name="a folder whose name goes on after a question mark is the one before it",
         path="iceberg/catalog/file_places.py",
         before="path=os.path.normpath(path)",

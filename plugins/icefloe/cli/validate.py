@@ -45,7 +45,11 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     if pipeline is not None:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = credentials_here(pipeline)
-        checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
+        checks.run(
+            "release",
+            partial(refuse_unbuilt, pipeline),
+            lambda _: "; ".join(("every key is built", *pipeline.idle_keys)),
+        )
         checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -14,6 +15,7 @@ from icefloe.pipeline.option_values import (
     RowLineageOption,
     SummaryMismatchOption,
 )
+from icefloe.pipeline.problems import Problem, dotted
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
@@ -51,6 +53,25 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "default_args": read_default_args,
 }
 """Functions that make the value of a field from a checked value; other values are taken as they are."""
+_IDLE: Final[tuple[tuple[str, "Callable[[Pipeline], bool]", str], ...]] = (
+    ("on_removed_rows", lambda each: each.changes != "append_only", "it is for changes: append_only"),
+    ("poll_interval", lambda each: each.schedule != "@continuous", "it is for the schedule @continuous"),
+    ("spark", lambda each: each.engine == "local", "engine is local, unless the command is given another one"),
+    ("storage_conn_id", lambda each: each.is_on_disk, "storage and all that is opened with it are on a disk"),
+    ("coordination", lambda each: each.is_on_disk, "a disk needs no table to create a document only if absent"),
+    ("storage_is_shared", lambda each: not each.storage.startswith(("file:", "$")), "it is for storage on a disk"),
+    ("sink.conn_id", lambda each: each.sink.path.startswith("file:"), "sink.path is on a disk"),
+    ("sink.json_schema", lambda each: each.sink.options.get("format") == "avro", "sink.format is avro"),
+    ("sink.tombstones", lambda each: each.sink.options.get("envelope") == "plain", "a plain delete has no value"),
+    ("sink.tombstones", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
+    ("sink.deletes", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
+    (
+        "default_args.max_retry_delay",
+        lambda each: not each.default_args.get("retry_exponential_backoff"),
+        "it is for retry_exponential_backoff",
+    ),
+)
+"""Keys that have no effect in some files: when, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +194,25 @@ class Pipeline:
         if self.changelog.keep is not None:
             return self.changelog.keep
         return 0.0 if self.changelog.path is None else None
+
+    @property
+    def is_on_disk(self) -> bool:
+        """True if no place that the credentials of the storage open is in an object store or a table."""
+        letters = self.sink.options.get("dead_letters") or {}
+        places = (self.storage, self.checkpoint_url, self.changes_folder.path if self.delivers else "")
+        return all(str(place or "file:").startswith("file:") for place in (*places, letters.get("path")))
+
+    @property
+    def idle_keys(self) -> tuple[str, ...]:
+        """A sentence with its line for each key that is written and has no effect here, by the table above."""
+        idle = ((tuple(key.split(".")), why) for key, is_idle, why in _IDLE if is_idle(self))
+        return tuple(
+            Problem(line=self.file.line_of(path), key=dotted(path), sentence=f"{dotted(path)} has no effect: {why}").at(
+                self.path
+            )
+            for path, why in idle
+            if reduce(lambda data, key: (data or {}).get(key), path, self.file.data) is not None
+        )
 
     @property
     def shuffle_url(self) -> str:
