@@ -44,8 +44,8 @@ SETTINGS: Final = (
     ),
     Mutation(
         name="a value of the environment is shown in any key",
-        path="pipeline/validation.py",
-        before="        hide_values(file.data, environ)\n",
+        path="pipeline/environment.py",
+        before='    hide({"secret": found})\n',
         after="",
         suite=("tests/redaction/test_environment_values.py",),
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.environment import SHOWN
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -18,7 +19,7 @@ from icefloe.sinks.kafka.kafka_clients import _ClientLog
 from icefloe.sinks.kafka.kafka_sink import open_kafka_sink
 from icefloe.sinks.opensearch.opensearch_sink import open_opensearch_sink
 from redaction.traces import traces_of
-from support.pipelines.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe, python
 
 numbers = itertools.count(1)
 MINIMAL = {
@@ -100,6 +101,15 @@ def test_a_value_that_the_file_or_a_place_shows_anyway_is_shown(tmp_path: Path, 
     file.write_text(yaml.safe_dump({**data, "storage": "file:///nowhere/${X}"}))
     load_pipeline(file, environ={"X": secret})
     assert secret in redacted(f"file:///nowhere/{secret} is missing")
+
+
+def test_a_driver_hides_what_its_task_hid(tmp_path: Path, secret: str) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(pipeline_with(("sink", "url"), "https://${X}", "opensearch")))
+    handed = RunSettings.of(load_pipeline(file, environ={"X": secret})).to_environment()
+    code = "import os\nfrom icefloe.batch.run_settings import RunSettings\nRunSettings.from_environment(os.environ)\n"
+    code += f"from icefloe.redaction.hidden import redacted\nprint(redacted('no {secret} here'))"
+    assert python(["-c", code], **handed).out == "no *** here\n"
 
 
 WRONG_ADDRESSES = (

@@ -93,12 +93,15 @@ def expand(data: object, environ: Mapping[str, str]) -> Any:
     return data
 
 
-def hide_values(data: object, environ: Mapping[str, str]) -> None:
+def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Hides each word with a value of the environment from now on, unless the file or a place shows the word anyway.
 
     Args:
         data: of the file, as it is written.
         environ: the environment.
+
+    Returns:
+        The hidden words.
     """
     shown: set[str] = set()
     words: list[str] = []
@@ -114,7 +117,9 @@ def hide_values(data: object, environ: Mapping[str, str]) -> None:
             value = expand(word, environ)
             # Other libraries name a host or a user alone, and hosts in small letters.
             hidden |= {form for part in (value, *_PART.findall(value)) for form in (part, part.lower())}
-    hide({"secret": sorted(hidden - shown)})
+    found = tuple(sorted(hidden - shown))
+    hide({"secret": found})
+    return found
 
 
 def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+from icefloe.pipeline.environment import hide_values
 from icefloe.pipeline.option_values import (
     ChangesOption,
     CommitGroupsOption,
@@ -85,6 +86,7 @@ class Pipeline:
     Attributes:
         file: the file as it was written, with its lines.
         is_expanded: True if the values of the environment are in.
+        hidden: words with values of the environment that no sentence may show.
         poll_interval: seconds.
         max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
         storage: a URL without a final slash; so is ``checkpoint``.
@@ -92,6 +94,7 @@ class Pipeline:
 
     file: YamlFile = field(repr=False, compare=False)
     is_expanded: bool = field(default=False, repr=False, compare=False)
+    hidden: tuple[str, ...] = field(default=(), repr=False, compare=False)
     name: str
     catalog: str | Mapping[str, str]
     table: str
@@ -136,11 +139,13 @@ class Pipeline:
         Raises:
             PipelineFileError: with every fault of the file, in line order.
         """
+        # Before anything can fail.
+        hidden = () if environ is None else hide_values(file.data, environ)
         data = checked_data(file, environ)
         values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
         name = values.pop("name", None) or Path(file.path).stem
         values["sink"] = values["sink"].named(pipeline=name, table=values["table"])
-        return cls(file=file, is_expanded=environ is not None, name=name, **values)
+        return cls(file=file, is_expanded=environ is not None, hidden=hidden, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
         """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks.

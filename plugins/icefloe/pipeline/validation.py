@@ -9,7 +9,6 @@ from icefloe.pipeline.environment import (
     environment_problems,
     expand,
     has_reference,
-    hide_values,
     missing_variables,
 )
 from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
@@ -63,7 +62,6 @@ def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str,
     data: dict[str, Any] = file.data
     environment = list(environment_problems(file))
     if environ is not None:
-        hide_values(file.data, environ)
         environment += missing_variables(file, environ)
         data = expand(data, environ)
         _read_scalars(data, file)
