@@ -172,3 +172,58 @@ def test_importing_the_model_does_not_import_the_schema_validator():
 def test_a_pipeline_of_another_file_with_the_same_keys_is_equal(write):
     assert load_pipeline(write(name="a", stem="one")) == load_pipeline(write(name="a", stem="two"))
     assert isinstance(Pipeline.of(load_pipeline(write()).file), Pipeline)
+
+
+KAFKA = {"type": "kafka", "topic": "t", "bootstrap_servers": "b:1"}
+SEARCH = {"type": "opensearch", "index": "t", "url": "http://s:1"}
+PLAIN = {**KAFKA, "envelope": "plain"}
+AVRO = {**KAFKA, "format": "avro", "schema_registry": {"url": "http://r:1"}}
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "effective"),
+    [
+        ("on_removed_rows", {"on_removed_rows": "skip"}, {"changes": "append_only"}),
+        ("poll_interval", {"poll_interval": "5s", "schedule": "0 * * * *"}, {"schedule": "@continuous"}),
+        ("poll_interval", {"poll_interval": "5s", "schedule": {"asset": "a"}}, {"schedule": "@continuous"}),
+        ("poll_interval", {"poll_interval": "5s", "schedule": None}, {"schedule": "@continuous"}),
+        ("spark", {"spark": {"conf": {"spark.a": 1}}, "engine": "local"}, {"engine": "auto"}),
+        ("spark", {"spark": {"pool": "p"}, "engine": "local"}, {"engine": "spark"}),
+        ("storage_conn_id", {"storage_conn_id": "c"}, {"storage": "s3://lake/x"}),
+        ("storage_conn_id", {"storage_conn_id": "c"}, {"checkpoint": "s3://lake/x"}),
+        ("storage_conn_id", {"storage_conn_id": "c"}, {"checkpoint": "dynamodb://icefloe"}),
+        ("storage_conn_id", {"storage_conn_id": "c"}, {"storage": "${PLACE}"}),
+        ("storage_conn_id", {"storage_conn_id": "c", "sink": KAFKA}, {"changelog": {"path": "s3://lake/x"}}),
+        (
+            "storage_conn_id",
+            {"storage_conn_id": "c", "sink": KAFKA},
+            {"sink": {**KAFKA, "dead_letters": {"path": "s3://lake/x"}}},
+        ),
+        ("coordination", {"coordination": "dynamodb://icefloe"}, {"storage": "s3://lake/x"}),
+        ("storage_is_shared", {"storage_is_shared": True, "storage": "s3://lake/x"}, {"storage": "file:///x"}),
+        ("sink.conn_id", {"sink": {"type": "files", "path": "file:///c", "conn_id": "c"}}, {"sink": KAFKA}),
+        ("sink.json_schema", {"sink": {**AVRO, "json_schema": True}}, {"sink": {**KAFKA, "json_schema": True}}),
+        ("sink.tombstones", {"sink": {**PLAIN, "tombstones": True}}, {"sink": {**KAFKA, "tombstones": True}}),
+        ("sink.tombstones", {"sink": {**KAFKA, "tombstones": False}, "changes": "append_only"}, {"changes": "net"}),
+        ("sink.deletes", {"sink": {**SEARCH, "deletes": "hard"}, "changes": "append_only"}, {"changes": "upsert"}),
+        (
+            "default_args.max_retry_delay",
+            {"default_args": {"max_retry_delay": "5m"}},
+            {"default_args": {"max_retry_delay": "5m", "retry_exponential_backoff": True}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_key_without_effect_is_named_with_its_line(write, key, keys, effective):
+    path = write(**keys)
+    [sentence] = load_pipeline(path).idle_keys
+    line = next(
+        n
+        for n, text in enumerate(path.read_text().splitlines(), 1)
+        if text.strip().startswith(f"{key.rpartition('.')[2]}:")
+    )
+    assert sentence.startswith(f"{path}:{line}: {key} has no effect: ")
+    assert load_pipeline(write(**{**keys, **effective})).idle_keys == ()
+
+
+def test_a_file_without_such_keys_has_none(write):
+    assert load_pipeline(write()).idle_keys == ()

@@ -56,7 +56,7 @@ def test_every_key_is_described_and_every_optional_one_has_its_default():
 
 
 def test_the_keys_of_the_schema_are_the_fields_of_the_pipeline():
-    fields = set(Pipeline.__dataclass_fields__) - {"file", "is_expanded"}
+    fields = set(Pipeline.__dataclass_fields__) - {"file", "is_expanded", "hidden"}
     assert fields == KNOWN
 
 

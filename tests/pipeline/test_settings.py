@@ -7,7 +7,6 @@ from icefloe.pipeline.settings import (
     SinkSettings,
     SparkSettings,
     read_default_args,
-    read_properties,
     read_size,
     read_url,
 )
@@ -27,10 +26,6 @@ def test_text_that_waits_for_the_environment_stays_as_it_is():
 )
 def test_a_url_loses_its_final_slashes(written, url):
     assert read_url(written) == url
-
-
-def test_properties_are_text_as_the_other_side_wants_it():
-    assert read_properties({"a": True, "b": 1, "c": 0.5, "d": "x"}) == {"a": "true", "b": "1", "c": "0.5", "d": "x"}
 
 
 def test_durations_of_default_args_are_timedeltas():
@@ -58,5 +53,5 @@ def test_a_files_sink_has_its_defaults_and_others_keep_their_options():
 
 def test_spark_settings_have_their_defaults():
     assert SparkSettings.of({}) == SparkSettings(conn_id="spark_default", conf={})
-    assert SparkSettings.of({"conf": {"spark.executor.cores": 4}}).conf == {"spark.executor.cores": "4"}
+    assert SparkSettings.of({"conf": {"spark.executor.cores": "4"}}).conf == {"spark.executor.cores": "4"}
     assert SparkSettings.of({"pool": "heavy"}).pool == "heavy"

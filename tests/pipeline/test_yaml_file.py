@@ -112,3 +112,23 @@ def test_the_pure_python_parser_reads_the_same(monkeypatch):
     assert parse_yaml(text, path="p") == fast
     with pytest.raises(PipelineFileError, match=r"p:2: .*replace the tab"):
         parse_yaml("a:\n\tb: 1\n", path="p")
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [("true", "true"), ("True", "true"), ("FALSE", "false"), ("017", "017"), ("0x1F", "0x1F"), ("1e3", "1e3"),
+     ("60.0", "60.0"), ("+5", "+5"), ("'true'", "true"), ("off", "off"), ("1.", "1.")],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [("catalog",), ("spark", "conf")])
+@pytest.mark.parametrize("form", ["{{k: {0}}}", "{{<<: {{k: {0}}}}}", "&a {{k: {0}, x: y}}"])
+def test_properties_are_text_as_they_are_written(written: str, text: str, path: tuple[str, ...], form: str) -> None:
+    lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(path)]
+    data = parse_yaml("\n".join(lines) + " " + form.format(written), path="p").data
+    for key in path:
+        data = data[key]
+    assert data["k"] == text
+
+
+def test_an_alias_of_a_number_is_text_among_properties_and_a_number_elsewhere() -> None:
+    data = parse_yaml("verify_sample: &n 1.0\ncatalog: {a: *n, b: ~}\nmax_steps_per_batch: *n\n", path="p").data
+    assert data == {"verify_sample": 1.0, "catalog": {"a": "1.0", "b": None}, "max_steps_per_batch": 1.0}

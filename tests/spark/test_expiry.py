@@ -61,5 +61,5 @@ def test_a_branch_at_the_head_holds_what_a_pipeline_has_still_to_read(create_tab
     table.sql("ALTER TABLE {table} DROP BRANCH icefloe_hold")
     table.sql(f"ALTER TABLE {{table}} CREATE TAG cursor AS OF VERSION {ids[1]} RETAIN 365 DAYS")
     table.sql(f"CALL {CATALOG}.system.expire_snapshots('{table.identifier}')")
-    with pytest.raises(ExpiredHistoryError, match="because the snapshots after it have expired"):
+    with pytest.raises(ExpiredHistoryError, match="; others expired, never existed"):
         read_changes(table.load(), after_snapshot_id=ids[1])

@@ -34,7 +34,7 @@ from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import Table, table_name
+from icefloe.iceberg.table import FileIO, Table, table_name
 from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 
@@ -48,13 +48,13 @@ class ChangelogScan:
     """A range of snapshots, planned, whose changes can be read.
 
     Attributes:
-        table: as loaded; its ``io`` reads the files.
+        io: reads the table's files.
         planned: plan and map tasks.
         schema: of the changes.
         ways: ways to find rows that were only copied.
     """
 
-    table: Table
+    io: FileIO
     planned: PlannedBatch
     schema: pa.Schema
     ways: tuple[FastWay, ...]
@@ -101,7 +101,7 @@ class ChangelogScan:
         planned = make_plan(loaded, spec, labels, cores=local_cores())
         delivered = schema if columns is None else schema.select(columns)
         return cls(
-            table=table,
+            io=loaded.io,
             planned=planned,
             schema=change_schema(delivered.arrow, with_batch=False),
             ways=fast_ways(environ, trusts_lineage=trusts_lineage),
@@ -146,4 +146,4 @@ class ChangelogScan:
 
     def _inputs(self, folder: BatchFolder) -> MapInputs:
         """The inputs of one task. Tasks of several threads have no footers in common."""
-        return MapInputs(folder=folder, io=self.table.io)
+        return MapInputs(folder=folder, io=self.io)

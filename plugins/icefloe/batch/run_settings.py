@@ -14,6 +14,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.option_values import OutputOption, RemovedRowsOption, SummaryMismatchOption
 from icefloe.pipeline.settings import ShuffleSettings, SinkSettings, decisive_options
+from icefloe.redaction.hidden import hide
 
 __all__ = ["RunSettings"]
 
@@ -47,6 +48,7 @@ class RunSettings:
         fast_ways: fast ways that map tasks may take.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
         writer: who runs the batch.
+        hidden: words with values of the environment that no sentence may show, in a driver neither.
     """
 
     checkpoint_url: str = ""
@@ -66,6 +68,10 @@ class RunSettings:
     fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
     verify_sample: float = 0.0
     writer: Writer = field(default_factory=Writer)
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        hide({"secret": self.hidden})
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
@@ -93,6 +99,7 @@ class RunSettings:
             fast_ways=fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust"),
             verify_sample=pipeline.verify_sample,
             writer=writer or Writer(),
+            hidden=pipeline.hidden,
         )
 
     @property
@@ -133,6 +140,7 @@ class RunSettings:
             "writer": Writer(**given["writer"]),
             "allowed_locations": tuple(given["allowed_locations"]),
             "fast_ways": tuple(FastWay(name) for name in given["fast_ways"]),
+            "hidden": tuple(given["hidden"]),
             "columns": None if columns is None else tuple(columns),
         }
         return cls(**{**given, **written})

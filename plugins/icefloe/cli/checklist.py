@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.patience import answer_within, brief_seconds
+from icefloe.redaction.hidden import redacted
 
 Found = TypeVar("Found")
 
@@ -66,7 +67,7 @@ class Checklist:
                 self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
             self._documents.append({"check": name, "is_passed": False, "text": error.sentence})
             return None
-        text = say(found)
+        text = redacted(say(found))
         self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {text}")
         self._documents.append({"check": name, "is_passed": True, "text": text})
         return found

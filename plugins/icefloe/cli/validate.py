@@ -45,7 +45,11 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     if pipeline is not None:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = credentials_here(pipeline)
-        checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
+        checks.run(
+            "release",
+            partial(refuse_unbuilt, pipeline),
+            lambda _: "; ".join(("every key is built", *pipeline.idle_keys)),
+        )
         checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)
@@ -110,7 +114,7 @@ def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
 
 
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
-    with without_airflow():
+    with without_airflow(), with_lines(pipeline):
         catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
     plain = {plain_address(str(catalog.properties.get(key, ""))) for key in _ADDRESSES} - {""}
     return catalog.name + "".join(map(_advice, sorted(plain)))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from icefloe.pipeline.expanded_text import REFERENCE
 from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.redaction.hidden import hide
 
 __all__ = ["expand", "has_reference"]
 
@@ -29,6 +30,20 @@ _FIXED: Final[Mapping[KeyPath, str]] = {
     ("max_steps_per_batch",): _BATCH,
     ("max_bytes_per_batch",): _BATCH,
 }
+SHOWN: Final[frozenset[KeyPath]] = frozenset({
+    # Places, which an error must name.
+    ("table",), ("storage",), ("checkpoint",), ("coordination",), ("allowed_locations",), ("catalog", "warehouse"),
+    ("changelog", "path"), ("sink", "path"), ("sink", "dead_letters", "path"),
+    # Words and numbers of a closed set. No error quotes another value.
+    ("pin",), ("storage_is_shared",), ("changes",), ("shuffle",), ("max_scan_bytes",), ("row_lineage",),
+    ("verify_sample",), ("on_summary_mismatch",), ("engine",), ("changelog", "keep"), ("sink", "format"),
+    ("sink", "target_file_bytes"), ("sink", "bulk_bytes"), ("sink", "transaction_bytes"),
+})  # fmt: skip
+"""The keys whose values of the environment are shown; those of all other keys are hidden, also of keys to come."""
+_BETWEEN: Final = r"\s,;/@?#&=:'\"()\[\]\\"
+_WORD: Final = re.compile(rf"(?:\$\{{\w+\}}|[^{_BETWEEN}])+")
+"""A word of a text as it is written: a reference is never cut."""
+_PART: Final = re.compile(rf"(?:\w+://)?([^{_BETWEEN}]+)")
 
 
 def has_reference(value: object) -> bool:
@@ -76,6 +91,35 @@ def expand(data: object, environ: Mapping[str, str]) -> Any:
     if isinstance(data, list):
         return [expand(value, environ) for value in data]
     return data
+
+
+def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Hides each word with a value of the environment from now on, unless the file or a place shows the word anyway.
+
+    Args:
+        data: of the file, as it is written.
+        environ: the environment.
+
+    Returns:
+        The hidden words.
+    """
+    shown: set[str] = set()
+    words: list[str] = []
+    for path, text in _texts(data, ()):
+        if has_reference(text) and not any(path[: len(key)] == key for key in SHOWN):
+            words += filter(has_reference, _WORD.findall(text))
+        else:
+            value = expand(text, environ)
+            shown.update(re.findall(r"[\w-]+", value), _PART.findall(value))
+    hidden: set[str] = set()
+    for word in words:
+        if not {environ.get(match[1]) for match in REFERENCE.finditer(word) if match[1]} <= shown:
+            value = expand(word, environ)
+            # Other libraries name a host or a user alone, and hosts in small letters.
+            hidden |= {form for part in (value, *_PART.findall(value)) for form in (part, part.lower())}
+    found = tuple(sorted(hidden - shown))
+    hide({"secret": found})
+    return found
 
 
 def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:

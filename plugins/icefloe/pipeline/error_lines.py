@@ -22,5 +22,7 @@ def with_lines(pipeline: Pipeline) -> Iterator[None]:
     except TerminalError as error:
         if error.key is None or error.line is not None:
             raise
-        problem = Problem(line=pipeline.file.line_of((error.key,)), key=error.key, sentence=error.sentence)
+        problem = Problem(
+            line=pipeline.file.line_of(tuple(error.key.split("."))), key=error.key, sentence=error.sentence
+        )
         raise error.restated(problem.at(pipeline.path), path=pipeline.path, line=problem.line) from error

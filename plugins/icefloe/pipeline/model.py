@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+from icefloe.pipeline.environment import hide_values
 from icefloe.pipeline.option_values import (
     ChangesOption,
     CommitGroupsOption,
@@ -14,6 +16,7 @@ from icefloe.pipeline.option_values import (
     RowLineageOption,
     SummaryMismatchOption,
 )
+from icefloe.pipeline.problems import Problem, dotted
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
@@ -22,7 +25,6 @@ from icefloe.pipeline.settings import (
     SinkSettings,
     SparkSettings,
     read_default_args,
-    read_properties,
     read_size,
     read_url,
 )
@@ -35,7 +37,6 @@ __all__ = ["Pipeline"]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
-    "catalog": lambda value: read_properties(value) if isinstance(value, dict) else value,
     "identifier_columns": lambda value: None if value is None else tuple(value),
     "columns": lambda value: None if value is None else tuple(value),
     "storage": read_url,
@@ -53,6 +54,25 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "default_args": read_default_args,
 }
 """Functions that make the value of a field from a checked value; other values are taken as they are."""
+_IDLE: Final[tuple[tuple[str, "Callable[[Pipeline], bool]", str], ...]] = (
+    ("on_removed_rows", lambda each: each.changes != "append_only", "it is for changes: append_only"),
+    ("poll_interval", lambda each: each.schedule != "@continuous", "it is for the schedule @continuous"),
+    ("spark", lambda each: each.engine == "local", "engine is local, unless the command is given another one"),
+    ("storage_conn_id", lambda each: each.is_on_disk, "storage and all that is opened with it are on a disk"),
+    ("coordination", lambda each: each.is_on_disk, "a disk needs no table to create a document only if absent"),
+    ("storage_is_shared", lambda each: not each.storage.startswith(("file:", "$")), "it is for storage on a disk"),
+    ("sink.conn_id", lambda each: each.sink.path.startswith("file:"), "sink.path is on a disk"),
+    ("sink.json_schema", lambda each: each.sink.options.get("format") == "avro", "sink.format is avro"),
+    ("sink.tombstones", lambda each: each.sink.options.get("envelope") == "plain", "a plain delete has no value"),
+    ("sink.tombstones", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
+    ("sink.deletes", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
+    (
+        "default_args.max_retry_delay",
+        lambda each: not each.default_args.get("retry_exponential_backoff"),
+        "it is for retry_exponential_backoff",
+    ),
+)
+"""Keys that have no effect in some files: when, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +86,7 @@ class Pipeline:
     Attributes:
         file: the file as it was written, with its lines.
         is_expanded: True if the values of the environment are in.
+        hidden: words with values of the environment that no sentence may show.
         poll_interval: seconds.
         max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
         storage: a URL without a final slash; so is ``checkpoint``.
@@ -73,6 +94,7 @@ class Pipeline:
 
     file: YamlFile = field(repr=False, compare=False)
     is_expanded: bool = field(default=False, repr=False, compare=False)
+    hidden: tuple[str, ...] = field(default=(), repr=False, compare=False)
     name: str
     catalog: str | Mapping[str, str]
     table: str
@@ -117,11 +139,13 @@ class Pipeline:
         Raises:
             PipelineFileError: with every fault of the file, in line order.
         """
+        # Before anything can fail.
+        hidden = () if environ is None else hide_values(file.data, environ)
         data = checked_data(file, environ)
         values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
         name = values.pop("name", None) or Path(file.path).stem
         values["sink"] = values["sink"].named(pipeline=name, table=values["table"])
-        return cls(file=file, is_expanded=environ is not None, name=name, **values)
+        return cls(file=file, is_expanded=environ is not None, hidden=hidden, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
         """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks.
@@ -180,6 +204,25 @@ class Pipeline:
         if self.changelog.keep is not None:
             return self.changelog.keep
         return 0.0 if self.changelog.path is None else None
+
+    @property
+    def is_on_disk(self) -> bool:
+        """True if no place that the credentials of the storage open is in an object store or a table."""
+        letters = self.sink.options.get("dead_letters") or {}
+        places = (self.storage, self.checkpoint_url, self.changes_folder.path if self.delivers else "")
+        return all(str(place or "file:").startswith("file:") for place in (*places, letters.get("path")))
+
+    @property
+    def idle_keys(self) -> tuple[str, ...]:
+        """A sentence with its line for each key that is written and has no effect here, by the table above."""
+        idle = ((tuple(key.split(".")), why) for key, is_idle, why in _IDLE if is_idle(self))
+        return tuple(
+            Problem(line=self.file.line_of(path), key=dotted(path), sentence=f"{dotted(path)} has no effect: {why}").at(
+                self.path
+            )
+            for path, why in idle
+            if reduce(lambda data, key: (data or {}).get(key), path, self.file.data) is not None
+        )
 
     @property
     def shuffle_url(self) -> str:

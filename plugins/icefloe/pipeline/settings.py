@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from icefloe.pipeline.environment import has_reference
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["AssetSchedule", "ShuffleSettings", "SinkSettings", "decisive_options"]
+__all__ = ["ShuffleSettings", "SinkSettings", "decisive_options"]
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
@@ -60,7 +60,7 @@ class SparkSettings:
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
         """The settings of a checked mapping."""
-        return cls(**{**written, "conf": read_properties(written.get("conf", {}))})
+        return cls(**written)
 
 
 _EDITABLE: Final = frozenset(
@@ -183,15 +183,6 @@ def read_url(value: Any) -> Any:
     ('s3://lake/changes', 'file:///')
     """
     return value if value is None or value.endswith(":///") else value.rstrip("/")
-
-
-def read_properties(value: Mapping[str, object]) -> dict[str, str]:
-    """Properties of a catalog or of Spark, which are text on the other side.
-
-    >>> read_properties({"s3.path-style-access": True, "spark.executor.cores": 4})
-    {'s3.path-style-access': 'true', 'spark.executor.cores': '4'}
-    """
-    return {key: str(found).lower() if isinstance(found, bool) else str(found) for key, found in value.items()}
 
 
 def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:

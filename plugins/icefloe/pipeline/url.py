@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["location_fault", "one_store", "url_below"]
+__all__ = ["is_address", "location_fault", "one_store", "url_below"]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
 """The schemes that storage knows."""
@@ -23,6 +23,11 @@ _PASSWORD: Final = re.compile(
 )
 _ACCOUNT: Final = re.compile(r"@[^.]+\.((dfs|blob)\.core\.windows\.net|(dfs|blob)\.fabric\.microsoft\.com)$")
 """The hosts that obstore knows, at the end of the name of an account."""
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][\w+.-]*)://)?(?:\[[0-9A-Fa-f:.]+\]|\w[\w.-]*)(?::(?P<port>[0-9]{1,5}))?(?P<path>/[\w.~%/+-]*)?",
+    re.ASCII,
+)
+_PORTS: Final = 65_536
 _NEAREST: Final = {
     "s3a": "s3",
     "s3n": "s3",
@@ -90,6 +95,28 @@ def location_fault(text: str) -> str | None:
     if holds_password(text):
         return "holds a password: leave it out, a location needs none"
     return _place_fault(text, match[1], match[3], match[4])
+
+
+def is_address(text: str, *schemes: str, is_list: bool = False) -> bool:
+    """True if a text is the address of a server, and no more: errors quote no other text, it may hold a password.
+
+    Args:
+        text: a host, with a port or without.
+        schemes: one of them comes first, and a path may come last; none: neither does, as for Kafka's brokers.
+        is_list: True if commas may join several addresses.
+
+    >>> [is_address(text, "https") for text in ("https://search:9200/below", "https://[::1]", "https://me:pw@search")]
+    [True, True, False]
+    >>> is_address("a:9092,b:9092", is_list=True), is_address("a:port")
+    (True, False)
+    """
+    matches = [_ADDRESS.fullmatch(each.strip()) for each in (text.split(",") if is_list else [text])]
+    return all(
+        match is not None
+        and (match["scheme"] in schemes if schemes else not (match["scheme"] or match["path"]))
+        and 0 < int(match["port"] or 1) < _PORTS
+        for match in matches
+    )
 
 
 def url_below(base: str, *parts: str) -> str:

@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from icefloe.pipeline.environment import environment_problems, expand, has_reference, missing_variables
+from icefloe.pipeline.environment import (
+    environment_problems,
+    expand,
+    has_reference,
+    missing_variables,
+)
 from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
 from icefloe.pipeline.schedule import schedule_fault
 from icefloe.pipeline.schema import schema_problems
 from icefloe.pipeline.secret import looks_secret
-from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
+from icefloe.pipeline.url import holds_password, is_address, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
 
@@ -21,6 +26,16 @@ _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
     (("coordination",), table_fault),
     (("schedule",), schedule_fault),
 )
+_ADDRESSES: Final[Mapping[str, Mapping[KeyPath, Callable[[str], str | None]]]] = {
+    "opensearch": {("sink", "url"): lambda text: _no_address(is_address(text, "http", "https"), "https://HOST:PORT")},
+    "kafka": {
+        ("sink", "bootstrap_servers"): lambda text: _no_address(is_address(text, is_list=True), "HOST:PORT"),
+        ("sink", "schema_registry", "url"): lambda text: _no_address(
+            is_address(text, "http", "https", "mock", is_list=True), "https://HOST:PORT"
+        ),
+    },
+}
+"""The keys of each sink that hold addresses."""
 _NOT_TEXT: Final[tuple[KeyPath, ...]] = (
     ("pin",), ("storage_is_shared",), ("verify_sample",), ("shuffle", "partitions"),
 )  # fmt: skip
@@ -55,7 +70,11 @@ def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str,
         found for found in schema_problems(file, data, is_expanded=environ is not None) if found.key not in faulty
     ]
     faulty |= {problem.key for problem in schema}
-    problems += [*environment, *schema, *(found for found in _semantic_problems(file, data) if found.key not in faulty)]
+    problems += [*environment, *schema]
+    for found in _semantic_problems(file, data):
+        if found.key not in faulty:
+            problems.append(found)
+            faulty.add(found.key)
     if problems:
         raise PipelineFileError.of(file.path, problems)
     return data
@@ -85,12 +104,14 @@ def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
 def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
     yield from _name_problems(file, data)
     sink = data.get("sink")
-    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
+    kind = sink.get("type") if isinstance(sink, dict) else None
+    is_files_sink = kind == "files"
     allowed = data.get("allowed_locations")
     checks = (
         *_TEXT_CHECKS,
         *([(("sink", "path"), url_fault)] if is_files_sink else ()),
         (("changelog", "path"), url_fault),
+        *(_ADDRESSES.get(kind, {}).items() if isinstance(kind, str) else ()),
         *(
             (("allowed_locations", at), location_fault)
             for at in range(len(allowed) if isinstance(allowed, list) else 0)
@@ -138,6 +159,11 @@ def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> I
                 yield from _secret_problems(file, below, (*path, key), place)
     elif isinstance(value, str) and path != ("sink", "path") and holds_password(value):
         yield _problem(file, path, f"{dotted(path)} holds a password or token: leave it out and keep it in {place}")
+
+
+def _no_address(is_fit: bool, form: str) -> str | None:
+    advice = "a user or a password belongs in the connection that sink.conn_id names"
+    return None if is_fit else f"is not of the form {form}: correct it; {advice}"
 
 
 def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:

@@ -14,6 +14,8 @@ from icefloe.pipeline.yaml_tree import MAX_VALUES, YamlNode, YamlTreeBuilder
 __all__ = ["YamlFile"]
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TEXT: Final[tuple[KeyPath, ...]] = (("catalog",), ("spark", "conf"))
+"""The mappings of properties, which are text on the other side: a number stays as it is written."""
 _MAX_BYTES: Final = 1 << 20
 _UNPRINTABLE: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
@@ -97,6 +99,8 @@ def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
     if path:
         lines[path] = node.line
     if node.children is None:
+        if isinstance(node.value, bool | int | float) and path[:-1] in _TEXT:
+            return node.text.lower() if isinstance(node.value, bool) else node.text
         return node.value
     values = {key: _plain(child, (*path, key), lines) for key, child in node.children.items()}
     return list(values.values()) if node.is_list else values

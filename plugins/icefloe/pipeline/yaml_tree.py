@@ -5,7 +5,7 @@ those above a syntax error. It refuses to give an anchor twice, which YAML allow
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import yaml
@@ -29,11 +29,13 @@ class YamlNode:
     Attributes:
         line: the line of the key, or of the item of a list.
         value: the scalar; None for a mapping or a list.
+        text: the scalar as it is written.
         children: the values below a mapping or a list by key or position; None for a scalar.
     """
 
     line: int
     value: Scalar = None
+    text: str = ""
     children: "dict[str | int, YamlNode] | None" = None
     is_list: bool = False
 
@@ -71,7 +73,7 @@ class YamlTreeBuilder:
             return self._alias(event, path)
         node = YamlNode(line=_line(event))
         if isinstance(event, yaml.ScalarEvent):
-            node.value = self._scalar(event, path)
+            node.value, node.text = self._scalar(event, path), event.value
         elif isinstance(event, CollectionStartEvent):
             self._check_tag(event, path)
             self._fill(node, event, stream, path)
@@ -110,7 +112,7 @@ class YamlTreeBuilder:
                 first = children[key].line
                 self._report(event, (*path, key), f"{where} is in line {first} already: keep one of the two")
             else:
-                children[key] = YamlNode(line=line, value=child.value, children=child.children, is_list=child.is_list)
+                children[key] = replace(child, line=line)
         # Its own keys win, even if << comes after them.
         node.children = self._merged(merged, path) | children
 
@@ -145,7 +147,7 @@ class YamlTreeBuilder:
                 event, path, f"the alias *{event.anchor} has no anchor: write &{event.anchor} at a value above it"
             )
             return YamlNode(line=line)
-        return YamlNode(line=line, value=target.value, children=target.children, is_list=target.is_list)
+        return replace(target, line=line)
 
     def _scalar(self, event: yaml.ScalarEvent, path: tuple[str | int, ...]) -> Scalar:
         if event.tag is None and event.implicit[0]:

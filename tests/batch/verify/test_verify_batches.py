@@ -182,7 +182,7 @@ def test_a_start_state_that_expired_is_one_sentence(workshop: Workshop) -> None:
     workshop.append([20])
     workshop.deliver()
     expire(workshop, first)
-    with pytest.raises(TerminalError, match=f"has no snapshot {first}: it expired or never existed"):
+    with pytest.raises(TerminalError, match=f"has no snapshot {first}: the catalog gave"):
         verified(workshop)
 
 

@@ -1,6 +1,8 @@
+import json
 import socket
 import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -8,6 +10,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
 from icefloe.iceberg.catalog.catalogs import load_catalog, load_table
 from icefloe.patience import PATIENCE_VARIABLE
+from support.fakes.answering_server import answering_server
 from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
 
 
@@ -59,3 +62,19 @@ def test_the_error_of_a_vain_wait_names_the_setting() -> None:
 def test_a_server_that_answers_a_page_to_everything_is_no_catalog() -> None:
     with serving(garbage) as port, pytest.raises(TerminalError, match="catalog 'lake': cannot open it"):
         load_table({"name": "lake", "type": "rest", **properties(port)}, "db.events")
+
+
+@pytest.mark.parametrize("given", [{}, {"snapshot-loading-mode": "refs"}, {"snapshot-loading-mode": "some"}])
+@pytest.mark.parametrize("place", ["defaults", "overrides"])
+def test_the_whole_history_is_asked_for_whatever_catalog_and_server_say(given: dict[str, str], place: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        asked.append(request.path)
+        settings = {"defaults": {}, "overrides": {}, place: {"snapshot-loading-mode": "refs"}}
+        is_config = "/config" in request.path
+        return 200 if is_config else 404, {"Content-Type": "application/json"}, json.dumps(settings).encode()
+
+    with answering_server(answer) as (url, _), pytest.raises(TerminalError):
+        load_table({"name": "lake", "type": "rest", "uri": url, **given}, "db.events")
+    assert [path for path in asked if "/tables/events" in path] == ["/v1/namespaces/db/tables/events?snapshots=all"]

@@ -79,7 +79,7 @@ def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Service
 
 
 def load(service: Service, kind: str) -> None:
-    of_glue: dict[str, Any] = {"glue.endpoint": service.url, "glue.max-retries": 0}
+    of_glue: dict[str, Any] = {"glue.endpoint": service.url, "glue.max-retries": "0"}
     load_table({"name": "lake", "type": kind, "client.region": "eu-west-1", **of_glue}, "db.t")
 
 

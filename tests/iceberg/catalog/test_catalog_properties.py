@@ -69,4 +69,48 @@ def test_a_text_for_a_mapping_is_refused_in_one_sentence(key: str) -> None:
 def test_other_values_stay_as_they_are() -> None:
     key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
     found = usable_properties("lab", {"gcs.key": key, "rest.sigv4-enabled": True, "auth": {"a": {"b": "c\n"}}})
-    assert found == {"gcs.key": key, "rest.sigv4-enabled": True, "auth": {"a": {"b": "c"}}}
+    assert found == {"gcs.key": key, "rest.sigv4-enabled": "true", "auth": {"a": {"b": "c"}}}
+
+
+def test_values_of_json_are_text() -> None:
+    given = {"a": True, "b": False, "c": 3, "d": 0.5, "e": None, "f": "x", "ssl": {"cabundle": "/f", "n": 1}}
+    expected = {"a": "true", "b": "false", "c": "3", "d": "0.5", "f": "x", "ssl": {"cabundle": "/f", "n": 1}}
+    assert usable_properties("lake", given) == expected
+
+
+@pytest.mark.parametrize("value", [["a"], ["a", {}], {"a": 1}])
+def test_another_value_is_refused_by_its_name_alone(value: object) -> None:
+    with pytest.raises(
+        TerminalError, match=r"its property 's3\.region' must be text, a number, true or false"
+    ) as refused:
+        usable_properties("lake", {"s3.region": value})
+    assert "['a" not in str(refused.value)
+
+
+KINDS = ("bigquery", "dynamodb", "glue", "hive", "in-memory", "rest", "sql")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"type": "hadoop", "warehouse": "file:///x"}, "the type hadoop, one that PyIceberg does not know: register"),
+        ({"type": "Nessie"}, "the type nessie, one that PyIceberg does not know: write type: rest"),
+        ({"type": "jdbc"}, "the type jdbc, one that PyIceberg does not know: write type: sql"),
+        ({"type": SECRET}, f"a type that PyIceberg does not know: write one of {', '.join(KINDS)}"),
+        ({"warehouse": "s3://x"}, f"no type, and a uri that PyIceberg does not know: write one of {', '.join(KINDS)}"),
+        ({"type": True}, "a type that PyIceberg does not know"),
+        ({"uri": f"catalog.example.com/{SECRET}"}, "no type, and a uri that PyIceberg does not know"),
+        ({"type": "rest"}, "of type rest has no uri: write one such as https://catalog.example.com"),
+        ({"type": "REST", "uri": f"me:{SECRET}@c"}, "of type rest has a uri of another form: write one such as https"),
+        ({"type": "rest", "uri": "https://"}, "of type rest has a uri of another form"),
+        ({"type": "hive", "uri": "https://c"}, "of type hive has a uri of another form: write one such as thrift://"),
+        ({"type": "sql"}, "of type sql has no uri: write one such as postgresql"),
+        ({"type": "sql", "uri": f"jdbc:postgresql://c/?password={SECRET}"}, "of type sql has a uri of another form"),
+    ],
+)
+def test_a_catalog_that_does_not_exist_is_refused_with_what_to_write(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TerminalError) as refused:
+        load_catalog({"name": "lake", **given})
+    assert f"catalog 'lake' {'' if 'of type' in sentence else 'has '}{sentence}" in str(refused.value)
+    assert SECRET not in str(refused.value)
+    assert (refused.value.key or "").startswith("catalog.")

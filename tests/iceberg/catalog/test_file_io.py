@@ -1,12 +1,21 @@
 import errno
 import logging
+import pickle
+import re
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
+from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.file_io import FileGoneError, data_file_input, open_file_io, reading_data_file
+from icefloe.iceberg.catalog.file_io import FileGoneError, data_file_input, exact, open_file_io, reading_data_file
+from support.fakes.answering_server import answering_server
+
+STORE = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "eu-west-1"}
 
 
 @pytest.mark.parametrize("location", ["file:///data", "/data", "s3://bucket/data"])
@@ -63,3 +72,66 @@ def test_a_storage_that_the_file_io_does_not_know_is_an_error_that_names_the_fil
 def test_other_errors_pass() -> None:
     with pytest.raises(KeyError), reading_data_file("/d/f", table="db.t"):
         raise KeyError("bug")
+
+
+ODD = (
+    "a b",
+    "a#b",
+    "a?b",
+    "a;b",
+    "a%20b",
+    "a+b",
+    "a&b=c",
+    "a#b?c",
+    "ä",
+    "a\\b",
+    "a//b",
+    "#",
+    "a:b",
+    "a@b",
+    "p=x#y/f",
+    "a*",
+    "a'",
+)
+
+
+@pytest.mark.parametrize("name", [*ODD, "a/./b"])
+@pytest.mark.parametrize("scheme", ["file://", "file:", ""])
+def test_a_local_path_is_opened_as_it_is_written(name: str, scheme: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    for decoy in {name.partition(character)[0] for character in "#?;%"}:
+        if decoy and not (tmp_path / decoy).exists() and not decoy.endswith("/"):
+            (tmp_path / decoy).write_bytes(b"another file")
+    (tmp_path / name).write_bytes(b"the file")
+    assert exact(PyArrowFileIO()).new_input(f"{scheme}{tmp_path}/{name}").open().read() == b"the file"
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if "//" not in name])
+def test_a_key_of_a_store_is_asked_for_as_it_is_written(name: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        asked.append(unquote(request.path))
+        return 200, {"Last-Modified": "Wed, 21 Oct 2026 07:28:00 GMT", "ETag": '"x"'}, b"the file"
+
+    with answering_server(answer) as (url, _):
+        io = exact(PyArrowFileIO({"s3.endpoint": url, **STORE}))
+        assert io.new_input(f"s3://lake/t/{name}").open().read() == b"the file"
+    assert set(asked) == {f"/lake/t/{name}"}
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfss"])
+@pytest.mark.parametrize(("path", "odd"), [("t//f", "//"), ("/t/f", "//"), ("t/./f", "/./"), ("t/../f", "/../")])
+def test_a_key_that_pyarrow_does_not_ask_for_is_refused_by_what_is_odd(scheme: str, path: str, odd: str) -> None:
+    with pytest.raises(TerminalError, match=rf"has {re.escape(odd)} in it, .* set py-io-impl") as refused:
+        data_file_input(exact(PyArrowFileIO(STORE)), f"{scheme}://lake/{path}", table="db.t")
+    assert "damaged" not in str(refused.value)
+
+
+def test_another_file_io_and_another_bucket_stay_what_they_are() -> None:
+    io = FsspecFileIO({})
+    assert exact(io) is io
+    given = PyArrowFileIO()
+    assert exact(given) is not given
+    assert pickle.loads(pickle.dumps(exact(given))).parse_location("file:///a#b") == ("file", "", "/a#b")
+    assert exact(given).parse_location("s3://lake#x/f")[2] == "lake"

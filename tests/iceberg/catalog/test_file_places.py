@@ -46,6 +46,7 @@ def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str,
         "", " s3://lake/t", "s3://la\tke/t", "s3://lake/t\n", "\x00s3://lake/t",
         "s3://lake/../other/t", "s3://lake/t/./a", "s3://lake/t?/../../other", "s3://lake/a\\..\\b",
         "file://host/data/t", "file:data/t", "file:///data/t?/../../../data/t", "file:///data/t#/../x", "s3://[/t",
+        "s3://lake#x/t", "s3://lake?x/t",
     ],
 )  # fmt: skip
 def test_a_location_that_can_be_read_in_two_ways_is_no_place(location: str) -> None:
@@ -215,3 +216,10 @@ def test_links_are_followed_before_a_file_is_compared_with_its_places(
     assert (real is not None) is is_held
     if real is not None and file != "wh/t/data/a":
         assert real.path == str((tmp_path / file.replace("day=1/..", ".")).resolve()).strip("/")
+
+
+@pytest.mark.parametrize("character", ["#", "?", ";", "%", "+", " "])
+def test_a_folder_whose_name_goes_on_after_an_odd_character_is_another_folder(character: str) -> None:
+    allowed = FilePlaces(places=(FilePlace(scheme="file", authority="", path="data/t"),))
+    assert allowed.real(f"file:///data/t/a{character}b/c") is not None
+    assert allowed.real(f"file:///data/t{character}b/c") is None

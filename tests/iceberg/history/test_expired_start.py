@@ -41,7 +41,7 @@ def test_a_removed_file_that_was_deleted_with_its_snapshot_is_a_gap(table: Table
     expire(table, first)
     path.unlink()
     sentence = (
-        rf"since snapshot {first}, which expired .*: the oldest snapshot still there is {second} of .*; file "
+        rf"since snapshot {first}: .*, the oldest is {second} of .*; file "
         rf"file://{path}, which snapshot {second} removed, was deleted with it$"
     )
     with pytest.raises(ExpiredHistoryError, match=sentence) as gap:

@@ -78,7 +78,7 @@ def test_the_former_snapshot_of_a_tag_may_have_expired(table: Table) -> None:
     ids = snapshot_ids(table)
     move(table, ids[3])
     table.maintenance.expire_snapshots().by_ids(ids[:2]).commit()
-    with pytest.raises(ExpiredHistoryError, match=f"{ids[1]}, which expired .* still there is {ids[2]}"):
+    with pytest.raises(ExpiredHistoryError, match=f"{ids[1]}: the catalog gave .*, the oldest is {ids[2]}"):
         moved(table, ids[1], on_rollback="compensate")
 
 

@@ -18,7 +18,7 @@ def test_an_expired_start_that_is_still_a_parent_is_fine(tmp_path: Path) -> None
     planned = plan_range(table, after_snapshot_id=first)
     assert [step.end_snapshot_id for step in planned.steps] == [second, third]
     assert planned.steps[0].start_snapshot_id is None
-    with pytest.raises(ExpiredHistoryError, match=f"oldest snapshot still there is {second}"):
+    with pytest.raises(ExpiredHistoryError, match=f"the oldest is {second}"):
         plan_range(table)
 
 
@@ -30,10 +30,7 @@ def test_expired_history_is_an_error_that_names_the_oldest_snapshot_still_there(
     with pytest.raises(ExpiredHistoryError) as error:
         plan_range(table)
     assert error.value.oldest_snapshot_id == third
-    assert (
-        f"the start of its history, which expired or never existed: the oldest snapshot still there is {third}"
-        in str(error.value)
-    )
+    assert f"since the start of its history: the catalog gave 2 snapshots, the oldest is {third} of" in str(error.value)
     with pytest.raises(ExpiredHistoryError):
         plan_range(table, after_snapshot_id=second)
 
@@ -42,7 +39,7 @@ def test_a_gap_between_start_and_end_is_expired_history_and_no_rollback(tmp_path
     table = appended(tmp_path, 4)
     first, second, third, _ = snapshot_ids(table)
     expire(table, second)
-    with pytest.raises(ExpiredHistoryError, match=f"the snapshots after it have expired: the oldest .* is {third}"):
+    with pytest.raises(ExpiredHistoryError, match=f"the oldest is {third}"):
         plan_range(table, after_snapshot_id=first, on_rollback="compensate")
 
 

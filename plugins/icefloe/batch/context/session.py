@@ -187,9 +187,10 @@ def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surro
         credentials: credentials of the pipeline.
         surroundings: loads the table; None: from its catalog.
     """
-    return (surroundings or Surroundings()).load_table(
-        pipeline.catalog,
-        pipeline.table,
-        properties=credentials.catalog_properties or None,
-        allowed_locations=pipeline.allowed_locations,
-    )
+    with with_lines(pipeline):
+        return (surroundings or Surroundings()).load_table(
+            pipeline.catalog,
+            pipeline.table,
+            properties=credentials.catalog_properties or None,
+            allowed_locations=pipeline.allowed_locations,
+        )

@@ -5,13 +5,16 @@ from typing import Any, Final
 from pyiceberg.catalog import BOTOCORE_SESSION, Catalog
 
 _LONGEST_CONNECT_SECONDS: Final = 10.0
+_NUMBERS: Final = ("glue.max-retries",)
 
 
 def bounded_glue(name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
     """The Glue catalog; arguments as `BoundedRestCatalog`."""
     from pyiceberg.catalog.glue import GlueCatalog
 
-    return _opened(GlueCatalog, name, properties, silence_seconds)
+    # Properties are text, and botocore counts with these.
+    numbers = {key: int(properties[key]) for key in _NUMBERS if key in properties}
+    return _opened(GlueCatalog, name, {**properties, **numbers}, silence_seconds)
 
 
 def bounded_dynamodb(name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
@@ -32,7 +35,7 @@ def bounded_session(silence_seconds: float) -> object:
     return session
 
 
-def _opened(kind: Any, name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
+def _opened(kind: Any, name: str, properties: dict[str, Any], silence_seconds: float) -> Catalog:
     catalog: Catalog = kind(name, **{**properties, BOTOCORE_SESSION: bounded_session(silence_seconds)})
     # FileIOs get these properties and take them to other processes: no live session may be among them.
     catalog.properties = properties

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Final
 
-from pyiceberg.catalog.rest import CA_BUNDLE, SSL, RestCatalog
+from pyiceberg.catalog.rest import CA_BUNDLE, SNAPSHOT_LOADING_MODE, SSL, RestCatalog
 from requests import Session
 
 _LONGEST_CONNECT_SECONDS: Final = 10.0
@@ -21,6 +21,8 @@ class BoundedRestCatalog(RestCatalog):
     def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
         self._timeout = min(_LONGEST_CONNECT_SECONDS, silence_seconds), silence_seconds
         super().__init__(name, **properties)
+        # After the server's own settings: with the snapshots of branches alone, all others would look expired.
+        self.properties[SNAPSHOT_LOADING_MODE] = "all"
 
     def _config_headers(self, session: Session) -> None:
         # PyIceberg calls this with each new session before it asks for a token with that session.

@@ -19,13 +19,15 @@ def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, 
 
     Args:
         name: of the catalog.
-        properties: text, or mappings for the properties that PyIceberg takes as mappings.
+        properties: text, numbers and booleans, or mappings for the properties that PyIceberg takes as mappings.
 
     Raises:
         TerminalError: no request can carry a property, or one is text in place of a mapping. The error names the
             property, never its value.
     """
-    usable = {key: _stripped(value) for key, value in properties.items()}
+    usable = {key: _stripped(value) for key, value in properties.items() if value is not None}
+    # The extra of a connection is JSON.
+    usable |= {key: str(value).lower() for key, value in usable.items() if isinstance(value, bool | int | float)}
     for key in _MAPPINGS:
         if key in usable and not isinstance(usable[key], Mapping):
             raise TerminalError(
@@ -34,6 +36,12 @@ def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, 
                 catalog=name, property=key,
             )  # fmt: skip
     for key, value in usable.items():
+        if isinstance(value, Mapping | list) and key not in _MAPPINGS:
+            raise TerminalError(
+                f"catalog {name!r}: its property {key!r} must be text, a number, true or false, not a mapping or a "
+                "list: write it so",
+                catalog=name, property=key,
+            )  # fmt: skip
         if isinstance(value, str) and _IN_HEADERS.fullmatch(key) and _CONTROL.search(value):
             raise TerminalError(
                 f"catalog {name!r}: its property {key!r} holds a line break or another character that no request can "

@@ -4,13 +4,14 @@ import difflib
 import importlib
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
+from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType
 from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
@@ -32,6 +33,18 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_NAME: Final = "default"
 _OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
+_URIS: Final = {
+    CatalogType.REST: (re.compile("https?://[^/]", re.IGNORECASE), "https://catalog.example.com"),
+    CatalogType.HIVE: (re.compile("thrift://[^/]"), "thrift://metastore.example.com:9083"),
+    CatalogType.SQL: (re.compile(r"(?!jdbc)[a-z0-9]+(\+\w+)?://"), "postgresql+psycopg2://host/database"),
+}
+"""The form of the uri by the type of catalog, and an example."""
+_OTHER_TYPES: Final = {
+    "hadoop": "register the tables of its folder in a catalog of type rest or sql, and name that one",
+    "jdbc": "write type: sql, and a uri such as postgresql+psycopg2://host/database in place of jdbc:postgresql:",
+    "nessie": "write type: rest, and the uri of Nessie's REST service, such as https://nessie.example.com/iceberg",
+}
+"""Types that other programs have, and what to write here."""
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
@@ -159,10 +172,8 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
         module_name, _, class_name = implementation.rpartition(".")
         custom = getattr(importlib.import_module(module_name), class_name)
         return lambda name, properties, _: custom(name, **properties)
-    kind = CatalogType(properties[TYPE].lower()) if TYPE in properties else infer_catalog_type(name, dict(properties))
+    kind = _kind(name, properties)
     match kind:
-        case None:
-            raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
         case CatalogType.REST:
             from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
 
@@ -181,6 +192,27 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
 
             return bounded_hive
     return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
+
+
+def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
+    """The type of a catalog; no sentence quotes a property, which may hold a password."""
+    known = {kind.value: kind for kind in CatalogType}
+    given, uri = str(properties.get(TYPE, "")).lower(), str(properties.get(URI, ""))
+    fitting = next((kind for kind, (form, _) in _URIS.items() if form.match(uri)), None)
+    kind = known.get(given) if given else fitting
+    if kind is None:
+        found = "a type" if given else "no type, and a uri"
+        found = f"the type {given}, one" if given in _OTHER_TYPES else found
+        advice = _OTHER_TYPES.get(given, f"write one of {', '.join(sorted(known))}")
+        raise TerminalError(
+            f"catalog {name!r} has {found} that PyIceberg does not know: {advice}", catalog=name, key="catalog.type"
+        )
+    if kind in _URIS and not _URIS[kind][0].match(uri):
+        raise TerminalError(
+            f"catalog {name!r} of type {kind.value} has {'a uri of another form' if uri else 'no uri'}: write one such "
+            f"as {_URIS[kind][1]}; in an Airflow connection it is the field Host", catalog=name, key="catalog.uri",
+        )  # fmt: skip
+    return kind
 
 
 def _refuse_missing_sqlite_file(name: str, uri: str) -> None:

@@ -12,6 +12,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces, folder_to_allow
 from icefloe.iceberg.table import table_name
 from icefloe.pipeline.url import location_fault
@@ -47,7 +48,7 @@ class ConfinedIO(FileIO):
         super().__init__(opener.properties)
         self.places = places
         self.allowed_locations = tuple(allowed_locations)
-        self._opener = opener
+        self._opener = exact(opener)
         self._table = table
 
     def new_input(self, location: str) -> InputFile:
@@ -96,7 +97,7 @@ class ConfinedIO(FileIO):
     def _way_out(self, location: str) -> str:
         folder = folder_to_allow(location)
         if folder is None or location_fault(folder) is not None:
-            return "move it, because it is in no folder that can be allowed"
+            return "move it, because it is in no folder that can be allowed, like one with . or .. in its path"
         # JSON is valid YAML.
         line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
         return f"write allowed_locations: {line} in the pipeline file"

@@ -1,8 +1,11 @@
 """Opens the files of a table with PyIceberg's FileIO; its failures become our errors, told apart by type."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +21,7 @@ __all__ = [
     "FileRefusedError",
     "FileUnansweredError",
     "data_file_input",
+    "exact",
     "is_local",
     "open_file_io",
     "reading_data_file",
@@ -25,6 +29,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_LOCATION: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*)?+(?P<path>/.*)", re.DOTALL)
+_WITH_FOLDERS: Final = frozenset({"file", "hdfs", "viewfs"})
+"""Schemes of file systems, on which such a path leads to a file."""
 _WRONG_CHECKSUM: Final = "CRC checksum verification failed"
 """Arrow's words for a Parquet page whose bytes are not those that its writer had."""
 
@@ -71,6 +78,39 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
         ) from cause
     logger.debug("reading %s with %s", location, type(io).__name__)
     return io
+
+
+def exact(io: FileIO) -> FileIO:
+    """A FileIO that opens a path as it is written: PyIceberg's on PyArrow ends it at ``#``, ``?`` or ``;``."""
+    if type(io).__module__ != "pyiceberg.io.pyarrow":
+        return io
+    given = copy(io)
+    given.parse_location = _exact_location  # type: ignore[attr-defined]
+    return given
+
+
+def _exact_location(location: str, properties: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str, str]:
+    """Scheme, authority and path as PyIceberg's FileIO on PyArrow takes them; the path is whole.
+
+    Raises:
+        TerminalError: PyArrow would not ask the store for such a path.
+    """
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # loaded already: the FileIO is of this module
+
+    scheme, authority, path = PyArrowFileIO.parse_location(location, dict(properties))
+    parts = _LOCATION.fullmatch(location)
+    if parts is None:
+        return scheme, authority, path
+    whole = parts["path"]
+    odd = next((f"/{part}/" for part in whole[1:].split("/") if part in {"", ".", ".."}), None)
+    if odd is not None and scheme not in _WITH_FOLDERS:
+        raise TerminalError(
+            f"the path {location} has {odd} in it, for which PyArrow does not ask a store: set py-io-impl of the "
+            "catalog to pyiceberg.io.fsspec.FsspecFileIO and install its package (s3fs for S3), or write the file "
+            "below a location without it",
+            path=location,
+        )
+    return scheme, authority, whole if scheme in {"hdfs", "viewfs"} else f"{authority}{whole}"
 
 
 def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:

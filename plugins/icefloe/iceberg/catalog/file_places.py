@@ -59,14 +59,15 @@ class FilePlace:
         scheme, authority = one_store(url.scheme, url.netloc)
         # The text after these characters is a part of the name to one FileIO and not to another.
         whole = location.partition(":")[2]
+        path = whole.removeprefix("//").removeprefix(url.netloc) if whole.startswith("//") else whole
         has_dots = any(part in {".", ".."} for part in re.split(r"[/\\?#;]", whole))
         if scheme == "file":
-            if authority or not url.path.startswith("/") or (has_dots and re.search(r"[?#;\\]", whole)):
+            if authority or not path.startswith("/") or (has_dots and re.search(r"[?#;\\]", whole)):
                 return None
-            return cls(scheme=scheme, authority=authority, path=os.path.normpath(url.path).strip("/"))
-        if has_dots:
+            return cls(scheme=scheme, authority=authority, path=os.path.normpath(path).strip("/"))
+        if has_dots or path[:1] not in {"", "/"}:
             return None
-        return cls(scheme=scheme, authority=authority, path=url.path.strip("/"))
+        return cls(scheme=scheme, authority=authority, path=path.strip("/"))
 
     @property
     def bucket(self) -> "FilePlace":

@@ -15,6 +15,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 
+from icefloe.iceberg.catalog.file_io import exact
+
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
     """The same catalog; it now makes FileIOs from its own properties and those that it hands out with a table."""
@@ -42,7 +44,7 @@ def _is_rest(catalog: Catalog) -> bool:
 
 def _own_file_io(catalog: Catalog, properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
     del properties
-    return load_file_io(catalog.properties, location)
+    return exact(load_file_io(catalog.properties, location))
 
 
 def _vended_table(catalog: Any, identifier: tuple[str, ...], response: Any) -> Table:

@@ -137,10 +137,8 @@ class History:
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
-            oldest = min(self.snapshots.values(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
-            still_there = f"; {_oldest(oldest)}" if oldest else ""
             raise UnknownSnapshotError(
-                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never existed{still_there}",
+                f"table {self.table_name} has no snapshot {snapshot_id}: {self._given()}",
                 table=self.table_name, snapshot_id=snapshot_id,
             ) from None  # fmt: skip
 
@@ -175,16 +173,18 @@ class History:
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
-        if snapshot_id is None:
-            since = "the start of its history, which expired or never existed"
-        elif snapshot_id in self.snapshots:
-            since = f"snapshot {snapshot_id}, because the snapshots after it have expired"
-        else:
-            since = f"snapshot {snapshot_id}, which expired or never existed"
+        since = "the start of its history" if snapshot_id is None else f"snapshot {snapshot_id}"
         return ExpiredHistoryError(
-            f"table {self.table_name} no longer has the changes since {since}: {_oldest(oldest)}",
+            f"table {self.table_name} no longer has the changes since {since}: {self._given(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
+
+    def _given(self, oldest: Snapshot | None = None) -> str:
+        """The part of the history that there is. Metadata does not say if the rest expired or was never given."""
+        oldest = oldest or min(self.snapshots.values(), key=lambda each: each.timestamp_ms, default=None)
+        known = f", the oldest is {oldest.snapshot_id} of {time_of_ms(oldest.timestamp_ms)}" if oldest else ""
+        given = f"the catalog gave {len(self.snapshots)} snapshot{'s' * (len(self.snapshots) != 1)}{known}"
+        return f"{given}; others expired, never existed, or are left out by the catalog"
 
 
 def head(table: Table, branch: str = MAIN) -> Snapshot | None:
@@ -208,8 +208,3 @@ def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[
 def is_replace(snapshot: Snapshot) -> bool:
     """True if a snapshot says that it changed no row."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
-
-
-def _oldest(snapshot: Snapshot) -> str:
-    committed = time_of_ms(snapshot.timestamp_ms)
-    return f"the oldest snapshot still there is {snapshot.snapshot_id} of {committed}"

@@ -2,6 +2,7 @@
 
 from pyiceberg.table import Table
 
+from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
@@ -28,7 +29,7 @@ class LoadedTable:
     def __init__(self, table: Table) -> None:
         self.name = table_name(table)
         self.metadata = table.metadata
-        self.io = table.io
+        self.io = exact(table.io)
         self.history = History.of(table)
         self.log = MetadataLog(table)
         self.manifests = ManifestReader(table)

@@ -9,6 +9,7 @@ from typing import Any
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 
+from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import table_name
@@ -59,7 +60,7 @@ class MetadataLog:
 
     def __init__(self, table: Table) -> None:
         metadata = table.metadata
-        self._io = table.io
+        self._io = exact(table.io)
         self._table_name = table_name(table)
         self._files = [entry.metadata_file for entry in metadata.metadata_log]
         self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]

@@ -71,7 +71,7 @@ def _refuse_gap(
     if origin_of(snapshot, reader) is SnapshotOrigin.ROOT:
         return
     raise ExpiredHistoryError(
-        f"the snapshot that was current in table {history.table_name} at {timestamp.isoformat()} expired: the next one "
-        f"still there is {snapshot.snapshot_id}",
+        f"the snapshot that was current in table {history.table_name} at {timestamp.isoformat()} expired, or the "
+        f"catalog leaves it out: the next one still there is {snapshot.snapshot_id}",
         table=history.table_name, snapshot_id=None, oldest_snapshot_id=snapshot.snapshot_id,
     )  # fmt: skip

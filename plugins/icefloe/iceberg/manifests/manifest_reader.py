@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.bounds import KeyTypes, key_types
 from icefloe.iceberg.manifests.manifest_entries import (
@@ -43,7 +44,7 @@ class ManifestReader:
     """
 
     def __init__(self, table: Table) -> None:
-        self._io = table.io
+        self._io = exact(table.io)
         self._schemas = table.metadata.schemas
         self._specs = table.metadata.specs()
         self._table_name = table_name(table)

@@ -205,7 +205,8 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise TerminalError(
-            f"snapshot {snapshot_id} is not in the metadata of the table at {metadata.location}: it was expired",
+            f"snapshot {snapshot_id} is not in the metadata of the table at {metadata.location}: it "
+            "expired, or the catalog leaves it out",
             snapshot_id=snapshot_id,
         )
     if snapshot.schema_id is None:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Final
 
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import AssetSchedule
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -103,4 +102,4 @@ def _escaped(line: str) -> str:
 
 def _schedule(pipeline: Pipeline) -> str:
     schedule = pipeline.schedule
-    return f"asset {schedule.asset}" if isinstance(schedule, AssetSchedule) else schedule or "by hand"
+    return schedule or "by hand" if schedule is None or isinstance(schedule, str) else f"asset {schedule.asset}"

@@ -14,7 +14,6 @@ from icefloe.orchestration.tasks.lost_tasks import LostTask
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_facts_document
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import AssetSchedule
 
 _BY_HAND: Final = ("manual", "operator_triggered")
 _NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materialization")
@@ -101,4 +100,4 @@ def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: objec
 
 def _schedule(pipeline: Pipeline) -> object:
     schedule = pipeline.schedule
-    return [scheduling_asset(schedule.asset)] if isinstance(schedule, AssetSchedule) else schedule
+    return schedule if schedule is None or isinstance(schedule, str) else [scheduling_asset(schedule.asset)]

@@ -13,6 +13,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro import parse_schema, schemaless_reader
 
 from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.pipeline.url import is_address
 from icefloe.sinks.kafka.avro_schemas import AvroSchema
 
 Answer = TypeVar("Answer")
@@ -21,7 +22,7 @@ PREFIX: Final = Struct(">bI")
 """Confluent's wire format: a zero, then the id of the schema."""
 REGISTRY: Final = "schema.registry."
 """Settings of the registry's client begin with it in the extra of a connection."""
-_SCHEMES: Final = ("http", "https", "mock")
+_SCHEMES: Final = ("mock", "http", "https")
 _PROXIES: Final = ("http", "https", "socks5", "socks5h")
 _FIRST_SERVER_FAULT: Final = 500
 _BUSY: Final = frozenset({408, 429})
@@ -155,18 +156,16 @@ class AvroRegistry:
 
 def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
     """The registry's client. No sentence quotes an address or a value, which may hold a password."""
-    for url in str(configuration["url"]).split(","):
-        # The client knows no scheme in capitals.
-        if not url.strip().startswith(("http:", "https:", "mock:")) or not _is_address(url.strip(), _SCHEMES):
-            raise TerminalError(
-                "sink.schema_registry.url is not the URL of a schema registry: write one such as "
-                "https://registry.example:8081",
-                key="sink.schema_registry.url",
-            )
+    if not is_address(str(configuration["url"]), *_SCHEMES, is_list=True):
+        raise TerminalError(
+            "sink.schema_registry.url is not the URL of a schema registry: write one such as "
+            "https://registry.example:8081",
+            key="sink.schema_registry.url",
+        )
     user, proxy = configuration.get("basic.auth.user.info", ":"), configuration.get("proxy")
     if not isinstance(user, str) or ":" not in user:
         raise _misfit("basic.auth.user.info", "is not of the form USER:PASSWORD")
-    if proxy is not None and not _is_address(proxy, _PROXIES):
+    if proxy is not None and not _is_proxy(proxy):
         raise _misfit("proxy", "is not the URL of a proxy")
     if not isinstance(configuration.get("timeout", 0), int | float):
         raise _misfit("timeout", "is not a number of seconds")
@@ -189,9 +188,10 @@ def _misfit(name: str, fault: str) -> TerminalError:
     return TerminalError(sentence, key="sink.conn_id")
 
 
-def _is_address(url: object, schemes: tuple[str, ...]) -> bool:
+def _is_proxy(url: object) -> bool:
+    """True if the client takes an address, which may hold a password."""
     try:
         parsed = urlsplit(str(url))
-        return parsed.scheme in schemes and bool(parsed.hostname) and (parsed.port or 1) > 0
+        return parsed.scheme in _PROXIES and bool(parsed.hostname) and (parsed.port or 1) > 0
     except ValueError:
         return False

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
-from icefloe.redaction.hidden import hide
+from icefloe.pipeline.url import is_address
+from icefloe.redaction.hidden import hide, redacted_foreign
 from icefloe.sinks.kafka.avro_registry import REGISTRY
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_refusals import is_login
@@ -36,7 +37,7 @@ class _ClientLog:
 
     def log(self, level: int, text: str, *values: object) -> None:
         """One line, with its level as `logging` has it."""
-        _logger.log(min(level, logging.INFO), text, *values)
+        _logger.log(min(level, logging.INFO), "%s", redacted_foreign(text % values))
 
 
 @dataclass(kw_only=True)
@@ -82,6 +83,13 @@ class KafkaClients:
                 "sink names no brokers: set sink.bootstrap_servers, or put bootstrap.servers into the extra of the "
                 "connection of sink.conn_id", key="sink.bootstrap_servers",
             )  # fmt: skip
+        if not is_address(str(configuration["bootstrap.servers"]), is_list=True):
+            key = "sink.conn_id" if options.bootstrap_servers is None else "sink.bootstrap_servers"
+            raise TerminalError(
+                f"the brokers of {key} are not addresses such as broker-1:9092,broker-2:9092: write hosts and ports "
+                "alone, and a user or a password into sasl.username and sasl.password of the connection's extra",
+                key=key,
+            )
         seconds = patience_seconds(os.environ)
         if options.schema_registry is not None:
             # By itself the registry's client waits for an answer without end.

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from icefloe.errors import TerminalError, UsageError
+from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
@@ -94,17 +94,16 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
     hide({"password": connection.get("password"), **extra}, only_secrets=True)
     _refuse_unknown(extra, _EXTRA_KEYS, "the extra of the connection of sink.conn_id")
     url = options.get("url") or _connection_url(connection, is_encrypted=is_on(extra.get("use_ssl"), otherwise=True))
-    parsed = urlsplit(url)
-    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+    if not is_address(url, "http", "https"):
+        key = "sink.url" if options.get("url") else "sink.conn_id"
         raise UsageError(
-            "sink.url is not the URL of a search cluster; write one such as https://search.example:9200", key="sink.url"
-        )
-    if parsed.username or parsed.password:
-        raise UsageError("sink.url holds a user or a password; put them into an Airflow connection", key="sink.url")
+            f"the address of {key} is not the URL of a search cluster: write scheme, host and port alone, as in "
+            "https://search.example:9200, and a user or a password into the fields of an Airflow connection", key=key,
+        )  # fmt: skip
     is_secret = any(
         (connection.get("login"), connection.get("password"), extra.get("api_key"), extra.get("aws_region"))
     )
-    if parsed.scheme == "http" and is_secret and not is_on(extra.get("allow_http"), otherwise=False):
+    if url.startswith("http:") and is_secret and not is_on(extra.get("allow_http"), otherwise=False):
         raise UsageError(
             f"the search cluster {url} is not encrypted, so credentials and rows would cross the network readable: "
             "use https://, or set allow_http to true in the extra of the connection of sink.conn_id",
@@ -128,10 +127,10 @@ def _connection_url(connection: Mapping[str, object], *, is_encrypted: bool) -> 
         )
     host = str(connection["host"])
     url = host if "://" in host else f"{'https' if is_encrypted else 'http'}://{host}"
-    parsed = urlsplit(url)
-    if not connection.get("port") or ":" in parsed.netloc.rpartition("]")[2]:
+    server, slash, path = url.partition("://")[2].partition("/")
+    if not connection.get("port") or ":" in server.rpartition("]")[2]:
         return url
-    return urlunsplit(parsed._replace(netloc=f"{parsed.netloc}:{connection['port']}"))
+    return f"{url.partition('://')[0]}://{server}:{connection['port']}{slash}{path}"
 
 
 def _index(options: Mapping[str, object]) -> str:
