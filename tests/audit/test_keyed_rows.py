@@ -55,7 +55,7 @@ def test_the_last_change_of_a_key_counts_in_a_log(tmp_path: Path) -> None:
 
 def test_any_of_several_rows_of_a_key_is_right(tmp_path: Path) -> None:
     found, named = differences(tmp_path, [(1, "a"), (1, "b"), (2, "c"), (2, "c")], [(1, "b"), (2, "c")])
-    assert (named, found.ambiguous) == ({}, 1)
+    assert (named, found.ambiguous, [rows["id"].to_pylist() for rows in found.ambiguous_kept]) == ({}, 2, [[1, 2]])
 
 
 def test_rows_on_disk_are_compared_slice_by_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

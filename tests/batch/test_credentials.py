@@ -78,3 +78,34 @@ def test_pieces_of_long_ones_are_no_longer_than_linux_lets_a_variable_be() -> No
     del environment[f"{CREDENTIALS_VARIABLE}_1"]
     with pytest.raises(TerminalError, match="does not have the form that icefloe gives"):
         Credentials.from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (None, {}),
+        ("{}", {}),
+        ('{"host": "h", "password": "pw"}', {"host": "h", "password": "pw", "extra": {}}),
+        ('{"extra": {"ca_certs": "/ca"}}', {"extra": {"ca_certs": "/ca"}}),
+        ('{"extra": "{\\"ca_certs\\": \\"/ca\\"}"}', {"extra": {"ca_certs": "/ca"}}),
+        ('{"host": "h", "extra": null}', {"host": "h", "extra": {}}),
+    ],
+)
+def test_the_connection_of_a_sink_is_read_from_the_variable_that_airflow_reads(
+    text: str | None, found: dict[str, object]
+) -> None:
+    environ = {} if text is None else {"AIRFLOW_CONN_MY-SEARCH": text}
+    assert Credentials.from_environment(environ, sink_conn_id="my-search").sink_connection == found
+    assert Credentials.from_environment(environ).sink_connection == {}
+    handed_over = Credentials(sink_connection={"host": "other"})
+    environ |= handed_over.to_environment()
+    assert Credentials.from_environment(environ, sink_conn_id="my-search") == handed_over
+
+
+@pytest.mark.parametrize(
+    "text", [SECRET, f"search://ada:{SECRET}@h", f'["{SECRET}"]', "7", f'{{"extra": "{SECRET}"}}', '{"extra": [1]}', ""]
+)
+def test_a_connection_of_another_form_is_named_by_its_variable_alone(text: str) -> None:
+    with pytest.raises(TerminalError, match="the variable AIRFLOW_CONN_SEARCH is no JSON object") as error:
+        Credentials.from_environment({"AIRFLOW_CONN_SEARCH": text}, sink_conn_id="search")
+    assert SECRET not in str(error.value)

@@ -103,6 +103,12 @@ CHANGES: Final = (
         after="np.repeat(np.maximum(group_inserts, sizes - group_inserts), sizes)",
     ),
     Mutation(
+        name="a delete without a pair comes after the updates of its identity and step",
+        path="changes/updates.py",
+        before="np.where(is_paired, alone + 2 * pair + inserts, rank + pairs * inserts)",
+        after="np.where(is_paired, 2 * pair + inserts, rank + np.where(is_insert, pairs, 2 * pairs))",
+    ),
+    Mutation(
         name="rows are paired across steps",
         path="changes/updates.py",
         before="return identity_hashes.high, identity_hashes.low, change_ordinals",

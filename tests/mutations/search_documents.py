@@ -199,6 +199,13 @@ SEARCH_DOCUMENTS: Final = (
         suite=_SUITE,
     ),
     Mutation(
+        name="a topic is sent the removal of another row than the one that its key got last",
+        path="sinks/key_changes.py",
+        before="fits = (is_added[1:] != is_added[:-1]) & (is_added[1:] | is_same)",
+        after="fits = is_added[1:] != is_added[:-1]",
+        suite=("tests/sinks/test_key_changes.py",),
+    ),
+    Mutation(
         name="two rows of one key in a part are no error",
         path="sinks/key_changes.py",
         before='if duplicates == "fail" and len(decided.duplicated):',

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -155,3 +156,48 @@ def test_a_compacted_topic_is_compared_by_the_last_change_of_each_key(kafka: Kaf
     assert "no longer holds 3 of the changes" in verified(pipeline)
     in_table, in_sink = traced(pipeline)
     assert in_table == in_sink
+
+
+def test_a_reset_is_the_way_out_of_a_state_that_was_lost(kafka: Kafka, tmp_path: Path) -> None:
+    pipeline = delivered(kafka, tmp_path, "read-lost-state")
+    KafkaPlace(kafka=kafka, topic="read-lost-state.icefloe").delete()
+    open_sql_catalog("lab", tmp_path).load_table("db.events").append(rows([9]))
+    refused = icefloe("run", pipeline)
+    assert (refused.code, "load the table again with icefloe reset events" in refused.err) == (65, True)
+    assert icefloe("reset", pipeline, "--yes").code == 0
+    assert icefloe("run", pipeline).code == 0
+    assert "holds exactly the 4 rows" in verified(pipeline)
+
+
+def test_keys_with_several_rows_are_refused_or_sent_and_found(kafka: Kafka, tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"identifier_columns": ["id"]}
+    lab = Workspace.create(tmp_path)
+    sink = {"type": "kafka", "bootstrap_servers": kafka.bootstrap_servers, "topic": "read-several", "partitions": 1}
+    lab.append(1, 2, 2)
+    refused = icefloe("run", lab.pipeline(engine="local", sink=sink, **keys))
+    assert (refused.code, "several rows have the key id 2 in this batch" in refused.err) == (65, True)
+    pipeline = lab.pipeline(engine="local", sink={**sink, "duplicates": "keep_one"}, **keys)
+    assert icefloe("run", pipeline).code == 0
+    assert "1 keys of db.events have several rows; any of them is right" in verified(pipeline)
+    found = icefloe("verify", lab.pipeline(engine="local", sink=sink, **keys))
+    assert (found.code, "shows one row per key: id=2; correct the table" in found.err) == (65, True)
+
+
+def test_a_connection_in_the_environment_leads_to_the_brokers(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Workspace.create(tmp_path)
+    lab.append(1, 2)
+    keep: dict[str, Any] = {"changelog": {"path": f"file://{tmp_path}/kept"}, "engine": "local"}
+    first, second = ({"type": "kafka", "topic": f"read-{name}", "conn_id": name} for name in ("here", "there"))
+    pipeline = lab.pipeline(sink=first, **keep)
+    for conn_id in ("HERE", "THERE"):
+        extra = {"bootstrap.servers": kafka.bootstrap_servers}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", json.dumps({"conn_type": "kafka", "extra": extra}))
+    assert (icefloe("validate", pipeline).code, icefloe("run", pipeline).code) == (0, 0)
+    assert "holds exactly the 2 rows" in verified(pipeline)
+    monkeypatch.delenv("AIRFLOW_CONN_HERE")
+    other = tmp_path / "other.yaml"
+    other.write_text(json.dumps({"sink": second}))
+    assert icefloe("deliver", pipeline, "--batches", "0", "--sink", other).code == 0
+    assert len(read_topic(kafka.bootstrap_servers, "read-there")) == 2

@@ -13,7 +13,7 @@ from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.index_checks import IndexMisfitError
 from icefloe.sinks.part_sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace
-from sinks.opensearch.batches import change_rows, changes, part, proven, rows_of, run
+from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
 from support.servers.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
@@ -150,8 +150,8 @@ def test_promoted_renamed_and_added_columns_need_no_new_index(place: OpenSearchP
     run(sink, proven(0, before), part(change_rows(["INSERT", "INSERT"], old)))
     run(sink, proven(1, after), part(change_rows(["UPDATE_AFTER"], new)))
     assert place.found() == {"1:1": {"id": 1, "size": 0.10000000149011612}, "1:2": new.to_pylist()[0]}
-    other = pa.schema([("id", pa.int64()), ("length", pa.large_string())])
-    with pytest.raises(IndexMisfitError, match=r"cannot be changed from type \[double\] to \[text\]"):
+    other = pa.schema([("id", pa.int64()), ("length", pa.struct([("x", pa.int64())]))])
+    with pytest.raises(IndexMisfitError, match=r"do not fit the table's columns: .* non object mapping"):
         sink.begin(proven(2, other))
 
 
@@ -160,7 +160,7 @@ def test_columns_that_no_index_can_have_are_refused_before_anything_is_sent(plac
     for name in ("", ".", "a..b"):
         with pytest.raises(TerminalError, match="has a name that the opensearch sink cannot use for a field"):
             sink.begin(proven(0, pa.schema([("id", pa.int64()), (name, pa.int64())])))
-    with pytest.raises(IndexMisfitError, match=r"cannot make index people\d+-0 for the table's columns \(.*\[a\]"):
+    with pytest.raises(IndexMisfitError, match=r"fields of index people\d+-0 do not fit the table's columns: .*\[a\]"):
         sink.begin(proven(0, pa.schema([("id", pa.int64()), ("a", pa.int64()), ("a.b", pa.int64())])))
 
 
@@ -176,6 +176,30 @@ def test_a_template_of_the_cluster_does_not_change_how_documents_are_kept(place:
         assert [row["id"] for row in rows_of(sink)] == [1, 2]
     finally:
         place.ask("DELETE", f"_index_template/{place.index}")
+
+
+def test_a_field_of_a_template_stays_as_it_is_there(place: OpenSearchPlace) -> None:
+    fields = {"name": {"type": "keyword"}, "at": {"properties": {"x": {"type": "byte"}}}, "_deleted": {"type": "text"}}
+    template = {"index_patterns": [f"{place.index}-*"], "template": {"mappings": {"properties": fields}}}
+    place.ask("PUT", f"_index_template/{place.index}", template)
+    table = pa.schema([*PEOPLE, ("at", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])
+    try:
+        sink = place.claimed()
+        for number in (0, 1):
+            sink.finish(batch := proven(number, table), sink.begin(batch), [])
+        [found] = place.ask("GET", place.index).values()
+    finally:
+        place.ask("DELETE", f"_index_template/{place.index}")
+    made = found["mappings"]["properties"]
+    assert (made["name"], made["_deleted"], made["id"]) == (
+        {"type": "keyword"}, {"type": "boolean"}, {"type": "long"}
+    )  # fmt: skip
+    assert made["at"]["properties"] == {"x": {"type": "byte"}, "y": {"type": "long"}}
+
+
+def test_an_https_address_of_a_port_without_tls_is_no_fault_of_a_certificate(place: OpenSearchPlace) -> None:
+    with pytest.raises(TerminalError, match="does not speak TLS there"):
+        place.sink(url=place.url.replace("http:", "https:")).check()
 
 
 def test_fields_that_an_ingest_pipeline_adds_make_no_conflict_of_a_retry(place: OpenSearchPlace) -> None:

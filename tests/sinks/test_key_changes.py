@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from changes.hash_values import KEY
 from icefloe.errors import TerminalError
-from icefloe.sinks.key_changes import DuplicateKeyError, NullKeyError, key_operations
+from icefloe.sinks.key_changes import DuplicateKeyError, NullKeyError, key_operations, one_row_per_key
 from sinks.opensearch.batches import changes, part
 
 STEPS = st.tuples(st.sampled_from("+-"), st.integers(0, 3), st.sampled_from("ab"))
@@ -43,7 +43,7 @@ def test_changes_without_before_images_come_to_the_same() -> None:
 
 
 def test_several_rows_of_a_key_are_an_error_that_names_it() -> None:
-    with pytest.raises(DuplicateKeyError, match="several rows have the key id 2 after this batch") as error:
+    with pytest.raises(DuplicateKeyError, match="several rows have the key id 2 in this batch") as error:
         outcome(changes(("+", 1, "a"), ("+", 2, "b")), changes(("+", 2, "c")))
     assert error.value.identity == {"id": "2"}
 
@@ -106,3 +106,40 @@ def test_the_operations_are_those_of_added_weights(steps: list[tuple[str, int, s
     for key, names in expected.items():
         live = {name for name, weight in names.items() if weight > 0}
         assert found[key] in live if live else found[key] is None
+
+
+def has_one_row_per_key(steps: list[tuple[str, int, str]], identity: tuple[str, ...] = ("id",)) -> bool:
+    cut = len(steps) // 2
+    read = part(*(changes(*some) for some in (steps[:cut], steps[cut:]) if some)).read
+    try:
+        one_row_per_key(read, identity=identity, hash_key=KEY)
+    except DuplicateKeyError:
+        return False
+    return True
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, max_size=8))
+def test_one_row_per_key_is_what_a_reader_that_goes_by_key_can_follow(steps: list[tuple[str, int, str]]) -> None:
+    """The reader knows of a key nothing before its first change, and then its one row, or that it has none."""
+    held: dict[int, str | None] = {}
+    follows = True
+    for sign, key, name in steps:
+        before = held.get(key, None if sign == "+" else name)
+        follows &= before == (None if sign == "+" else name)
+        held[key] = name if sign == "+" else None
+    assert has_one_row_per_key(steps) == follows
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_one"),
+    [
+        ([("<", 1, "a"), (">", 1, "b"), ("<", 1, "b"), (">", 1, "c"), ("-", 1, "c")], True),
+        ([("-", 1, "b"), ("<", 1, "a"), (">", 1, "c")], False),
+        ([("<", 1, "a"), (">", 1, "c"), ("+", 1, "b")], False),
+        ([("+", 1, "b"), ("-", 1, "a")], False),
+        ([(">", 1, "b"), ("-", 2, "c"), ("+", 3, "d")], True),
+    ],
+)
+def test_updates_count_as_a_row_that_goes_and_one_that_comes(steps: list[tuple[str, int, str]], is_one: bool) -> None:
+    assert has_one_row_per_key(steps) == is_one

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
@@ -97,13 +97,15 @@ class KeyDifferences:
         counts: keys by kind: missing in the second place, extra there, or different.
         kept: the first of them: ``key``, ``kind`` and the columns of the key.
         doubled: further rows of a key in the second place.
-        ambiguous: keys that have several different rows in the first place; any of them is right.
+        ambiguous: keys that have several rows in the first place; any of them is right.
+        ambiguous_kept: a row of each of the first of them, with the columns of the key.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     kept: pa.Table
     doubled: int = 0
     ambiguous: int = 0
+    ambiguous_kept: Sequence[pa.Table] = ()
 
     @classmethod
     def none(cls) -> Self:
@@ -121,11 +123,16 @@ class KeyDifferences:
         """
         counts: Counter[str] = Counter()
         kept: list[pa.Table] = []
+        several: list[pa.Table] = []
         doubled = ambiguous = 0
         for wanted, there in zip(expected.slices(), held.slices(), strict=True):
             newest = _last_of_each_key(there)
             doubled += 0 if is_log else len(there) - len(newest)
-            ambiguous += _different_rows(wanted) - _keys(wanted)
+            shared = wanted.filter(
+                pc.invert(pc.is_in(wanted["place"], _last_of_each_key(wanted)["place"].combine_chunks()))
+            )
+            several.append(_last_of_each_key(shared).slice(0, KEPT))
+            ambiguous += _keys(shared)
             live = newest.filter(newest["is_live"])
             is_known = pc.is_in(live["key"], wanted["key"].combine_chunks())
             is_right = pc.is_in(_pairs(live), _pairs(wanted))
@@ -142,7 +149,7 @@ class KeyDifferences:
                 if len(shown):
                     kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
         found = pa.concat_tables(kept, promote_options="permissive") if kept else cls.none().kept
-        return cls(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous)
+        return cls(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous, ambiguous_kept=several)
 
     @property
     def is_complete(self) -> bool:
@@ -152,9 +159,7 @@ class KeyDifferences:
     def only(self, keys: pa.Array | pa.ChunkedArray) -> Self:
         """The differences of some keys, all of which must be kept."""
         kept = self.kept.filter(pc.is_in(self.kept["key"], keys))
-        return type(self)(
-            counts=Counter(kept["kind"].to_pylist()), kept=kept, doubled=self.doubled, ambiguous=self.ambiguous
-        )
+        return replace(self, counts=Counter(kept["kind"].to_pylist()), kept=kept)
 
 
 def _last_of_each_key(rows: pa.Table) -> pa.Table:
@@ -166,10 +171,6 @@ def _pairs(rows: pa.Table) -> pa.Array:
     """Hash of key and row of each row, in one value."""
     key, row = (rows[name].combine_chunks().cast(pa.binary()) for name in ("key", "row"))
     return pc.binary_join_element_wise(key, row, pa.scalar(b"", pa.binary()))
-
-
-def _different_rows(rows: pa.Table) -> int:
-    return int(pc.count_distinct(_pairs(rows)).as_py())
 
 
 def _keys(rows: pa.Table) -> int:

@@ -51,11 +51,19 @@ class Credentials:
         return long_variable(CREDENTIALS_VARIABLE, json.dumps(asdict(self)))
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        """The credentials that a parent process handed over; empty ones if it handed over none."""
+    def from_environment(cls, environ: Mapping[str, str], *, sink_conn_id: str | None = None) -> Self:
+        """The credentials that a parent process handed over; if it handed over none, those of the environment.
+
+        Args:
+            environ: the environment.
+            sink_conn_id: of the sink's connection, which ``AIRFLOW_CONN_...`` may have in JSON; None: there is none.
+
+        Raises:
+            TerminalError: a variable has another form.
+        """
         text = text_of_variable(CREDENTIALS_VARIABLE, environ)
         if not text:
-            return cls()
+            return cls(sink_connection={} if sink_conn_id is None else _connection_in(environ, sink_conn_id))
         try:
             given = json.loads(text)
             return cls(**{name: dict(options.items()) for name, options in given.items()})
@@ -66,3 +74,19 @@ class Credentials:
                 "unset it, and use PyIceberg's configuration and the store's own variables outside Airflow",
             )
         raise error
+
+
+def _connection_in(environ: Mapping[str, str], conn_id: str) -> dict[str, object]:
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    try:
+        found = json.loads(environ.get(variable, "{}"))
+        extra = found.get("extra") or {}
+        return found and {**found, "extra": dict(json.loads(extra) if isinstance(extra, str) else extra)}
+    except (AttributeError, TypeError, ValueError):
+        # The text of these errors may contain the password.
+        error = TerminalError(
+            f"the variable {variable} is no JSON object: outside Airflow write the connection that sink.conn_id names "
+            'as {"host": ..., "password": ..., "extra": {...}}',
+            key="sink.conn_id",
+        )
+    raise error

@@ -30,10 +30,12 @@ def pair_updates(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Expand consolidated rows by their weights, pair deletes with inserts of their identity, and order them.
 
-    Of d deletes and i inserts with one identity and change ordinal, the first min(d, i) of each, in the order of
-    ``order_of``, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT. Rows are ordered by identity
-    hash and change ordinal: pairs side by side, then the others by ``order_of``. Without identities no rows are paired,
-    and rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in the same order.
+    Of d deletes and i inserts with one identity and change ordinal, the last min(d, i) deletes and the first min(d, i)
+    inserts, in the order of ``order_of``, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT.
+    Rows are ordered by identity hash and change ordinal: deletes, pairs side by side, then inserts. So a reader that
+    goes by an identity with several rows ends with one that the step added, if it added some. Without identities no
+    rows are paired, and rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in
+    the same order.
 
     Args:
         row_hashes: of consolidated rows: each (row hash, change ordinal) appears once.
@@ -96,23 +98,25 @@ def _order_in_public(
 
 def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The place in the order of delivery and the type of each row; groups of one identity and ordinal at ``starts``."""
-    # Two deletes and three inserts of one identity and ordinal, in the order of their row hashes:
-    #   row           +a  -b  +c  -d  +e
+    # Three deletes and two inserts of one identity and ordinal, in the order of their row hashes:
+    #   row           +a  -b  +c  -d  -e
     #   insert_rank    0   1   1   2   2     inserts before it
     #   rank           0   0   1   1   2     rows of the same sign before it
-    #   is_paired      y   y   y   y   n     rank < min(2 deletes, 3 inserts)
-    #   places         1   0   3   2   4     so they are delivered as -b +a, -d +c, +e
+    #   pair           0  -1   1   0   1     rank, of deletes without the one that stays alone
+    #   places         2   0   4   1   3     so they are delivered as -b, -d +a, -e +c
     sizes = np.diff(starts, append=len(is_insert))
     inserts: NDArray[np.int64] = is_insert.astype(np.int64)
     inserts_before: NDArray[np.int64] = np.cumsum(inserts) - inserts
     inserts_at_start = inserts_before[starts]
     group_inserts = np.diff(inserts_at_start, append=inserts.sum())
     pairs = np.repeat(np.minimum(group_inserts, sizes - group_inserts), sizes)
+    alone = np.repeat(sizes - group_inserts, sizes) - pairs
     start = np.repeat(starts, sizes)
     insert_rank = inserts_before - np.repeat(inserts_at_start, sizes)
     rank = np.where(is_insert, insert_rank, np.arange(len(is_insert)) - start - insert_rank)
-    is_paired = rank < pairs
-    places = start + np.where(is_paired, 2 * rank + inserts, pairs + rank)
+    pair = np.where(is_insert, rank, rank - alone)
+    is_paired = (pair >= 0) & (pair < pairs)
+    places = start + np.where(is_paired, alone + 2 * pair + inserts, rank + pairs * inserts)
     return places, _CODES[is_paired.astype(np.int64), inserts]
 
 

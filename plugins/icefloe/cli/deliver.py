@@ -87,7 +87,7 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     return Redelivery(
         pipeline=pipeline,
         target=target,
-        credentials=credentials_here(pipeline),
+        credentials=credentials_here(target),
         checkpoint=open_checkpoint(pipeline, backfill_id=arguments.backfill),
         backfill_id=arguments.backfill,
     )

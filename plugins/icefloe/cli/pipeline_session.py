@@ -82,17 +82,22 @@ def checkpoint_of(pipeline: Pipeline, *, backfill_id: str | None) -> Checkpoint:
 
 def credentials_here(pipeline: Pipeline) -> Credentials:
     """The credentials of a pipeline outside Airflow: of the environment, otherwise of the machine."""
-    return Credentials.from_environment(os.environ).coordinated_by(pipeline.coordination, pipeline.storage_of_table)
+    conn_id = None if pipeline.sink.type == "files" else pipeline.sink.conn_id
+    credentials = Credentials.from_environment(os.environ, sink_conn_id=conn_id)
+    return credentials.coordinated_by(pipeline.coordination, pipeline.storage_of_table)
 
 
 def warn_of_connections(pipeline: Pipeline) -> None:
     """Warns of Airflow connections that a command outside Airflow cannot read."""
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
-        if conn_id is not None and CREDENTIALS_VARIABLE not in os.environ:
-            logger.warning(
-                "%s names the Airflow connection %r, unknown outside Airflow: the machine's own identity is used",
-                key, conn_id,
-            )  # fmt: skip
+        if conn_id is None or CREDENTIALS_VARIABLE in os.environ:
+            continue
+        way_out, variable = "the machine's own identity is used", f"AIRFLOW_CONN_{conn_id.upper()}"
+        if key == "sink.conn_id" and pipeline.sink.type != "files":
+            if variable in os.environ:
+                continue
+            way_out = f"set {variable} to it, in JSON"
+        logger.warning("%s names the Airflow connection %r, unknown outside Airflow: %s", key, conn_id, way_out)
 
 
 @contextmanager

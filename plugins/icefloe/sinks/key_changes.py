@@ -34,7 +34,7 @@ class NullKeyError(TerminalError):
 
 
 class DuplicateKeyError(TerminalError):
-    """Two different rows of one key are there after a batch."""
+    """A key has several rows at once."""
 
     identity: Mapping[str, str]
 
@@ -78,7 +78,7 @@ def key_operations(
     """
     decided = _decide(read, identity, hash_key)
     if duplicates == "fail" and len(decided.duplicated):
-        raise _duplicate(read, identity, int(decided.duplicated[0]))
+        raise _several_rows(read, identity, int(decided.duplicated[0]))
     first = 0
     for changes in read():
         # Positions ascend, so those of this batch are a slice of them.
@@ -91,6 +91,28 @@ def key_operations(
                 committed_at=changes.column(COMMIT_TIMESTAMP).take(positions),
             )
         first += changes.num_rows
+
+
+def one_row_per_key(read: Callable[[], Iterator[pa.RecordBatch]], *, identity: Sequence[str], hash_key: int) -> None:
+    """Passes a part whose changes, one after the other, leave each key with one row or none.
+
+    Args:
+        read: returns the changes from the first to the last: all changes of each key.
+        identity: dotted names of the identifier columns; a value may be null.
+        hash_key: key of the batch's row hashes.
+
+    Raises:
+        DuplicateKeyError: a key gets a second row, or loses another row than the one that it got last.
+    """
+    keys, rows, weights = _hashed(read, identity, hash_key, named_columns)
+    groups = HashGroups.of(keys)
+    rows, is_added = rows.take(groups.order), weights[groups.order] > 0
+    # Of a key with one row, additions and removals take turns, and a removal takes the row that was added before it.
+    is_same = (rows.high[1:] == rows.high[:-1]) & (rows.low[1:] == rows.low[:-1])
+    fits = (is_added[1:] != is_added[:-1]) & (is_added[1:] | is_same)
+    fits[groups.starts[1:] - 1] = True
+    if not fits.all():
+        raise _several_rows(read, identity, int(groups.order[1:][~fits].min()))
 
 
 def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]:
@@ -121,12 +143,7 @@ class _Decided:
 
 
 def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], hash_key: int) -> _Decided:
-    key_parts, row_parts, weight_parts = [], [], [np.zeros(0, np.int64)]
-    for changes in read():
-        key_parts.append(row_hashes(key_columns(changes, identity), key=hash_key))
-        row_parts.append(row_hashes(_table_rows(changes).columns, key=hash_key))
-        weight_parts.append(_weights(changes))
-    keys, rows, weights = RowHashes.concat(key_parts), RowHashes.concat(row_parts), np.concatenate(weight_parts)
+    keys, rows, weights = _hashed(read, identity, hash_key, key_columns)
     # Two groupings, one inside the other. Key k goes from row a to b and back, key m from c to d:
     #   key     k   k   k   k   m   m
     #   row     a   b   b   a   c   d
@@ -145,6 +162,21 @@ def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str
     duplicated = np.sort(positions[chosen[live_rows > 1]])
     ascending = np.argsort(positions[chosen])
     return _Decided(positions=positions[chosen][ascending], is_live=is_live[ascending], duplicated=duplicated)
+
+
+def _hashed(
+    read: Callable[[], Iterator[pa.RecordBatch]],
+    identity: Sequence[str],
+    hash_key: int,
+    columns_of: Callable[[pa.RecordBatch, Sequence[str]], list[pa.Array]],
+) -> tuple[RowHashes, RowHashes, NDArray[np.int64]]:
+    """Hashes of the key and of the row of each change, and whether it adds the row (1) or removes it (-1)."""
+    keys, rows, weights = [], [], [np.zeros(0, np.int64)]
+    for changes in read():
+        keys.append(row_hashes(columns_of(changes, identity), key=hash_key))
+        rows.append(row_hashes(_table_rows(changes).columns, key=hash_key))
+        weights.append(_weights(changes))
+    return RowHashes.concat(keys), RowHashes.concat(rows), np.concatenate(weights)
 
 
 def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -166,7 +198,7 @@ def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
     return changes.select([name for name in changes.schema.names if name not in CHANGE_COLUMNS])
 
 
-def _duplicate(
+def _several_rows(
     read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], position: int
 ) -> DuplicateKeyError:
     first = 0
@@ -174,13 +206,13 @@ def _duplicate(
     for changes in read():
         if position < first + changes.num_rows:
             row = changes.slice(position - first, 1)
-            [key] = plain_rows(pa.RecordBatch.from_arrays(key_columns(row, identity), list(identity)))
+            [key] = plain_rows(pa.RecordBatch.from_arrays(named_columns(row, identity), list(identity)))
             values = {name: str(value)[:_SHOWN_CHARACTERS] for name, value in key.items()}
             break
         first += changes.num_rows
     shown = ", ".join(f"{name} {value}" for name, value in values.items())
     return DuplicateKeyError(
-        f"several rows have the key {shown} after this batch, and the sink holds one row per key; write "
+        f"several rows have the key {shown} in this batch, and the sink shows one row per key; write "
         "`duplicates: keep_one`, or correct the table or identifier_columns, then run `icefloe reset` for the pipeline",
         identity=values,
     )

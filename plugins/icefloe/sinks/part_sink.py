@@ -93,9 +93,11 @@ class DeliverySink(ABC):
     Attributes:
         keyed: True if the destination holds one entry per identity, so that the pipeline needs identifier columns.
             False if it holds the changes themselves.
+        wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
     """
 
     keyed: ClassVar[bool]
+    wants_unique_keys: bool = False
 
     @property
     @abstractmethod
@@ -134,7 +136,8 @@ class DeliverySink(ABC):
                 than any of the origin before.
 
         Raises:
-            TerminalError: the destination is another origin's.
+            TerminalError: the destination is another origin's; or it is filled and nobody's, and ``owner`` among the
+                facts of the error is empty.
         """
 
     @abstractmethod

@@ -6,6 +6,7 @@ import pytest
 from pyiceberg.types import DoubleType
 
 from batch.verify.verified_sinks import VerifiedSinks, live
+from icefloe.sinks.part_sink import DeliverySink
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import icefloe
 from support.sinks.fake_cluster import FakeCluster
@@ -185,3 +186,19 @@ def test_rows_whose_identity_is_not_shown_are_counted(lab: VerifiedSinks, sink: 
         LOGS[""]._messages.pop(1)
     found = lab.verify(sink, columns=["value"])
     assert found.code == (65 if sink == "index" else 0)
+
+
+@pytest.mark.parametrize("sink", ["index", "log"])
+@pytest.mark.parametrize("is_fault", [True, False])
+def test_keys_with_several_rows_are_a_fault_of_a_sink_that_wants_none(
+    lab: VerifiedSinks, sink: str, is_fault: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DeliverySink, "wants_unique_keys", is_fault)
+    lab.append(1, 2, 3)
+    lab.deliver(sink)
+    lab.append(3)
+    lab.deliver(sink)
+    found = lab.verify(sink)
+    assert found.code == (65 if is_fault else 0)
+    assert ("shows one row per key: id=3; correct the table" in found.err) == is_fault
+    assert ("1 keys of db.events have several rows; any of them is right" in found.out) != is_fault

@@ -1,8 +1,9 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from icefloe.errors import UsageError
+from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.opensearch_sink import open_opensearch_sink
 
 
@@ -28,7 +29,7 @@ def test_the_address_is_that_of_the_connection_with_its_port(connection: dict[st
     "name", ["", "-a", "_a", "+a", ".", "..", ".a", "A", "é", "a b", "a,b", "a/b", "a" * 201, None]
 )
 def test_a_name_that_no_cluster_takes_is_refused(name: str | None) -> None:
-    with pytest.raises(UsageError, match=r"sink\.index is .*, which is no name of an index"):
+    with pytest.raises(TerminalError, match=r"sink\.index is .*, which is no name of an index"):
         open_opensearch_sink(
             {"url": "http://search", "index": name}, connection={}, open_store=lambda _: pytest.fail("x")
         )
@@ -41,10 +42,45 @@ def test_credentials_cross_plain_http_only_if_the_connection_allows_it(secret: d
     def opened(connection: dict[str, Any]) -> str:
         return open_opensearch_sink({"index": "people"}, connection=connection, open_store=lambda _: None).url  # type: ignore[arg-type, return-value]
 
-    with pytest.raises(UsageError, match=r"http://search\.example:9200 is not encrypted, so credentials and rows"):
+    with pytest.raises(TerminalError, match=r"http://search\.example:9200 is not encrypted, so credentials and rows"):
         opened(connection)
-    with pytest.raises(UsageError, match="is not encrypted"):
+    with pytest.raises(TerminalError, match="is not encrypted"):
         opened({**connection, "extra": {**secret.get("extra", {}), "allow_http": "false"}})
     allowed = {**connection, "extra": {**secret.get("extra", {}), "allow_http": True}}
     assert opened(allowed) == "http://search.example:9200/people"
     assert opened({**connection, "host": "https://search.example"}) == "https://search.example:9200/people"
+
+
+@pytest.mark.parametrize(
+    ("options", "connection"),
+    [
+        ({"url": "search.example:9200"}, {}),
+        ({"url": "tcp://search.example:9200"}, {}),
+        ({"url": "https://ada:pw@search.example"}, {}),
+        ({}, {}),
+        ({"url": "https://search.example", "index": "A"}, {}),
+        ({"url": "https://search.example", "deletes": "none"}, {}),
+        ({"url": "https://search.example", "duplicates": "keep"}, {}),
+        ({"url": "https://search.example", "bulk_bytes": "much"}, {}),
+        ({"url": "https://search.example", "shard": 1}, {}),
+        ({}, {"host": "http://search.example", "password": "pw", "login": "ada"}),
+        ({}, {"host": "search.example", "extra": {"verify_certs": False}}),
+        ({}, {"host": "search.example", "extra": {"ca_certs": "/gone/ca.pem"}}),
+        ({}, {"host": "search.example", "extra": {"ca_certs": True}}),
+    ],
+)
+def test_a_key_that_does_not_fit_is_a_fault_of_the_file_for_each_command(
+    options: dict[str, Any], connection: dict[str, Any]
+) -> None:
+    """`validate` ends with 65 for each of its checks that fail for good, so `run` must, too."""
+    with pytest.raises(TerminalError) as error:
+        open_opensearch_sink({"index": "people", **options}, connection=connection, open_store=lambda _: None)  # type: ignore[arg-type, return-value]
+    assert error.value.exit_code == 65
+
+
+def test_a_file_of_the_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    for name in ("gone.pem", "text.pem"):
+        (tmp_path / "text.pem").write_text("no certificate")
+        connection = {"host": "search.example", "extra": {"ca_certs": str(tmp_path / name)}}
+        with pytest.raises(TerminalError, match=f"ca_certs in the extra of the sink's connection is {tmp_path}/{name}"):
+            open_opensearch_sink({"index": "people"}, connection=connection, open_store=lambda _: None)  # type: ignore[arg-type, return-value]

@@ -103,16 +103,22 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: Ne
 
     Another pipeline's sink is taken over only at a beginning, which replaces what is there: a batch that goes on would
     be written among the rows of the other one, also the first batch of a pipeline whose cursor was set. A load of which
-    the sink has had a part goes on, too.
+    the sink has had a part goes on, too. A sink that lost the record of its owner is nobody's: a load after a reset
+    claims it.
     """
     batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
         if sink is None:
             return
         goes_on = session.takes_over and (not batch.offset.begins_anew or _is_begun(batch))
+        origin = session.origin(checkpoint_id)
         try:
-            sink.claim(session.origin(checkpoint_id), takes_over=session.takes_over and not goes_on)
+            sink.claim(origin, takes_over=session.takes_over and not goes_on)
         except TerminalError as error:
+            if batch.offset.begins_anew and batch.offset.follows is not None and error.facts.get("owner") == "":
+                # What is there replaced by the load, and whose it was is lost: a reset is the way out of that.
+                sink.claim(origin, takes_over=True)
+                return
             if not goes_on:
                 raise
             raise SinkTakenOverError(

@@ -17,7 +17,6 @@ from icefloe.storage.local_folders import KeepsLocalFiles
 
 _MOST_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 8 << 20
-_SIGNS: Final = (ChangeType.DELETE, ChangeType.INSERT)
 
 
 class TornIdentity(KeepsLocalFiles):
@@ -62,7 +61,7 @@ class TornIdentity(KeepsLocalFiles):
             self._spilled.add(pa.RecordBatch.from_arrays(columns, schema=self._schema), parts)
 
     def changes(self, staged: StagedChanges, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
-        """The changes by ordinal, pairs first.
+        """The changes by ordinal: deletes, pairs, inserts.
 
         Args:
             staged: builds the batches.
@@ -74,16 +73,23 @@ class TornIdentity(KeepsLocalFiles):
     def _changes_of(self, ordinal: int, staged: StagedChanges, delivered_ordinal: int) -> Iterator[pa.RecordBatch]:
         sides = [_Copies(self._spilled.batches(2 * ordinal + is_insert)) for is_insert in (0, 1)]
         pairs = int(self._copies[ordinal].min())
+        yield from self._alone(
+            ChangeType.DELETE, sides[0].first(int(self._copies[ordinal, 0]) - pairs), delivered_ordinal, staged
+        )
         for before, after in aligned_batches(*(side.first(pairs) for side in sides)):
             num_pairs = before.num_rows
             rows = pa.concat_batches([before, after])
             picks = np.arange(2 * num_pairs).reshape(2, num_pairs).T.ravel()
             kinds = np.tile(np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER], np.uint8), num_pairs)
             yield from self._delivered(rows, picks, kinds, delivered_ordinal, staged)
-        for kind, side in zip(_SIGNS, sides, strict=True):
-            for rows in side.rest():
-                kinds = np.full(rows.num_rows, kind, np.uint8)
-                yield from self._delivered(rows, np.arange(rows.num_rows), kinds, delivered_ordinal, staged)
+        yield from self._alone(ChangeType.INSERT, sides[1].rest(), delivered_ordinal, staged)
+
+    def _alone(
+        self, kind: ChangeType, batches: Iterator[pa.RecordBatch], ordinal: int, staged: StagedChanges
+    ) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            kinds = np.full(rows.num_rows, kind, np.uint8)
+            yield from self._delivered(rows, np.arange(rows.num_rows), kinds, ordinal, staged)
 
     def _delivered(
         self,

@@ -170,6 +170,7 @@ def key_findings(
     names: Sequence[str],
     needs_all: bool,
     retention: Retention,
+    wants_unique_keys: bool = False,
     left_out: int = 0,
     notes: Sequence[str] = (),
 ) -> DeliveryFindings:
@@ -184,6 +185,7 @@ def key_findings(
         names: names of the identifier columns.
         needs_all: False if the destination need not hold keys that have not changed since the pipeline began.
         retention: the changes that a log still holds.
+        wants_unique_keys: True if a key with several rows is a fault.
         left_out: the most changes that were left out because their commits remove rows.
         notes: further notes.
     """
@@ -192,10 +194,19 @@ def key_findings(
         absent = counts.pop(KeyDifference.MISSING)
         rows -= absent
         said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
-    if found.ambiguous:
+    if found.ambiguous and not wants_unique_keys:
         said.append(f"{found.ambiguous:,} keys of {table} have several rows; any of them is right in {url}")
-    keys = {kind: _named(found.kept, kind, names) for kind in _KINDS if counts[kind]}
+    keys = {
+        kind: _named(found.kept.filter(pc.equal(found.kept["kind"], kind)), names) for kind in _KINDS if counts[kind]
+    }
     sentences = [*retention.faults(url)]
+    if found.ambiguous and wants_unique_keys:
+        named = [text for rows in found.ambiguous_kept for text in _named(rows, names)][:_SHOWN]
+        sentences.append(
+            f"{found.ambiguous:,} keys of {table} at snapshot {snapshot_id} have several rows, and {url} shows one row "
+            f"per key: {', '.join(named)}{', ...' if found.ambiguous > len(named) else ''}; correct the table or "
+            "identifier_columns, or write `duplicates: keep_one`"
+        )
     is_explained = 0 < counts.total() <= left_out
     if is_explained:
         said.append(left_out_note(counts.total(), "keys", left_out))
@@ -219,6 +230,5 @@ def key_findings(
     )
 
 
-def _named(rows: pa.Table, kind: str, names: Sequence[str]) -> list[str]:
-    found = plain_rows(rows.filter(pc.equal(rows["kind"], kind)).slice(0, _SHOWN))
-    return [" ".join(f"{name}={row[name]}" for name in names) for row in found]
+def _named(rows: pa.Table, names: Sequence[str]) -> list[str]:
+    return [" ".join(f"{name}={row[name]}" for name in names) for row in plain_rows(rows.slice(0, _SHOWN))]

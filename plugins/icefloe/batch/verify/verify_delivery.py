@@ -264,6 +264,7 @@ class _Comparison:
             names=self._rows.names,
             needs_all=needs_all,
             retention=retention,
+            wants_unique_keys=self._sink.wants_unique_keys,
             left_out=self._left_out,
             notes=(*notes, *(dead_letters_note(self._sink) if found.counts else ())),
         )

@@ -132,7 +132,7 @@ class AvroRegistry:
                 "the right to write these subjects",
                 topic=self._topic,
             )
-        if status in _ELSEWHERE and (cause.error_code or 0) < _FIRST_OWN_CODE:
+        if cause.error_code is None or (status in _ELSEWHERE and cause.error_code < _FIRST_OWN_CODE):
             return self._no_registry(said)
         return SchemaRefusedError(
             f"the schema registry refuses the schemas of topic {self._topic} ({said}): set the "

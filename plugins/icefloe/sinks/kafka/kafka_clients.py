@@ -2,21 +2,23 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide, redacted_foreign
 from icefloe.sinks.kafka.avro_registry import REGISTRY
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_refusals import is_login
+
+Client = TypeVar("Client")
 
 _logger = logging.getLogger(__name__)
 
@@ -26,6 +28,12 @@ _OURS: Final = frozenset(
      "auto.offset.reset", "enable.partition.eof", "error_cb", "logger", "stats_cb", "oauth_cb", "on_delivery",
      "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
 )  # fmt: skip
+_ANY_LOGIN: Final = {
+    "security.protocol": "plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "any", "sasl.password": "any"
+}  # fmt: skip
+"""With which each setting that fits is taken."""
+_LEAST_BYTES: Final = 1_000
+"""Of the largest message that the client lets itself be set to."""
 _REGISTRY_TRIES: Final = 4
 """The registry's client sends a request so many times."""
 _BELIEVED_SECONDS: Final = 2.0
@@ -47,11 +55,13 @@ class KafkaClients:
     Attributes:
         configuration: settings of librdkafka that all clients share.
         registry: settings of the schema registry's client.
+        places: keys of the pipeline file by the setting that they give; others are in the connection.
         seconds: time that one request may take.
     """
 
     configuration: Mapping[str, object] = field(repr=False)
     registry: Mapping[str, object] = field(repr=False)
+    places: Mapping[str, str] = field(default_factory=dict)
     seconds: float
     _admin: AdminClient | None = None
     _errors: dict[int, KafkaError] = field(default_factory=dict)
@@ -96,13 +106,15 @@ class KafkaClients:
             given = {name: value for name, value in registry.items() if value is not None}
             registry = {"timeout": seconds / _REGISTRY_TRIES, **given, "url": options.schema_registry.url}
             hide(registry, only_secrets=True)
-        return cls(configuration=configuration, registry=registry, seconds=seconds)
+        places = {key: f"sink.settings.{key}" for key in options.settings}
+        places["transaction.timeout.ms"] = "sink.transaction_seconds"
+        return cls(configuration=configuration, registry=registry, places=places, seconds=seconds)
 
     @property
     def admin(self) -> AdminClient:
         """One client for questions about topics."""
         if self._admin is None:
-            self._admin = AdminClient(self._with({}), logger=_ClientLog())
+            self._admin = self._made(AdminClient, {})
         return self._admin
 
     def close(self) -> None:
@@ -116,13 +128,13 @@ class KafkaClients:
             "transaction.timeout.ms": timeout_seconds * 1000,
             # The hash of Java's clients; without a key, any partition.
             "partitioner": "murmur2_random",
-            "message.max.bytes": most_bytes,
+            "message.max.bytes": max(most_bytes, _LEAST_BYTES),
             "linger.ms": 5,
             # A topic that was deleted is an error. Brokers that make missing topics would make another one in silence.
             "allow.auto.create.topics": False,
         }
         own = {key: value for key, value in own.items() if key != "linger.ms" or key not in self.configuration}
-        return Producer(self._with(own), logger=_ClientLog())
+        return self._made(Producer, own)
 
     def consumer(self) -> Consumer:
         """A consumer that sees committed messages only. It belongs to no group: the name is only demanded."""
@@ -135,10 +147,31 @@ class KafkaClients:
             # A reader waits for the end of other transactions, which is a matter of milliseconds.
             "fetch.wait.max.ms": 10,
         }
-        return Consumer(self._with(own), logger=_ClientLog())
+        return self._made(Consumer, own)
 
-    def _with(self, own: Mapping[str, object]) -> dict[str, object]:
-        return {**self.configuration, **own, "error_cb": self._note}
+    def _made(self, kind: Callable[..., Client], own: Mapping[str, object]) -> Client:
+        """A client of these settings; TerminalError if one does not fit, or names a file that cannot be read."""
+        configuration = {**self.configuration, **own}
+        try:
+            return kind({**configuration, "error_cb": self._note}, logger=_ClientLog())
+        except KafkaException as cause:
+            if cause.args[0].code() != KafkaError._INVALID_ARG:
+                raise
+            raise self._misfit(configuration, one_line(Exception(cause.args[0].str()))) from cause
+
+    def _misfit(self, configuration: Mapping[str, object], said: str) -> TerminalError:
+        """The error of settings that the client refuses. It may know a setting by another name, and names no file."""
+        key = next((key for key, value in configuration.items() if _is_refused({**_ANY_LOGIN, key: value})), None)
+        if key is None:
+            files = (key for key in configuration if key.endswith(".location"))
+            key = next((key for key in files if not os.access(str(configuration[key]), os.R_OK)), None)
+            said = said if key is None else f"it is {configuration[key]}, which cannot be read on this machine"
+        place = f"{key or 'sink.settings or a setting'} in the extra of the connection of sink.conn_id"
+        place = self.places.get(key or "", place)
+        return TerminalError(
+            f"{place} does not fit the Kafka client ({said}): correct it",
+            key=self.places.get(key or "", "sink.conn_id"),
+        )
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
         """The error of the connections since the last answer, which a client only tells when it is asked.
@@ -169,3 +202,11 @@ class KafkaClients:
         # The last one of its kind, at the end.
         self._errors.pop(error.code(), None)
         self._errors[error.code()] = error
+
+
+def _is_refused(settings: Mapping[str, object]) -> bool:
+    try:
+        Producer(dict(settings), logger=_ClientLog())
+    except KafkaException:
+        return True
+    return False

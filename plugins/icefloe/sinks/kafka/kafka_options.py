@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import DeadLetterSettings
+from icefloe.sinks.key_changes import Duplicates
 from icefloe.units import parse_bytes
 
 _MOST_TOPIC_LETTERS: Final = 249
@@ -41,6 +42,7 @@ class KafkaOptions:
         format: ``json`` or ``avro``.
         json_schema: True if each JSON message carries its schema, as Kafka Connect writes it.
         schema_registry: the registry, for ``avro``.
+        duplicates: the reaction to several rows of one key: an error, or all their changes.
         tombstones: True if a delete is followed by a message without a value.
         partitions: of a topic that is made; None: the broker's default.
         replication_factor: of topics that are made; None: the broker's default.
@@ -62,6 +64,7 @@ class KafkaOptions:
     format: Literal["json", "avro"] = "json"
     json_schema: bool = False
     schema_registry: RegistryOptions | None = None
+    duplicates: Duplicates = "fail"
     tombstones: bool = True
     partitions: int | None = None
     replication_factor: int | None = None

@@ -22,6 +22,13 @@ _SILENT: Final = frozenset(
      KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._STATE, KafkaError._PURGE_QUEUE,
      KafkaError._PURGE_INFLIGHT, KafkaError._WAIT_COORD, KafkaError._INCONSISTENT, KafkaError.UNKNOWN}
 )  # fmt: skip
+_KEYS: Final = {
+    KafkaError.INVALID_CONFIG: "sink.topic_settings",
+    KafkaError.INVALID_REPLICATION_FACTOR: "sink.replication_factor",
+    KafkaError.INVALID_PARTITIONS: "sink.partitions",
+    KafkaError.POLICY_VIOLATION: "sink.partitions, sink.replication_factor and sink.topic_settings",
+}
+"""The keys that say how a topic is made, by the answer of a broker that does not take them."""
 _MOVING: Final = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
      KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -102,8 +109,19 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
         )  # fmt: skip
     if code in _LOGIN:
         return KafkaAnswerError(
-            f"Kafka refused the login for topic {topic} ({name}): correct user, password and sasl.mechanism in "
-            "the connection of sink.conn_id", code=name, topic=topic,
+            f"Kafka refused the login for topic {topic} ({name}: {said}): correct user, password, sasl.mechanism and "
+            "security.protocol in the connection of sink.conn_id", code=name, topic=topic,
+        )  # fmt: skip
+    if code in _KEYS:
+        return KafkaAnswerError(
+            f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct {_KEYS[code]}, or make the topic "
+            "yourself", code=name, topic=topic,
+        )  # fmt: skip
+    if code == KafkaError.INVALID_RECORD:
+        return KafkaAnswerError(
+            f"Kafka refused to {doing} for topic {topic} ({name}): a compacted topic takes no message without a key, "
+            "such as the one that begins a new load; deliver to another sink.topic, or make its cleanup.policy delete",
+            code=name, topic=topic,
         )  # fmt: skip
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         return KafkaAnswerError(

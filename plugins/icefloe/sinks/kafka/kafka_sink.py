@@ -49,6 +49,7 @@ class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
 
     def __init__(self, options: KafkaOptions, clients: KafkaClients, letters: DeadLetterFolder | None = None) -> None:
         self._options = options
+        self.wants_unique_keys = options.duplicates == "fail"
         self._letters = letters
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)

@@ -18,6 +18,7 @@ from icefloe.sinks.kafka.topic_batches import part_role
 from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
+from icefloe.sinks.key_changes import one_row_per_key
 from icefloe.sinks.part_sink import PartDelivery, SupersededError
 
 _TIME_SHARE: Final = 0.25
@@ -44,6 +45,7 @@ class PartSender:
         Raises:
             FencedError: another process sends this part; look again.
             SupersededError: a later batch was begun.
+            DuplicateKeyError: a key has several rows, and ``duplicates`` is ``fail``; nothing of the part was sent.
             TopicChangedError: the keys have another schema than when the batch began.
         """
         if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
@@ -62,6 +64,8 @@ class PartSender:
                 state = self._look()
                 self._refuse_superseded(state)
             done = self._done(state)
+            if not done.rows and self.batch.identity and self.options.duplicates == "fail":
+                one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
             self.letters.go_on_after(self.part.first_row + done.rows)
             sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
         return PartDelivery(

@@ -5,11 +5,12 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.arrivals import arrivals
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
 from icefloe.sinks.kafka.topic_state import TopicState
-from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic
+from icefloe.sinks.kafka.topics import end_offsets, find_topic
 
 SETTINGS: Final = {
     "cleanup.policy": "compact",
@@ -39,15 +40,22 @@ class StateTopic:
 
         Raises:
             KafkaSilentError: no answer, or another transaction stays open.
-            KafkaAnswerError: the cluster refuses, or a record is damaged.
+            KafkaAnswerError: the cluster refuses.
+            TerminalError: a record is damaged, or the topic has several partitions.
         """
         topic = find_topic(self._clients, self.name)
         if topic is None:
             return None
+        if topic.partitions != 1:
+            raise TerminalError(
+                f"topic {topic.name} has {topic.partitions} partitions, and the state of a topic is in one: delete it, "
+                "and icefloe makes it, or name another sink.state_topic",
+                key="sink.state_topic",
+            )
         if topic.id != self._id:
             self.close()
             self._id, self._read, self._state = topic.id, 0, TopicState()
-        [end] = end_offsets(self._clients, Topic(name=topic.name, id=topic.id, partitions=1))
+        [end] = end_offsets(self._clients, topic)
         self._read_to(end)
         return self._state
 

@@ -190,7 +190,7 @@ def _claim_of(state: TopicState, options: KafkaOptions, batch: ProvenBatch) -> T
     if state.claim is None:
         raise TopicOwnedError(
             f"topic {options.tokens} does not say whose topic {options.topic} is: it was deleted, or its records were; "
-            "make the pipeline begin again with icefloe reset and another sink.topic", topic=options.topic, owner="",
+            f"load the table again with icefloe reset {batch.origin.pipeline}", topic=options.topic, owner="",
         )  # fmt: skip
     refuse_other(state.claim, options, batch.origin)
     return state.claim

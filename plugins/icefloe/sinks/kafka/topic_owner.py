@@ -57,8 +57,9 @@ def refuse_other_owner(clients: KafkaClients, options: KafkaOptions, log: StateT
         refuse_other(state.claim, options, origin)
     elif is_filled:
         raise TopicOwnedError(
-            f"topic {options.topic} holds messages, and topic {options.tokens} does not say whose they are; give "
-            f"pipeline {origin.pipeline} a topic of its own, or run once with --take-over to keep this one",
+            f"topic {options.topic} holds messages, and topic {options.tokens} does not say whose they are: if this "
+            f"checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with icefloe reset "
+            f"{origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over to keep this one",
             topic=options.topic, owner="",
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import uniform
+from ssl import SSLCertVerificationError, SSLEOFError
 from typing import Final, Self
 
 from icefloe.errors import TerminalError, TransientError, one_line
@@ -190,7 +191,8 @@ class Cluster:
         """The error after the last try."""
         return ClusterSilentError(
             f"the search cluster {self.url} gave no good answer for too long ({answer.fault or _CUT}); run again when "
-            "it is well, with a larger ICEFLOE_PATIENCE_SECONDS if it is only slow",
+            "it is well and sink.url or its connection leads to it, with a larger ICEFLOE_PATIENCE_SECONDS if it is "
+            "only slow",
             url=self.url,
         )
 
@@ -208,8 +210,18 @@ class Cluster:
                 method, path, params={**params, "request_timeout": self._timeout}, body=body, headers=dict(headers)
             )
         except SSLError as error:
+            fault = getattr(error.info, "args", (error,))[0]
+            if isinstance(fault, SSLEOFError):
+                # A server that ends in the middle of a handshake may be one that is about to start again.
+                return Answer.of_error(error.status_code, error.info)
+            if not isinstance(fault, SSLCertVerificationError):
+                raise TerminalError(
+                    f"the search cluster {self.url} does not speak TLS there ({one_line(fault)}); write http:// in "
+                    "sink.url, or use_ssl false in the extra of its connection, or correct the port",
+                    url=self.url,
+                ) from None
             raise TerminalError(
-                f"the search cluster {self.url} has a certificate that is not accepted ({one_line(error)}); name its "
+                f"the search cluster {self.url} has a certificate that is not accepted ({one_line(fault)}); name its "
                 "authority in ca_certs of the connection's extra, or renew the certificate",
                 url=self.url,
             ) from None

@@ -32,8 +32,13 @@ class Answer:
         described = document.get("error")
         if isinstance(described, Mapping):
             fault = reason_of(described)
+        elif isinstance(described, str):
+            fault = one_line(ValueError(described))
+        elif number:
+            fault = f"status {number}"
         else:
-            fault = f"status {number}" if number else "no answer"
+            # The client says in its own words that the connection failed.
+            fault = f"no answer: {one_line(body)}" if isinstance(body, Exception) else "no answer"
         return cls(status=number, body=document, fault=fault)
 
     @property

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.opensearch.opensearch_options import Access
 
 
@@ -52,15 +52,17 @@ def _signer(region: str, service: str) -> Any:
 
 # A sink is opened for each part, and reading all authorities of a machine takes 20 ms.
 @lru_cache(maxsize=8)
-def _tls(authority: str | None) -> ssl.SSLContext:
+def _tls(authority: object) -> ssl.SSLContext:
     if not authority:
         return ssl.create_default_context()
+    text = str(authority)
+    is_path = "-----BEGIN" not in text
     try:
-        text = authority if "-----BEGIN" in authority else Path(authority).read_text()
-        return ssl.create_default_context(cadata=text)
-    except (OSError, ValueError, ssl.SSLError):
+        return ssl.create_default_context(cadata=Path(text).read_text() if is_path else text)
+    except (OSError, ValueError) as cause:
         raise TerminalError(
-            "ca_certs in the extra of the sink's connection is no certificate and no file with one; write the "
-            "path of a PEM file on this machine",
+            f"ca_certs in the extra of the sink's connection is {text if is_path else 'no certificate'}"
+            f"{' and no file with a certificate' if is_path else ''} ({one_line(cause)}); write the path of a PEM file "
+            "on this machine",
             key="sink.conn_id",
         ) from None

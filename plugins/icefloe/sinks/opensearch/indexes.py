@@ -11,9 +11,9 @@ from icefloe.sinks.opensearch.document_ids import id_forms
 from icefloe.sinks.opensearch.found_index import FoundIndex, facts_to_leave
 from icefloe.sinks.opensearch.index_checks import IndexChecks, IndexMisfitError
 from icefloe.sinks.opensearch.index_names import IndexNames, generation_of
-from icefloe.sinks.opensearch.mapping import field_mappings
+from icefloe.sinks.opensearch.mapping import field_mappings, missing_fields
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.row_documents import DELETED
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
 
 _LOG: Final = logging.getLogger(__name__)
 _GC_DELETES: Final = "24h"
@@ -89,31 +89,26 @@ class Indexes:
         forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
         meta = facts_to_leave(self.names, batch, identity=forms, before=found)
-        mapping = {"_meta": meta, "properties": field_mappings(batch.shown_schema, batch.identity)}
+        fields = field_mappings(batch.shown_schema, batch.identity)
         if uuid is not None and (found is None or found.uuid != uuid):
             raise IndexGoneError.of(self._cluster.url, target)
         if found is None:
             if not is_new:
                 raise IndexGoneError.of(self._cluster.url, target)
-            is_made = self._make(target, mapping)
+            self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
             found = self._there(target)
-            if is_made:
-                return found.uuid
         self._checks.refuse_misfit(found, forms)
         self._checks.refuse_other_columns(found, batch)
-        if target == self.names.index:
-            # What the user has chosen for a field stays.
-            known = found.mappings.get("properties", {})
-            added = {name: field for name, field in mapping["properties"].items() if name not in known}
-            mapping = {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added}
-        self._add_fields(target, mapping)
+        # Fields that the user has chosen, in an index or in a template, stay.
+        added = missing_fields(fields, found.mappings.get("properties", {}))
+        self._add_fields(target, {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added})
         if self.names.writer(target) not in found.aliases:
             add = {"add": {"index": target, "alias": self.names.writer(target)}}
             self._cluster.ask("POST", "/_aliases", {"actions": [add]})
         return found.uuid
 
-    def _make(self, target: str, mapping: Mapping[str, Any]) -> bool:
-        """Make an index; False if another try has just made it."""
+    def _make(self, target: str, mapping: Mapping[str, Any]) -> None:
+        """Make an index, unless another try has just made it."""
         body = {"settings": {"index": self._new_settings()}, "aliases": {self.names.writer(target): {}}}
         # A template of the cluster may say otherwise, but documents have a source and no routing.
         body["mappings"] = {
@@ -123,15 +118,12 @@ class Indexes:
             **mapping,
         }
         made = self._cluster.ask("PUT", f"/{target}", body, allowed=(400,))
-        if made.status != 400:
-            return True
-        if made.error_type == ALREADY_THERE:
-            return False
-        raise IndexMisfitError(
-            f"{self._url}: the cluster cannot make index {target} for the table's columns ({made.fault}); change what "
-            "it names, such as a template of the cluster, or leave columns out by `columns`",
-            url=self._url,
-        )
+        if made.status == 400 and made.error_type != ALREADY_THERE:
+            raise IndexMisfitError(
+                f"{self._url}: the cluster cannot make index {target} ({made.fault}); change what it names, such as "
+                "sink.shards, sink.replicas or a template of the cluster",
+                url=self._url,
+            )
 
     def show(self, target: str) -> None:
         """Make the documents of an index visible, and the index the only one behind the name; remove older ones.
@@ -216,8 +208,9 @@ class Indexes:
             if error.status != 400:
                 raise
             raise IndexMisfitError(
-                f"the fields of index {target} do not fit the table's columns any more: {error}; run `icefloe reset` "
-                "for the pipeline, which loads into a new index",
+                f"the fields of index {target} do not fit the table's columns: {error}; correct the template that has "
+                "them, leave columns out by `columns`, or run `icefloe reset` for the pipeline, which loads into a new "
+                "index",
                 url=self._url,
             ) from None
 

@@ -1,6 +1,6 @@
 """The mapping of an index: from the types of columns to the types of fields."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +39,20 @@ def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
         DELETED: {"type": "boolean"},
         DELETED_AT: {"type": "date", "format": "strict_date_optional_time_nanos"},
     }
+
+
+def missing_fields(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ``properties`` that an index lacks, also inside of objects; a dot in a name makes one."""
+    found = {}
+    for name, field in wanted.items():
+        there: Any = {"properties": known}
+        for part in name.split("."):
+            there = there.get("properties", {}).get(part) if there else None
+        if there is None or ("properties" in field and "properties" not in there):
+            found[name] = field
+        elif inner := missing_fields(field.get("properties", {}), there.get("properties", {})):
+            found[name] = {"properties": inner}
+    return found
 
 
 def _names(field: pa.Field) -> Iterator[str]:

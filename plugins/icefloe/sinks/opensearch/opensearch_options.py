@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from icefloe.errors import TerminalError, UsageError
+from icefloe.errors import TerminalError
 from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
@@ -96,7 +96,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
     url = options.get("url") or _connection_url(connection, is_encrypted=is_on(extra.get("use_ssl"), otherwise=True))
     if not is_address(url, "http", "https"):
         key = "sink.url" if options.get("url") else "sink.conn_id"
-        raise UsageError(
+        raise TerminalError(
             f"the address of {key} is not the URL of a search cluster: write scheme, host and port alone, as in "
             "https://search.example:9200, and a user or a password into the fields of an Airflow connection", key=key,
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
         (connection.get("login"), connection.get("password"), extra.get("api_key"), extra.get("aws_region"))
     )
     if url.startswith("http:") and is_secret and not is_on(extra.get("allow_http"), otherwise=False):
-        raise UsageError(
+        raise TerminalError(
             f"the search cluster {url} is not encrypted, so credentials and rows would cross the network readable: "
             "use https://, or set allow_http to true in the extra of the connection of sink.conn_id",
             key="sink.url",
@@ -122,7 +122,7 @@ def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access
 
 def _connection_url(connection: Mapping[str, object], *, is_encrypted: bool) -> str:
     if not connection.get("host"):
-        raise UsageError(
+        raise TerminalError(
             "sink names no search cluster; write `url`, or `conn_id` of an Airflow connection with a host", key="sink"
         )
     host = str(connection["host"])
@@ -136,7 +136,7 @@ def _connection_url(connection: Mapping[str, object], *, is_encrypted: bool) -> 
 def _index(options: Mapping[str, object]) -> str:
     name = options.get("index")
     if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
-        raise UsageError(
+        raise TerminalError(
             f"sink.index is {name!r}, which is no name of an index; write up to 200 lower-case letters, digits, ., - "
             "and _, beginning with a letter or a digit",
             key="sink.index",
@@ -147,7 +147,7 @@ def _index(options: Mapping[str, object]) -> str:
 def _one_of(options: Mapping[str, Any], key: str, values: tuple[Any, ...]) -> Any:
     value = options.get(key, values[0])
     if value not in values:
-        raise UsageError(f"sink.{key} is {value!r}; write one of {', '.join(values)}", key=f"sink.{key}")
+        raise TerminalError(f"sink.{key} is {value!r}; write one of {', '.join(values)}", key=f"sink.{key}")
     return value
 
 

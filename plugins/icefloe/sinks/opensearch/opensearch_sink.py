@@ -54,6 +54,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
 
     def __init__(self, settings: OpenSearchSettings, *, letters: DeadLetterFolder | None = None) -> None:
         self._settings = settings
+        self.wants_unique_keys = settings.duplicates == "fail"
         self._letters = letters
         self._cluster = Cluster(settings.access)
         self._indexes = Indexes(self._cluster, settings)

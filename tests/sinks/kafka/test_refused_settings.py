@@ -1,0 +1,101 @@
+"""Settings that the Kafka client does not take: the sentence names the key of the user, and the file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, error_of
+
+CONNECTION = "in the extra of the connection of sink.conn_id does not fit the Kafka client"
+
+
+def clients(options: dict[str, Any], extra: dict[str, Any]) -> KafkaClients:
+    checked = KafkaOptions.of({"topic": "flights", "bootstrap_servers": "127.0.0.1:1", **options})
+    return KafkaClients.of(checked, {"extra": extra})
+
+
+def refused(options: dict[str, Any], extra: dict[str, Any]) -> TerminalError:
+    """The error of the first client that is made with these settings."""
+    made = clients(options, extra)
+    with pytest.raises(TerminalError) as error:
+        made.producer("flights", timeout_seconds=made_seconds(options), most_bytes=1_000_000)
+    assert error.value.exit_code == 65
+    return error.value
+
+
+def made_seconds(options: dict[str, Any]) -> int:
+    return int(options.get("transaction_seconds", 60))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compression.type", "zip"),
+        ("compression.codec", "lz5"),
+        ("linger.ms", "soon"),
+        ("linger.ms", 10**9),
+        ("security.protocol", "TLS"),
+        ("socket.timeout.ms", 1),
+        ("debug", "nonsense"),
+        ("retention", 1),
+    ],
+)
+def test_the_key_is_named_as_it_is_written_where_it_is_written(name: str, value: object) -> None:
+    found = refused({"settings": {name: value}}, {})
+    assert found.sentence.startswith(f"sink.settings.{name} does not fit the Kafka client (")
+    assert found.key == f"sink.settings.{name}"
+    assert refused({}, {name: value}).sentence.startswith(f"{name} {CONNECTION} (")
+
+
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"])
+def test_a_file_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    found = refused({}, {"security.protocol": "SSL", name: str(tmp_path / "gone.pem")})
+    assert (
+        found.sentence
+        == f"{name} {CONNECTION} (it is {tmp_path}/gone.pem, which cannot be read on this machine): correct it"
+    )
+
+
+def test_settings_that_do_not_fit_together_are_named_in_the_words_of_the_client() -> None:
+    found = refused({}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
+    assert found.sentence.startswith(f"sink.settings or a setting {CONNECTION} (")
+    assert "sasl.username and sasl.password must be set" in found.sentence
+
+
+def test_a_transaction_that_is_longer_than_the_client_can_count_is_a_key_of_the_sink() -> None:
+    assert refused({"transaction_seconds": 3_600_000}, {}).sentence.startswith("sink.transaction_seconds does not fit")
+
+
+def test_a_topic_of_small_messages_has_a_producer() -> None:
+    clients({}, {}).producer("flights", timeout_seconds=60, most_bytes=100)
+
+
+def test_no_value_of_a_secret_is_shown() -> None:
+    extra = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.username": "ada",
+        "sasl.password": "pw-of-ada",
+    }
+    assert "pw-of-ada" not in refused({}, extra).sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (KafkaError.INVALID_CONFIG, "correct sink.topic_settings, or make the topic yourself"),
+        (KafkaError.INVALID_REPLICATION_FACTOR, "correct sink.replication_factor"),
+        (KafkaError.INVALID_PARTITIONS, "correct sink.partitions"),
+        (KafkaError.POLICY_VIOLATION, "correct sink.partitions, sink.replication_factor and sink.topic_settings"),
+        (KafkaError.INVALID_RECORD, "a compacted topic takes no message without a key"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, "correct user, password, sasl.mechanism and security.protocol"),
+    ],
+)
+def test_an_answer_of_the_brokers_names_the_key_that_it_is_about(code: int, words: str) -> None:
+    found = error_of(KafkaError(code, "said"), KafkaRequest(doing="make topics", topic="flights", right="Create"))
+    assert words in str(found)
