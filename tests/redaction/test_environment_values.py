@@ -109,7 +109,7 @@ def test_a_driver_hides_what_its_task_hid(tmp_path: Path, secret: str) -> None:
     handed = RunSettings.of(load_pipeline(file, environ={"X": secret})).to_environment()
     code = "import os\nfrom icefloe.batch.run_settings import RunSettings\nRunSettings.from_environment(os.environ)\n"
     code += f"from icefloe.redaction.hidden import redacted\nprint(redacted('no {secret} here'))"
-    assert python(["-c", code], **handed).out == "no *** here\n"
+    assert python(["-c", code], timeout_seconds=120, **handed).out == "no *** here\n"
 
 
 WRONG_ADDRESSES = (
