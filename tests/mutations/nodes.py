@@ -99,6 +99,13 @@ NODES: Final = (
         suite=_CLIENT,
     ),
     Mutation(
+        name="a reader unpacks what a node has compressed",
+        path="node/node_client.py",
+        before='    ("grpc.per_message_decompression", 0),\n',
+        after="",
+        suite=_CLIENT,
+    ),
+    Mutation(
         name="the words of a node go to the terminal as they are",
         path="node/messages.py",
         before="    return repr(",

@@ -3,11 +3,13 @@
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +99,30 @@ def test_a_message_that_no_node_sends_is_not_taken(config: NodeConfig, authority
     message = encode_rows([(0, False, b"x" * (MOST_MESSAGE_BYTES + 1))])
     with pytest.raises(NodeLostError):
         lied(config, authority, [message], patience=1.0)
+
+
+class Compressing(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers with the right bytes in a `Result` of Flight, which gRPC compresses."""
+
+    def service(self, handler_call_details: Any) -> Any:  # noqa: ARG002 - gRPC's own signature
+        message = encode_rows([(0, False, DATA[:5])])
+        # With a field that nobody knows, because gRPC compresses nothing that would not be shorter.
+        result = bytes([0x0A, len(message)]) + message + b"\x12\x7f" + bytes(127)
+        return grpc.unary_stream_rpc_method_handler(lambda *_: iter([result]))
+
+
+def test_a_compressed_message_is_not_unpacked() -> None:
+    gzip, none = grpc.Compression.Gzip, grpc.Compression.NoCompression
+    for compression in (none, gzip):
+        with ThreadPoolExecutor(1) as threads:
+            server = grpc.server(threads, handlers=(Compressing(),), compression=compression)
+            port = server.add_insecure_port("127.0.0.1:0")
+            server.start()
+            try:
+                [found] = read(f"127.0.0.1:{port}", NodeConfig(version=1, plain=True), piece(0, 5))
+            finally:
+                server.stop(None).wait()
+        assert isinstance(found, PieceFault) == (compression is gzip)
 
 
 @given(

@@ -41,8 +41,9 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # No limit by default, and a message is in memory as a whole before anybody looks at it.
+    # By default a message may have any length, and gRPC unpacks one that is compressed before anybody looks at it.
     ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.per_message_decompression", 0),
 )
 
 _LOST_SECONDS: Final = 600.0
