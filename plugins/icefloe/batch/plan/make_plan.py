@@ -156,7 +156,7 @@ def make_plan(
         cores=spec.cores or cores,
         target_size_bytes=spec.target_size_bytes,
         skipped_replace_snapshots=spec.skipped_replace_snapshots,
-        warnings=(*labels.warnings, *scan.warnings),
+        warnings=labels.warnings,
         allowed_locations=labels.allowed_locations,
         planned_at="",
     )
