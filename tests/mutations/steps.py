@@ -67,6 +67,20 @@ STEPS: Final = (
         suite=("tests/iceberg/scan/test_contradicting_manifests.py",),
     ),
     Mutation(
+        name="a snapshot with the id of the cursor's is the cursor's",
+        path="iceberg/recorded_snapshot.py",
+        before="(self.sequence_number, self.timestamp_ms) == (snapshot.sequence_number or 0, snapshot.timestamp_ms)",
+        after="True",
+        suite=("tests/batch/open/test_reused_ids.py",),
+    ),
+    Mutation(
+        name="a snapshot that was taken back has expired although its files are there",
+        path="iceberg/history/loaded_table.py",
+        before="is_there = self.io.new_input(path).exists()",
+        after="is_there = False",
+        suite=("tests/batch/open/test_reused_ids.py",),
+    ),
+    Mutation(
         name="a rollback begins at the snapshot that it goes back to",
         path="iceberg/history/rollback.py",
         before="left_snapshot_id=after_snapshot_id,",
