@@ -49,7 +49,7 @@ def test_a_circle_on_a_side_branch_disturbs_nobody(workspace: Workspace, form: s
         loaded = load_pipeline(pipeline)
         assert work_of(loaded).is_due
         assert len(snapshot_history._load(loaded)["snapshots"]) == 2
-        assert table_watch._look(loaded, cursor, is_loading=False)["lag_snapshots"] == 1
+        assert table_watch._look(loaded, cursor, None, is_loading=False)["lag_snapshots"] == 1
         for command in ("validate", "plan", "status", "run", "verify"):
             done = icefloe(command, pipeline)
             assert (command, done.code, done.err) == (command, 0, "")
@@ -74,7 +74,7 @@ def test_a_circle_on_the_branch_that_is_read_is_one_sentence(workspace: Workspac
         with pytest.raises(TerminalError, match=sentence):
             snapshot_history._load(loaded)
         with pytest.raises(TerminalError, match=sentence):
-            table_watch._look(loaded, cursor, is_loading=False)
+            table_watch._look(loaded, cursor, None, is_loading=False)
         for command in ("validate", "plan", "status", "run"):
             done = icefloe(command, pipeline)
             assert (command, done.code, sentence in done.out + done.err) == (command, 65, True), done

@@ -87,7 +87,7 @@ def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
 
     assert work_of(load_pipeline(pipeline)).is_due
     assert len(snapshot_history._load(load_pipeline(pipeline))["snapshots"]) == 1
-    assert table_watch._look(load_pipeline(pipeline), None, is_loading=False)["lag_snapshots"] == 1
+    assert table_watch._look(load_pipeline(pipeline), None, None, is_loading=False)["lag_snapshots"] == 1
     assert not mark.exists()
 
 

@@ -175,7 +175,7 @@ PROMISES: Final = (
     Mutation(
         name="verify does not look whether batches follow one another",
         path="batch/verify/verify_batches.py",
-        before="            *breaks_between(session.checkpoint, committed),\n",
+        before="            *breaks_between(session.checkpoint, committed_batches(session)),\n",
         after="",
         suite=_CONTINUITY,
     ),

@@ -26,8 +26,8 @@ PROTOCOL: Final = (
     Mutation(
         name="a cursor is judged by a table that was loaded before it",
         path="batch/open/next_batch.py",
-        before="session = session.with_fresh_table()",
-        after="pass",
+        before="session.with_fresh_table().with_cursor(view.cursor)",
+        after="session.with_cursor(view.cursor)",
         suite=_STOPPED,
     ),
     Mutation(

@@ -58,10 +58,34 @@ STEPS: Final = (
         after="FileTerm(entry, term.weight, term.delete_files)",
     ),
     Mutation(
-        name="a file counts as added by every snapshot whose manifests list it as added",
+        name="a file that leaves without a DELETED entry stays",
         path="iceberg/scan/changed_files.py",
-        before="elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:",
-        after="elif entry.status is not EntryStatus.DELETED:",
+        before="dropped = chain.from_iterable(left.values())",
+        after="dropped = ()",
+        suite=("tests/iceberg/scan/test_contradicting_manifests.py",),
+    ),
+    Mutation(
+        name="a manifest that a state lists twice counts once",
+        path="iceberg/scan/live_deletes.py",
+        before="""\
+        left[key] -= 1
+        if left[key] < 0:""",
+        after="        if left[key] <= 0:",
+        suite=("tests/iceberg/scan/test_contradicting_manifests.py",),
+    ),
+    Mutation(
+        name="a snapshot with the id of the cursor's is the cursor's",
+        path="iceberg/recorded_snapshot.py",
+        before="(self.sequence_number, self.timestamp_ms) == (snapshot.sequence_number or 0, snapshot.timestamp_ms)",
+        after="True",
+        suite=("tests/batch/open/test_reused_ids.py",),
+    ),
+    Mutation(
+        name="a snapshot that was taken back has expired although its files are there",
+        path="iceberg/history/loaded_table.py",
+        before="is_there = self.io.new_input(path).exists()",
+        after="is_there = False",
+        suite=("tests/batch/open/test_reused_ids.py",),
     ),
     Mutation(
         name="a rollback begins at the snapshot that it goes back to",

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, Hash128, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
+from icefloe.iceberg.step import Step, StepKind, refuse_gaps_in_ordinals
 from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec"]
@@ -62,6 +62,12 @@ class BatchSpec:
     def __post_init__(self) -> None:
         """Refuse a specification that no planner makes."""
         refuse_gaps_in_ordinals(self.steps)
+
+    @property
+    def start_snapshot_id(self) -> int | None:
+        """``after_snapshot_id`` as the table has it: negative if another snapshot has the id there."""
+        first = self.steps[0] if self.steps else None
+        return first.start_snapshot_id if first and first.kind is StepKind.STATES else self.after_snapshot_id
 
     @property
     def load_part(self) -> LoadPart | None:

@@ -8,6 +8,8 @@ from pydantic import ConfigDict
 
 from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.units import time_of_ms
 
 __all__ = ["BatchOutcome", "Cursor"]
 
@@ -28,6 +30,7 @@ class Cursor:
     Attributes:
         batch_number: number of that batch.
         snapshot_id: None: before the table's first snapshot.
+        snapshot: more of that snapshot than its id, which its writer may use again.
         load_part: last delivered part of a load that is not complete.
         is_beginning: True if nothing counts as delivered, so that the next batch begins as ``initial_load`` says:
             after a reset, and after a first batch that was abandoned.
@@ -42,6 +45,12 @@ class Cursor:
     load_part: LoadPart | None = None
     is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
     pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
+
+    @property
+    def timestamp(self) -> str | None:
+        """Time of the snapshot's commit, ISO 8601; None if it was not recorded."""
+        return None if self.snapshot is None else time_of_ms(self.snapshot.timestamp_ms)
 
     def at_batch(self, batch_number: int) -> "Cursor":
         """The same place as the end of a later batch that delivered nothing."""

@@ -188,6 +188,7 @@ class Checkpoint:
         number = record.batch_number
         offset = self.offset(number)
         refuse_another_range(record, offset, url=self.url, offset_url=self._records.url_of(offset_key(number)))
+        record = replace(record, snapshot=None if offset is None else offset.snapshot)
         # What a reset recorded counts until the next reset, so each commit after it names it.
         follows = None if offset is None else offset.follows
         if follows is not None and follows.pipeline_since is not None:

@@ -17,6 +17,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
 from icefloe.iceberg.step import Step
 
 __all__ = ["CommitRecord", "CursorMove", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer", "format_of"]
@@ -124,6 +125,7 @@ class OffsetRecord:
             digest.
         warnings: warnings from choosing the range.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
+        snapshot: more of the snapshot that the batch ends with than its id.
         move: None for a batch that delivers changes.
     """
 
@@ -141,6 +143,7 @@ class OffsetRecord:
     opened_at: str
     icefloe_version: str | None = None
     move: Annotated[CursorMove | None, LEFT_OUT_IF_NONE] = None
+    snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a batch that does not follow the one before it."""
@@ -188,7 +191,7 @@ class CommitRecord:
         route: way through the flow; for a batch that delivered nothing, its outcome.
         counts: changes delivered, by type.
         load_part: part of a load in several batches that the batch delivered; None for any other batch.
-        is_beginning: see `Cursor`; so is ``pipeline_since``.
+        is_beginning: see `Cursor`; so are ``pipeline_since`` and ``snapshot``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -206,6 +209,7 @@ class CommitRecord:
     load_part: LoadPart | None = None
     is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
     pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a record that no batch leaves."""
@@ -228,6 +232,7 @@ class CommitRecord:
             load_part=None if part is None or part.is_last else part,
             is_beginning=self.is_beginning,
             pipeline_since=self.pipeline_since,
+            snapshot=self.snapshot,
         )
 
 

@@ -7,7 +7,7 @@ from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.table_state import TableState
-from icefloe.batch.verify.verify_batches import committed_batches
+from icefloe.batch.verify.verify_batches import found_batches
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE
 from icefloe.changes.plain_rows import plain_rows
@@ -16,7 +16,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.cli.row_key import RowKey
 from icefloe.errors import TerminalError, UsageError
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.files import FilesSink
@@ -62,7 +62,9 @@ def trace_row(session: PipelineSession, sink: DeliverySink | None, given: Sequen
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
         raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)
-    return _Trace(session.with_fresh_table(), view.pipeline.identity, given).found(sink, view.cursor.snapshot_id)
+    session, batches = found_batches(session.with_fresh_table())
+    session, cursor = session.with_cursor(view.cursor)
+    return _Trace(session, view.pipeline.identity, given).found(sink, cursor.snapshot_id, batches)
 
 
 class _Trace:
@@ -76,15 +78,15 @@ class _Trace:
 
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
         self._session = session
-        latest = head(session.table, session.pipeline.branch)
+        latest = History.of(session.table).head(session.pipeline.branch)
         self._head = None if latest is None else latest.snapshot_id
         self._schema = TableSchema.at(session.table.metadata, self._head, after_snapshot_id=None)
         self._identity = identity.named_by(self._schema.columns.find_column_name)
         self._key = RowKey.parse(given, self._schema, self._identity.columns)
         self._notes: list[str] = []
 
-    def found(self, sink: DeliverySink | None, cursor_id: int | None) -> TracedRow:
-        batches = [each for each in committed_batches(self._session) if each.outcome is BatchOutcome.DELIVERED]
+    def found(self, sink: DeliverySink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> TracedRow:
+        batches = [each for each in committed if each.outcome is BatchOutcome.DELIVERED]
         kept: dict[int, list[dict[str, object]]] = {}
         for batch in batches:
             rows = self._kept(batch)

@@ -14,7 +14,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import TABLE_IS_MISSING, checkpoint_of, load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
@@ -75,7 +75,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     session = None
     try:
         session = open_session(pipeline)
-        head(session.table, pipeline.branch)
+        History.of(session.table).head(pipeline.branch)
     except TABLE_IS_MISSING as error:
         if pipeline.wait_for_table:
             return session, error.sentence
@@ -94,6 +94,7 @@ def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> Tabl
         session.table,
         branch=session.pipeline.branch,
         cursor_snapshot_id=None if cursor is None else cursor.snapshot_id,
+        cursor_timestamp=None if cursor is None else cursor.timestamp,
         is_loading=cursor is not None and cursor.load_part is not None,
     )
 

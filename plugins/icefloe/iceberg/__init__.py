@@ -6,6 +6,7 @@ Read in this order:
 
 - `step`: one commit, one move of a branch, or the initial load
 - `load_part`: some of the data files of an initial load
+- `recorded_snapshot`: a snapshot that was delivered, and more of it than its id
 - `data_file`: a data file as a task needs it
 - `delete_file`: a delete file as a task needs it
 - `table`: PyIceberg's table, under a name that others may import
@@ -24,7 +25,7 @@ Read in this order:
 
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 
-__all__ = ["data_file", "delete_file", "load_part", "step", "table"]
+__all__ = ["data_file", "delete_file", "load_part", "recorded_snapshot", "step", "table"]
 
 # PyIceberg reads its configuration when it is imported, and its error of a wrong one quotes the file. Only this
 # package imports PyIceberg, so this is the one place that comes first.

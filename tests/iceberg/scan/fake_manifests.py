@@ -13,7 +13,7 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, E
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.data_manifests import DataManifests
-from icefloe.iceberg.scan.live_deletes import LiveDeletes
+from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
@@ -106,11 +106,13 @@ class ReadFiles:
     """
 
     def __init__(self, reader: Any, *steps: Step) -> None:
-        self.deletes = LiveDeletes.read(steps, reader.lists, reader)
-        self.data = DataManifests(reader.lists, reader, self.deletes)
+        # A snapshot comes from the one that is numbered before it, unless that has expired.
+        parents = {each: each - 1 for each in reader.lists if each - 1 in reader.lists}
+        self.deletes = LiveDeletes.read(steps, ListedStates(reader.lists, parents), reader)
+        self.data = DataManifests(reader, self.deletes)
 
     def terms(self, of: Step) -> list[FileTerm]:
-        return list(self.data.read(of).terms(self.deletes).each())
+        return list(self.data.read(of).terms(self.deletes.index).each())
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:

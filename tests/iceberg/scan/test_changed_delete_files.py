@@ -169,9 +169,9 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     reader.lists = {2: [new, old, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     of = step(StepKind.COMMIT, 2)
     files = ReadFiles(reader, of)
-    found = files.data.read(of).terms(files.deletes)
-    assert [term.entry.data_file.path for term in found.single] == ["c"]
-    assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["b2"], ["a", "b"]]
+    found = files.data.read(of).terms(files.deletes.index)
+    assert [term.entry.data_file.path for term in found.single] == ["c", "b2", "b2"]
+    assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["a", "b"]]
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
 
 
@@ -181,7 +181,7 @@ def test_a_file_that_two_manifests_list_counts_twice_where_a_delete_file_reaches
     reader.lists = {2: [*manifests, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     of = step(StepKind.COMMIT, 2)
     files = ReadFiles(reader, of)
-    assert not files.data.read(of).terms(files.deletes).kept
+    assert not files.data.read(of).terms(files.deletes.index).kept
     assert terms(reader, of) == [{"a": [(-2, []), (2, ["d"])]}]
 
 

@@ -1,9 +1,11 @@
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step, weights
+from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step, StepKind
 
@@ -23,13 +25,31 @@ def test_a_deleted_entry_belongs_to_its_manifest_s_snapshot_whatever_its_id_says
     assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": -1, "b": -1}
 
 
-def test_a_file_added_by_another_snapshot_is_left_out_with_a_warning() -> None:
+@pytest.mark.parametrize(
+    "contradiction",
+    [data("a", ADDED, 1), data("a", EXISTING, 2), delete("d", ADDED, 1, 1), delete("d", EXISTING, 2, 1)],
+    ids=["old and added", "new and existing", "old deletes added", "new deletes existing"],
+)
+def test_without_the_state_before_it_a_commit_that_contradicts_itself_is_an_error(contradiction: Any) -> None:
     reader = FakeReader()
-    reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 1), data("b", ADDED, 2))]}
+    reader.lists = {2: [reader.write("m", 2, contradiction), reader.write("n", 2, data("b", ADDED, 2))]}
     of = step(StepKind.COMMIT, 2)
-    planner = ReadFiles(reader, of)
-    assert [term.entry.data_file.path for term in planner.terms(of)] == ["b"]
-    assert "lists 1 data files as added by other snapshots" in planner.data.warnings[0]
+    with pytest.raises(TerminalError, match=r"snapshot 2 lists \w as \w+ by snapshot \d, and the snapshot before it"):
+        ReadFiles(reader, of).terms(of)
+
+
+def test_the_manifests_of_a_commit_are_read_once_although_the_next_one_replaces_them() -> None:
+    reader = FakeReader()
+    kept, files = data("a", EXISTING, 0), {number: f"f{number}" for number in (1, 2, 3)}
+    reader.lists = {0: [reader.write("m0", 0, data("a", ADDED, 0))]}
+    for number, path in files.items():
+        gone = [data(files[number - 1], DELETED, number)] if number > 1 else []
+        reader.lists[number] = [reader.write(f"m{number}", number, kept, *gone, data(path, ADDED, number))]
+    steps = [step(StepKind.COMMIT, number) for number in files]
+    planner = ReadFiles(reader, *steps)
+    found = [{term.entry.data_file.path: term.weight for term in planner.terms(each)} for each in steps]
+    assert found == [{"f1": 1}, {"f1": -1, "f2": 1}, {"f2": -1, "f3": 1}]
+    assert reader.read == ["m0", "m1", "m2", "m3"]
 
 
 def test_a_file_listed_twice_counts_twice() -> None:

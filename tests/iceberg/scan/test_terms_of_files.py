@@ -1,6 +1,6 @@
 """Terms of data files, gathered from steps that add files, keep them, and delete from them."""
 
-from iceberg.scan.fake_manifests import ADDED, DELETED, FakeReader, ReadFiles, data, delete, step
+from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.scan_tasks import ScanTask, scan_tasks
 from icefloe.iceberg.step import StepKind
@@ -13,7 +13,7 @@ def tasks(reader: FakeReader, *snapshot_ids: int, left_out: str = "") -> list[Sc
     def may_match(entry: DataEntry) -> bool:
         return entry.data_file.path != left_out
 
-    by_ordinal = ((ordinal, of.data.read(each).terms(of.deletes)) for ordinal, each in enumerate(steps))
+    by_ordinal = ((ordinal, of.data.read(each).terms(of.deletes.index)) for ordinal, each in enumerate(steps))
     return list(scan_tasks(by_ordinal, {}, may_match=may_match))
 
 
@@ -40,8 +40,9 @@ def test_a_file_in_two_partitions_is_read_once_with_the_constants_of_each() -> N
     reader = FakeReader()
     here, there = {"2": 1}, {"2": 2}
     listed = reader.write("old", 1, data("a", ADDED, 1, constants=here), data("a", ADDED, 1, constants=there))
-    removed = reader.write("new", 3, data("a", DELETED, 3, constants=there))
-    reader.lists = {1: [listed], 2: [listed, reader.write("d", 2, delete("d", ADDED, 2, 2))], 3: [removed]}
+    removed = reader.write("new", 3, data("a", EXISTING, 1, constants=here), data("a", DELETED, 3, constants=there))
+    deletes = reader.write("d", 2, delete("d", ADDED, 2, 2))
+    reader.lists = {1: [listed], 2: [listed, deletes], 3: [removed, deletes]}
     read = tasks(reader, 1, 2, 3)
     found = [(task.data_file.constants, [term.change_ordinal for term in task.terms]) for task in read]
     assert found == [(here, [0, 1, 1]), (there, [0, 1, 1, 2])]

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
+from icefloe.iceberg.scan.live_deletes import ListedStates
 from icefloe.iceberg.steps.replace_check import check_replace
 
 REPLACE = 2
@@ -42,11 +42,9 @@ class Tables:
         return replace(written, added_rows_count=counts[ADDED], existing_rows_count=counts[EXISTING])
 
     def check(self, before: list[ManifestFile] | None, after: list[ManifestFile]) -> str | None:
-        snapshot = Snapshot(
-            snapshot_id=REPLACE, parent_snapshot_id=1, timestamp_ms=0, manifest_list="",
-            summary=Summary(Operation.REPLACE),
-        )  # fmt: skip
-        return check_replace(snapshot, before, after, self.reader, table="db.t")
+        states = {REPLACE: after} if before is None else {1: before, REPLACE: after}
+        parents = {} if before is None else {REPLACE: 1}
+        return check_replace(REPLACE, ListedStates(states, parents), self.reader, table="db.t")
 
 
 @pytest.mark.parametrize("says_counts", [True, False])
@@ -68,7 +66,7 @@ def test_lists_that_count_everything_spare_the_manifests() -> None:
     before = [tables.manifest("old", 1, rows("a", ADDED, 1, 5))]
     assert tables.check(before, [tables.manifest("rewritten", 2, rows("a", EXISTING, 1, 5))]) is None
     assert tables.reader.read == []
-    with pytest.raises(TerminalError, match="must keep the 5 rows before it, but there are 0 after it"):
+    with pytest.raises(TerminalError, match="must keep the 5 rows of the files that it replaced, but there are 0"):
         tables.check(before, [])
 
 
@@ -119,7 +117,7 @@ def test_a_data_file_that_got_lost_on_the_way_is_an_error_whatever_deletes_rows(
     files = tables.manifest("files", 1, rows("a", ADDED, 1, 10), rows("b", ADDED, 1, 5))
     deletes = tables.manifest("deletes", 1, delete("d", ADDED, 1, 9))
     rewritten = tables.manifest("rewritten", 2, rows("a", EXISTING, 1, 10))
-    sentence = "must keep the 15 rows of the data files that it left alone, but there are 10 after it"
+    sentence = "must keep the 5 rows of the files that it replaced, but there are 0 after it"
     with pytest.raises(TerminalError, match=sentence):
         tables.check([files, deletes], [rewritten, deletes])
 

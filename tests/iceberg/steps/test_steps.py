@@ -143,7 +143,9 @@ def test_replace_snapshots_are_skipped_and_take_no_ordinal(tmp_path: Path) -> No
 def test_a_replace_that_changed_the_number_of_rows_is_an_error(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
     as_replace(table, snapshot_ids(table)[1])
-    with pytest.raises(TerminalError, match="must keep the 1 rows before it, but there are 2 after it"):
+    with pytest.raises(
+        TerminalError, match="must keep the 0 rows of the files that it replaced, but there are 1 after it"
+    ):
         plan_range(table)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.references import BatchReference
@@ -12,8 +12,10 @@ from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
+from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
@@ -26,6 +28,8 @@ from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
+
+AnyCursor = TypeVar("AnyCursor", Cursor, Cursor | None)
 
 __all__ = ["PipelineSession", "batch_url", "open_table"]
 
@@ -94,6 +98,17 @@ class PipelineSession:
         have delivered since, and these would look as if they had expired.
         """
         return replace(self, table=open_table(self.pipeline, self.credentials, self.surroundings))
+
+    def with_cursor(self, cursor: AnyCursor) -> tuple[Self, AnyCursor]:
+        """The same session, and a cursor by its snapshot's id in that session's table; see `LoadedTable.found`."""
+        if cursor is None or cursor.snapshot is None:
+            return self, cursor
+        table, snapshot_id = LoadedTable(self.table).found(cursor.snapshot)
+        if snapshot_id == cursor.snapshot_id:
+            return self, cursor
+        # The rest of a load needs the snapshot itself, so it counts as expired then.
+        session = self if cursor.load_part is not None else replace(self, table=table)
+        return session, replace(cursor, snapshot_id=snapshot_id, snapshot=None)
 
     def for_backfill(self, backfill_id: str) -> Self:
         """The same pipeline with a checkpoint and an output of the backfill's own."""

@@ -68,7 +68,12 @@ class EmptyEnd:
         if offset.move.outcome is BatchOutcome.RESET:
             cursor = Cursor.beginning(number, pipeline_since=since)
         else:
-            cursor = Cursor(batch_number=number, snapshot_id=offset.up_to_snapshot_id, pipeline_since=since)
+            cursor = Cursor(
+                batch_number=number,
+                snapshot_id=offset.up_to_snapshot_id,
+                pipeline_since=since,
+                snapshot=offset.snapshot,
+            )
         return cls(pipeline=pipeline, table=table, offset=offset, outcome=offset.move.outcome, cursor=cursor)
 
     @classmethod
@@ -100,6 +105,7 @@ class EmptyEnd:
             load_part=self.cursor.load_part,
             is_beginning=self.cursor.is_beginning,
             pipeline_since=self.cursor.pipeline_since,
+            snapshot=self.cursor.snapshot,
         )
 
     def report(self, commit: CommitRecord) -> BatchReport:

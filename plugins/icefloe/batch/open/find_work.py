@@ -33,7 +33,7 @@ def find_work(session: PipelineSession) -> Work:
     head = history.head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
     view = session.checkpoint.look()
-    cursor = view.cursor
+    _, cursor = session.with_cursor(view.cursor)
     if cursor is None or cursor.is_beginning:
         # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
         # Otherwise the first run after that snapshot would place it after the first rows.

@@ -38,6 +38,9 @@ def new_batch(
     )
     columns = delivered_columns(pipeline, identity, schema)
     filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
+    followed_id = None if view.cursor is None else view.cursor.snapshot_id
+    if followed_id is None:
+        followed_id = snapshots.after_snapshot_id
     return OffsetRecord(
         version=format_of(view.cursor),
         batch_number=view.next_number,
@@ -45,7 +48,8 @@ def new_batch(
         opened_by=session.writer,
         follows=view.cursor,
         spec=BatchSpec(
-            after_snapshot_id=snapshots.after_snapshot_id,
+            # Readers know the snapshot by its own id, also if the table has given that to another one.
+            after_snapshot_id=snapshots.after_snapshot_id if snapshots.after_snapshot_id is None else followed_id,
             up_to_snapshot_id=snapshots.up_to_snapshot_id,
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
@@ -69,4 +73,5 @@ def new_batch(
         },
         opened_at=now_text(),
         icefloe_version=VERSION,
+        snapshot=table.history.recorded(snapshots.up_to_snapshot_id),
     )

@@ -12,6 +12,7 @@ from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan
 from icefloe.batch.open.snapshots_left_by_cursor import snapshots_left_by_cursor
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.error_lines import with_lines
@@ -35,6 +36,17 @@ class NextBatch:
     offset: OffsetRecord
     is_resumed: bool
     warnings: tuple[str, ...] = ()
+
+    def require_same_end(self) -> None:
+        """Raise TerminalError if the snapshot that the batch ends with is another one now under the same id."""
+        recorded, up_to_id = self.offset.snapshot, self.offset.up_to_snapshot_id
+        if recorded is not None and self.table.found(recorded)[1] != up_to_id:
+            raise TerminalError(
+                f"batch {self.offset.batch_number} ends with snapshot {up_to_id}, and the table has another snapshot "
+                "of that id since the batch was opened: its writer took the snapshot back and used its id again; give "
+                "the batch up with icefloe abandon, or choose another range for a backfill",
+                snapshot_id=up_to_id,
+            )
 
 
 def next_batch(
@@ -62,7 +74,7 @@ def next_batch(
         view = view or session.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(session)
-        session = session.with_fresh_table()
+        session, cursor = session.with_fresh_table().with_cursor(view.cursor)
         table = LoadedTable(session.table)
         opened = view.opened
         if opened is not None and opened.move is not None:
@@ -75,7 +87,7 @@ def next_batch(
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
         end_at = snapshots_left_by_cursor(session.checkpoint, view.cursor)
-        snapshots = next_range(table, pipeline, view.cursor, pins=pins, end_at=end_at)
+        snapshots = next_range(table, pipeline, cursor, pins=pins, end_at=end_at)
         if snapshots is None:
             return None
         offset = new_batch(session, table, view, snapshots, cores)
@@ -117,7 +129,10 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
             refuse_other_coordination(backfill)
         opened = view.opened or _delivered(backfill, view)
         if opened is not None:
-            return _resumed(backfill, table, opened)
+            resumed = _resumed(backfill, table, opened)
+            if view.opened is None:
+                resumed.require_same_end()
+            return resumed
         offset = new_batch(backfill, table, view, snapshots, cores)
         return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)
 

@@ -20,7 +20,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import result_configuration
@@ -95,7 +95,7 @@ class PipelineView:
 
     def head_id(self) -> int | None:
         """The snapshot that the pipeline's branch points to."""
-        newest = head(self.session.table, self.session.pipeline.branch)
+        newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def offset(self, move: CursorMove, snapshot_id: int | None, identity: Identity) -> OffsetRecord:
@@ -122,6 +122,7 @@ class PipelineView:
             opened_at=now_text(),
             icefloe_version=VERSION,
             move=move,
+            snapshot=History.of(self.session.table).recorded(snapshot_id),
         )
 
 

@@ -11,7 +11,7 @@ from icefloe.batch.operations.cursor_move import PipelineView, make_move
 from icefloe.batch.operations.half_delivered import give_up_delivery
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, PipelineRecord
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import total_records
 
 __all__ = ["PipelineReset"]
@@ -58,7 +58,7 @@ class PipelineReset:
         return cls(
             cursor=view.cursor,
             differences=differences,
-            rows=total_records(head(fresh.table, fresh.pipeline.branch)),
+            rows=total_records(History.of(fresh.table).head(fresh.pipeline.branch)),
             offset=found.offset(move, None, identity),
             given_up=found.given_up,
         )

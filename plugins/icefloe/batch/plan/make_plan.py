@@ -98,7 +98,7 @@ def make_plan(
         NotBuiltError: a column that cannot be read.
         TerminalError: a column has a reserved name or is missing; metadata is gone or damaged.
     """
-    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
+    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
     shape = RowShape.of(
         schema,
         identity=spec.identity,
@@ -145,7 +145,7 @@ def make_plan(
         equality_schemas={
             ",".join(map(str, ids)): keys.schema_json
             for ids, keys in equality_schemas(
-                table.metadata, scan.delete_files.values(), [spec.up_to_snapshot_id, spec.after_snapshot_id]
+                table.metadata, scan.delete_files.values(), [spec.up_to_snapshot_id, spec.start_snapshot_id]
             ).items()
         },
         identity=spec.identity,
@@ -158,7 +158,7 @@ def make_plan(
         cores=spec.cores or cores,
         target_size_bytes=spec.target_size_bytes,
         skipped_replace_snapshots=spec.skipped_replace_snapshots,
-        warnings=(*labels.warnings, *scan.warnings),
+        warnings=labels.warnings,
         allowed_locations=labels.allowed_locations,
         planned_at="",
     )

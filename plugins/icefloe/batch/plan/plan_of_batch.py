@@ -34,6 +34,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     with with_lines(pipeline):
         if offset.up_to_snapshot_id is not None:
             batch.table.history.snapshot(offset.up_to_snapshot_id)
+            batch.require_same_end()
         return make_plan(
             batch.table,
             offset.spec,

@@ -8,7 +8,7 @@ from icefloe.batch.open.unfit_sink import refuse_rows_without_key
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.identity import Identity
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.error_lines import with_lines
 
@@ -31,7 +31,7 @@ class TableCheck:
         Raises:
             UnknownBranchError: the table has no such branch.
         """
-        newest = head(self.session.table, self.session.pipeline.branch)
+        newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def schema(self) -> TableSchema:

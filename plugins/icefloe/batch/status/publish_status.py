@@ -150,7 +150,11 @@ def status_of(
     cursor_id = None if cursor is None else cursor.snapshot_id
     load_part = None if cursor is None else cursor.load_part
     facts = TableFacts.of(
-        session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=load_part is not None
+        session.table,
+        branch=pipeline.branch,
+        cursor_snapshot_id=cursor_id,
+        cursor_timestamp=None if cursor is None else cursor.timestamp,
+        is_loading=load_part is not None,
     )
     recent = with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report))
     delivery = None if before is None else before.last_delivery

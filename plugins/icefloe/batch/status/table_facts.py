@@ -25,13 +25,23 @@ class TableFacts:
     next_expiry: Expiry | None
 
     @classmethod
-    def of(cls, table: Table, *, branch: str, cursor_snapshot_id: int | None, is_loading: bool = False) -> "TableFacts":
+    def of(
+        cls,
+        table: Table,
+        *,
+        branch: str,
+        cursor_snapshot_id: int | None,
+        cursor_timestamp: str | None,
+        is_loading: bool = False,
+    ) -> "TableFacts":
         """The facts as the table was loaded; reads nothing.
 
         Args:
             table: as loaded.
             branch: branch that the pipeline follows.
             cursor_snapshot_id: last delivered snapshot.
+            cursor_timestamp: its recorded time; None if that is not known. A snapshot of another time is another one,
+                to which its writer gave the same id.
             is_loading: True if that snapshot is delivered only in part.
 
         Raises:
@@ -39,10 +49,14 @@ class TableFacts:
         """
         history = History.of(table)
         head = history.head(branch)
-        behind = lag(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
         delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
+        if delivered is not None and cursor_timestamp not in (None, time_of_ms(delivered.timestamp_ms)):
+            cursor_snapshot_id = -delivered.snapshot_id
+        elif delivered is not None:
+            cursor_timestamp = time_of_ms(delivered.timestamp_ms)
+        behind = lag(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
         return cls(
-            cursor_timestamp=None if delivered is None else time_of_ms(delivered.timestamp_ms),
+            cursor_timestamp=cursor_timestamp,
             head_snapshot_id=None if head is None else head.snapshot_id,
             head_timestamp=None if head is None else time_of_ms(head.timestamp_ms),
             lag_snapshots=behind.snapshots,

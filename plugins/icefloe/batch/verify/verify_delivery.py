@@ -28,7 +28,7 @@ from icefloe.batch.verify.missing_manifests import missing_manifests
 from icefloe.batch.verify.schema_runs import since_last_start
 from icefloe.batch.verify.sink_rows import SinkRows
 from icefloe.batch.verify.table_state import TableState
-from icefloe.batch.verify.verify_batches import committed_batches
+from icefloe.batch.verify.verify_batches import committed_batches, found_batches
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.cursor import Cursor
@@ -87,9 +87,11 @@ class _Comparison:
     def __init__(
         self, session: PipelineSession, sink: DeliverySink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
+        session, batches = found_batches(session)
+        session, cursor = session.with_cursor(cursor)
         self._session, self._sink, self._position = session, sink, view.position
         self._snapshot_id = cursor.snapshot_id
-        self._batches = since_last_start(committed_batches(session))
+        self._batches = since_last_start(batches)
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
         self._reduced = [batch for batch in self._batches if is_reduced and removed_rows(batch.counts)]
@@ -212,8 +214,8 @@ class _Comparison:
             )
         for _ in range(_LOOKS):
             before = self._session.checkpoint.look()
-            self._session = self._session.with_fresh_table()
-            cursor = self._snapshot_id if before.cursor is None else before.cursor.snapshot_id
+            self._session, now = self._session.with_fresh_table().with_cursor(before.cursor)
+            cursor = self._snapshot_id if now is None else now.snapshot_id
             opened = cursor if before.opened is None else before.opened.spec.up_to_snapshot_id
             remaining = self._differences(found.kept, list(dict.fromkeys([cursor, opened])))
             if self._session.checkpoint.look().position == before.position:

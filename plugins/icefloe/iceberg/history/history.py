@@ -8,6 +8,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
 from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import time_of_ms
 
@@ -17,7 +18,6 @@ __all__ = [
     "History",
     "NotAnAncestorError",
     "UnknownBranchError",
-    "head",
     "is_replace",
 ]
 
@@ -54,7 +54,8 @@ class NotAnAncestorError(TerminalError):
         """The error of a range on a branch; ``up_to_snapshot_id`` is None if the branch has no snapshot."""
         end = "the head" if up_to_snapshot_id is None else f"snapshot {up_to_snapshot_id}"
         return cls(
-            f"snapshot {after_snapshot_id} is not an ancestor of {end} on branch {branch!r} of table {table}: {reason}",
+            f"snapshot {abs(after_snapshot_id)} is not an ancestor of {end} on branch {branch!r} of table {table}: "
+            f"{reason}",
             table=table, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to_snapshot_id, branch=branch,
         )  # fmt: skip
 
@@ -142,6 +143,11 @@ class History:
                 table=self.table_name, snapshot_id=snapshot_id,
             ) from None  # fmt: skip
 
+    def recorded(self, snapshot_id: int | None) -> RecordedSnapshot | None:
+        """The facts of a snapshot, to be recorded; None if it is not in the table."""
+        found = None if snapshot_id is None else self.snapshots.get(snapshot_id)
+        return None if found is None else RecordedSnapshot.of(found)
+
     def lineage(self, snapshot_id: int) -> list[Snapshot]:
         """The snapshot and its ancestors, newest first, as far back as they still exist.
 
@@ -173,7 +179,14 @@ class History:
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
-        since = "the start of its history" if snapshot_id is None else f"snapshot {snapshot_id}"
+        if snapshot_id is None:
+            since = "the start of its history"
+        elif snapshot_id < 0:
+            since = f"snapshot {-snapshot_id}, whose writer took it back and used its id again"
+        elif snapshot_id in self.snapshots:
+            since = f"snapshot {snapshot_id}, because the snapshots after it have expired"
+        else:
+            since = f"snapshot {snapshot_id}"
         return ExpiredHistoryError(
             f"table {self.table_name} no longer has the changes since {since}: {self._given(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
@@ -185,11 +198,6 @@ class History:
         known = f", the oldest is {oldest.snapshot_id} of {time_of_ms(oldest.timestamp_ms)}" if oldest else ""
         given = f"the catalog gave {len(self.snapshots)} snapshot{'s' * (len(self.snapshots) != 1)}{known}"
         return f"{given}; others expired, never existed, or are left out by the catalog"
-
-
-def head(table: Table, branch: str = MAIN) -> Snapshot | None:
-    """The snapshot that a branch or tag points to; None for ``main`` of a table without any; see ``History.head``."""
-    return History.of(table).head(branch)
 
 
 def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[Snapshot, ...] | None:

@@ -41,16 +41,19 @@ def landing_of_rollback(
     if after_snapshot_id not in history.snapshots:
         raise history.expired(after_snapshot_id, oldest)
     common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-    moves = branch_log(history, table.log, branch=branch, after_snapshot_id=after_snapshot_id)
+    # Logs know ids only, and a negative one is an id that was used again: the common ancestor has to do.
+    is_reused = after_snapshot_id < 0
+    moves = () if is_reused else branch_log(history, table.log, branch=branch, after_snapshot_id=after_snapshot_id)
     move = landing_after(
         history,
         moves,
-        was_head=was_head or branch != MAIN,
+        was_head=was_head or is_reused or branch != MAIN,
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to.snapshot_id,
     )
     if (
         common_id is None
+        and not is_reused
         and not went_back(history, moves, move, after_snapshot_id=after_snapshot_id)
         and origin_of(oldest, table.manifests) is SnapshotOrigin.GAP
     ):
@@ -63,6 +66,8 @@ def landing_of_rollback(
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
     if on_rollback == "fail":
         reason = f"the branch was moved to snapshot {move.snapshot_id}"
+        if is_reused:
+            reason = f"its writer took it back and used its id again, and the branch goes on from {move.snapshot_id}"
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
     require_comparable_states(table.metadata, after_snapshot_id, move.snapshot_id, table=table.name)
     return Landing(

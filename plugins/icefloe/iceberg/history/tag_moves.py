@@ -46,7 +46,7 @@ def find_tag_passage(
     is_forward = history.is_ancestor(after_snapshot_id, tagged.snapshot_id)
     if on_rollback == "fail" and not is_forward:
         raise NotAnAncestorError(
-            f"snapshot {after_snapshot_id} is not an ancestor of snapshot {tagged.snapshot_id}, to which the tag "
+            f"snapshot {abs(after_snapshot_id)} is not an ancestor of snapshot {tagged.snapshot_id}, to which the tag "
             f"{tag!r} of table {table.name} was moved, and on_rollback is fail",
             table=table.name, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=tagged.snapshot_id,
             branch=tag,

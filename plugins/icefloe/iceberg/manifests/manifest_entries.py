@@ -84,16 +84,6 @@ class ManifestFile:
     partitions: tuple[FieldSummary, ...] | None = None
 
     @property
-    def may_list_live_files(self) -> bool:
-        """True if an entry may be ADDED or EXISTING."""
-        return self.added_files_count != 0 or self.existing_files_count != 0
-
-    @property
-    def may_change_files(self) -> bool:
-        """True if an entry may be ADDED or DELETED."""
-        return self.added_files_count != 0 or self.deleted_files_count != 0
-
-    @property
     def live_rows(self) -> int | None:
         """Number of rows in its live files; None if the writer did not say."""
         if self.added_rows_count is None or self.existing_rows_count is None:

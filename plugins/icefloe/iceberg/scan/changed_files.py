@@ -1,6 +1,7 @@
 """Changes of one step to data files: the terms of the files that count for it. Nothing is read here."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -8,9 +9,8 @@ from typing import NamedTuple, Protocol
 from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
-from icefloe.iceberg.scan.delete_file_index import DeleteNumbers
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.scan.delete_targets import DeleteTargets, KeptFiles
-from icefloe.iceberg.scan.live_deletes import LiveDeletes
 
 __all__ = ["FileTerm"]
 
@@ -55,74 +55,59 @@ class StepTerms(NamedTuple):
 class StepFiles(Protocol):
     """The data files that count for a step."""
 
-    def terms(self, deletes: LiveDeletes) -> StepTerms:
+    def terms(self, index: DeleteFileIndex) -> StepTerms:
         """The terms whose sum is the step's change; terms that cancel are left out."""
         ...
 
 
-class StateFiles(NamedTuple):
-    """Some files of one state.
+class Difference(NamedTuple):
+    """The data files in which two states of a table can differ.
 
     Attributes:
-        entries: files that the step itself adds or removes.
-        reached: files that stay while delete files that reach them change, by manifest.
+        before: live files of the manifests that only the earlier state lists.
+        after: files of the manifests that only the later state lists, those that they call DELETED too.
+        kept: files of other manifests that delete files reach which only one of the states has, by manifest.
+        deletes: the delete files that are live before and after.
     """
 
-    entries: Sequence[DataEntry]
-    reached: Sequence[DeleteTargets]
+    before: Sequence[DataEntry]
+    after: Sequence[DataEntry]
+    kept: Sequence[DeleteTargets]
+    deletes: tuple[DeleteNumbers, DeleteNumbers]
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedFiles:
-    """The files of a commit: of each of its snapshots, by snapshot id, oldest first."""
+class ComparedFiles:
+    """The files of a step: of each pair of states that it consists of, oldest first."""
 
-    by_snapshot: Mapping[int, StateFiles]
+    differences: Sequence[Difference]
 
-    def terms(self, deletes: LiveDeletes) -> StepTerms:
+    def terms(self, index: DeleteFileIndex) -> StepTerms:
         """See `StepFiles`."""
-        found = [_committed(snapshot_id, files, deletes) for snapshot_id, files in self.by_snapshot.items()]
+        found = [_difference(each, index) for each in self.differences]
         # A file that is listed twice may have terms that cancel or add up.
         if len(found) == 1 and not _is_any_listed_twice(found[0]):
             return found[0]._replace(single=_net(found[0].single))
         return StepTerms(_net(chain.from_iterable(terms.each() for terms in found)))
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedFiles:
-    """The files of two compared states, by snapshot id, the earlier state first; files that cancel may be left out."""
-
-    by_snapshot: Mapping[int, StateFiles]
-
-    def terms(self, deletes: LiveDeletes) -> StepTerms:
-        """See `StepFiles`."""
-        return StepTerms(_net(self._terms(deletes)))
-
-    def _terms(self, deletes: LiveDeletes) -> Iterator[FileTerm]:
-        for weight, (snapshot_id, files) in zip((-1, 1), self.by_snapshot.items(), strict=True):
-            in_force = deletes.index.in_force_at(deletes.live[snapshot_id])
-            for entry in files.entries:
-                yield FileTerm(entry, weight, *in_force(deletes.index.reach(entry)))
-            for reached in files.reached:
-                for entry, reach in zip(reached.entries, reached.reaches, strict=True):
-                    yield FileTerm(entry, weight, *in_force(reach))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFiles:
-    """The live files of a state, in the order of its manifests, which never changes, and the part of them to load."""
+    """The live files and delete files of a state, in the order of its manifests, and the part of them to load."""
 
     entries: Sequence[DataEntry]
     snapshot_id: int
+    deletes: DeleteNumbers
     part: LoadPart | None
 
-    def terms(self, deletes: LiveDeletes) -> StepTerms:
+    def terms(self, index: DeleteFileIndex) -> StepTerms:
         """See `StepFiles`.
 
         Raises:
             TerminalError: there are more or fewer files than when the load was cut.
         """
-        in_force = deletes.index.in_force_at(deletes.live[self.snapshot_id])
-        terms = _net(FileTerm(entry, 1, *in_force(deletes.index.reach(entry))) for entry in self.entries)
+        in_force = index.in_force_at(self.deletes)
+        terms = _net(FileTerm(entry, 1, *in_force(index.reach(entry))) for entry in self.entries)
         if self.part is None:
             return StepTerms(terms)
         # A file that is listed twice has two terms if a delete file reaches only one of them, but it is read once.
@@ -139,26 +124,35 @@ class LoadedFiles:
         return StepTerms([*chain.from_iterable([*by_file.values()][self.part.first_file : self.part.stop_file])])
 
 
-def _committed(snapshot_id: int, files: StateFiles, deletes: LiveDeletes) -> StepTerms:
-    """The change of one snapshot."""
-    if not files.entries and not any(deletes.own[snapshot_id]):
-        return StepTerms(())
+def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:
+    """The later state less the earlier one."""
     # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
     #   a   -1 with the delete files before
     #   b   +1 with the delete files after
     #   c   -1 before, +1 after: what is left of it are the rows that d deletes, as -1
-    in_force = deletes.index.in_force_at(*deletes.around(snapshot_id))
+    in_force, is_unreached = index.in_force_at(*files.deletes), files.deletes[0] == files.deletes[1]
+    left = defaultdict(list)
+    for entry in files.before:
+        left[_key(entry)].append(entry)
     single = []
-    for entry in files.entries:
-        # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
-        # snapshot.
-        if entry.status is EntryStatus.DELETED:
-            earlier, _ = in_force(deletes.index.reach(entry))
-            single.append(FileTerm(entry, -1, earlier))
-        elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-            _, later = in_force(deletes.index.reach(entry))
-            single.append(FileTerm(entry, 1, later))
-    return StepTerms(single, [kept.without_added_by(snapshot_id).between(in_force) for kept in files.reached])
+    for entry in files.after:
+        # Manifests of the later state give the order and the row ids. Whether they call a file new does not count.
+        was_live, is_live = left.get(_key(entry)), entry.status is not EntryStatus.DELETED
+        if was_live:
+            was_live.pop()
+            if is_live and is_unreached:
+                continue
+            single.append(FileTerm(entry, -1, in_force(index.reach(entry))[0]))
+        if is_live:
+            single.append(FileTerm(entry, 1, in_force(index.reach(entry))[1]))
+    dropped = chain.from_iterable(left.values())
+    single += [FileTerm(entry, -1, in_force(index.reach(entry))[0]) for entry in dropped]
+    return StepTerms(single, [kept.between(in_force) for kept in files.kept])
+
+
+def _key(entry: DataEntry) -> tuple[object, ...]:
+    """Entries with one key list the same rows, reached by the same delete files."""
+    return entry.data_file.path, entry.data_file.sequence_number, entry.partition
 
 
 def _is_any_listed_twice(terms: StepTerms) -> bool:

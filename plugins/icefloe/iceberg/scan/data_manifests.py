@@ -1,97 +1,74 @@
 """The data files that the steps of a batch change, read from data manifests as each step asks for them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus, ManifestFile
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.changed_files import CommittedFiles, ComparedFiles, LoadedFiles, StateFiles, StepFiles
+from icefloe.iceberg.scan.changed_files import ComparedFiles, Difference, LoadedFiles, StepFiles
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.delete_targets import DeleteTargets
-from icefloe.iceberg.scan.live_deletes import LiveDeletes, Manifests, own_manifests
+from icefloe.iceberg.scan.live_deletes import Comparison, LiveDeletes, entries_before, live_entries
 from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
 __all__ = ["DataManifests"]
 
+_Content = tuple[str, int, int | None]
+
 
 class DataManifests:
     """Reads data manifests; those with files that delete files reach are read once for all steps.
 
     Args:
-        manifests: of the states that the steps compare.
         reader: reads them.
-        deletes: of the same steps.
-
-    Attributes:
-        warnings: one sentence each, of the manifests that were read so far.
+        deletes: of the states that the steps compare.
     """
 
-    def __init__(self, manifests: Manifests, reader: ManifestReader, deletes: LiveDeletes) -> None:
-        self._manifests = manifests
+    def __init__(self, reader: ManifestReader, deletes: LiveDeletes) -> None:
         self._reader = reader
         self._deletes = deletes
         self._pruning = ManifestPruning([*deletes.index.entries(deletes.changed)], reader.partition_types)
         self._met: set[str] = set()
-        self._reached: dict[tuple[str, int | None], DeleteTargets] = {}
-        self.warnings: list[str] = []
+        self._reached: dict[_Content, DeleteTargets] = {}
+        self._recent: dict[_Content, list[DataEntry]] = {}
 
     def read(self, step: Step) -> StepFiles:
         """The files that count for a step.
 
         Raises:
-            TerminalError, TransientError: as ``ManifestReader``.
+            TerminalError, TransientError: as ``ManifestReader``, and as `entries_before`.
         """
-        match step.kind:
-            case StepKind.COMMIT:
-                return CommittedFiles({each: self._committed(each) for each in step.snapshot_ids})
-            case StepKind.STATES:
-                return self._compared(step)
-            case StepKind.INITIAL:
-                live = list(self._live(self._manifests[step.end_snapshot_id]))
-                return LoadedFiles(entries=live, snapshot_id=step.end_snapshot_id, part=step.load_part)
+        compared = self._deletes.compared[step]
+        if step.kind is not StepKind.INITIAL:
+            return ComparedFiles([self._difference(each) for each in compared])
+        live = [entry for each in compared for entry in live_entries(self._read([], each.new)[1])]
+        deletes = compared[0].deletes[1] if compared else NO_DELETES
+        return LoadedFiles(entries=live, snapshot_id=step.end_snapshot_id, deletes=deletes, part=step.load_part)
 
-    def _committed(self, snapshot_id: int) -> StateFiles:
-        own = list(self._own_entries(snapshot_id))
-        self._meet(entry for entry in own if entry.status is not EntryStatus.EXISTING)
-        is_reaching = any(self._deletes.own[snapshot_id])
-        return StateFiles(own, self._reached_in(self._manifests[snapshot_id]) if is_reaching else ())
-
-    def _compared(self, step: Step) -> ComparedFiles:
-        """The files of two states; in manifests of both, only those that changed delete files reach."""
-        ends = [each for each in (step.start_snapshot_id, step.end_snapshot_id) if each is not None]
-        before, after = (self._manifests[each] for each in ends)
+    def _difference(self, of: Comparison) -> Difference:
+        gone, new = self._read(of.gone, of.new)
+        before = entries_before(new, of.after_id) if of.before_id is None else live_entries(gone)
+        self._meet(chain(before, new))
         # The same manifest lists the same files, which cancel. Only if delete files changed, some of them count.
-        shared = {manifest.path for manifest in before} & {manifest.path for manifest in after}
-        deletes_differ = len({self._deletes.live[each] for each in ends}) > 1
-        states = [
-            StateFiles(
-                list(self._live(manifest for manifest in manifests if manifest.path not in shared)),
-                self._reached_in(m for m in manifests if m.path in shared) if deletes_differ else (),
-            )
-            for manifests in (before, after)
-        ]
-        return ComparedFiles(dict(zip(ends, states, strict=True)))
+        kept = self._reached_in(of.kept) if of.deletes[0] != of.deletes[1] else ()
+        return Difference(before=before, after=new, kept=kept, deletes=of.deletes)
 
-    def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
-        own = own_manifests(self._manifests, snapshot_id)
-        changing = [manifest for manifest in own if not manifest.holds_deletes and manifest.may_change_files]
-        for manifest, entries in zip(changing, map_parallel(self._reader.data_entries, changing), strict=True):
-            foreign = [e for e in entries if e.status is EntryStatus.ADDED and e.snapshot_id != snapshot_id]
-            if foreign:
-                self.warnings.append(
-                    f"manifest {manifest.path} of snapshot {snapshot_id} lists {len(foreign)} data files as added by "
-                    "other snapshots: they are not counted as its changes"
-                )
-            yield from entries
-
-    def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
-        for entries in map_parallel(self._reader.data_entries, _live_data(manifests)):
-            self._meet(entries)
-            yield from _live_entries(entries)
+    def _read(self, gone: Sequence[ManifestFile], new: Sequence[ManifestFile]) -> list[list[DataEntry]]:
+        """The entries of manifests that only the earlier, and of those that only the later of two states lists."""
+        listed = [[manifest for manifest in each if not manifest.holds_deletes] for each in (gone, new)]
+        # The manifests that one commit wrote are those that the next one replaces.
+        unread = [manifest for manifest in chain(*listed) if _content(manifest) not in self._recent]
+        found = zip(map(_content, unread), map_parallel(self._reader.data_entries, unread), strict=True)
+        self._recent |= found
+        entries = [[entry for manifest in each for entry in self._recent[_content(manifest)]] for each in listed]
+        self._recent = {_content(manifest): self._recent[_content(manifest)] for manifest in listed[1]}
+        return entries
 
     def _reached_in(self, manifests: Iterable[ManifestFile]) -> list[DeleteTargets]:
         """Live files that a delete file can reach which the batch adds or removes, by manifest."""
-        live = _live_data(manifests)
+        live = [manifest for manifest in manifests if not manifest.holds_deletes]
         found = self._targets([manifest for manifest in live if self._pruning.includes(manifest)])
         for reached in found:
             self._meet(reached.entries)
@@ -113,20 +90,12 @@ class DataManifests:
 
     def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:
         index, in_force = self._deletes.index, self._deletes.index.in_force_at(self._deletes.changed)
-        entries = _live_entries(self._reader.data_entries(manifest, self._pruning.paths(manifest)))
+        entries = live_entries(self._reader.data_entries(manifest, self._pruning.paths(manifest)))
         # Here, not after the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
         reached = [(entry, reach) for entry in entries if any(in_force(reach := index.reach(entry)))]
         return DeleteTargets([entry for entry, _ in reached], [reach for _, reach in reached])
 
 
-def _live_entries(entries: Iterable[DataEntry]) -> Iterator[DataEntry]:
-    return (entry for entry in entries if entry.status is not EntryStatus.DELETED)
-
-
-def _live_data(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
-    return [manifest for manifest in manifests if not manifest.holds_deletes and manifest.may_list_live_files]
-
-
-def _content(manifest: ManifestFile) -> tuple[str, int | None]:
+def _content(manifest: ManifestFile) -> _Content:
     """Key of a manifest's entries: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
-    return manifest.path, manifest.first_row_id
+    return manifest.path, manifest.sequence_number, manifest.first_row_id

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
+from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.delete_file_index import DeleteNumbers
 
 InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
@@ -51,25 +51,9 @@ class DeleteTargets:
         return frozenset(entry.data_file.path for entry in self.entries)
 
     @cached_property
-    def added_by(self) -> frozenset[int | None]:
-        """The snapshots that added files among them, where the manifest tells."""
-        return frozenset(entry.snapshot_id for entry in self.entries if entry.status is EntryStatus.ADDED)
-
-    @cached_property
     def distinct(self) -> frozenset[DeleteNumbers]:
         """The reaches, each once."""
         return frozenset(self.reaches)
-
-    def without_added_by(self, snapshot_id: int) -> "DeleteTargets":
-        """The same without files that a snapshot added."""
-        if snapshot_id not in self.added_by:
-            return self
-        kept = [
-            (entry, reach)
-            for entry, reach in zip(self.entries, self.reaches, strict=True)
-            if entry.status is not EntryStatus.ADDED or entry.snapshot_id != snapshot_id
-        ]
-        return DeleteTargets([entry for entry, _ in kept], [reach for _, reach in kept])
 
     def between(self, in_force: InForce) -> KeptFiles:
         """The files in a step; ``in_force`` looks up the delete files before and after it."""

@@ -1,92 +1,123 @@
-"""The delete files of each state that a batch compares, read from delete manifests before any data manifest."""
+"""The states that a batch compares, and the delete files of each, read from manifests before any data manifest."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
-from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, DeleteId, EntryStatus, ManifestFile
+from icefloe.errors import TerminalError
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, DeleteId, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.parallel import map_parallel
 
-Manifests = Mapping[int, Sequence[ManifestFile]]
-"""The manifests of states, by snapshot id."""
+__all__ = ["ListedStates", "LiveDeletes"]
 
-__all__ = ["LiveDeletes"]
-
-
-class OwnDeletes(NamedTuple):
-    """The delete files that a snapshot added and removed."""
-
-    added: DeleteNumbers
-    removed: DeleteNumbers
+Entry = TypeVar("Entry", DataEntry, DeleteEntry)
 
 
-class Around(NamedTuple):
-    """The delete files that are live before and after a step."""
+class ListedStates(NamedTuple):
+    """The manifests of states by snapshot id, and the state before each commit, unless that has expired."""
 
-    before: DeleteNumbers
-    after: DeleteNumbers
+    manifests: Mapping[int, Sequence[ManifestFile]]
+    parents: Mapping[int, int]
+
+    def compared(self, step: Step) -> list["Comparison"]:
+        """The pairs of states whose differences add up to a step, without those that list the same manifests."""
+        if step.kind is StepKind.COMMIT:
+            pairs = [(self.parents.get(each), each) for each in step.snapshot_ids]
+        else:
+            pairs = [(step.start_snapshot_id, step.end_snapshot_id)]
+        found = [self._compared(*pair, is_load=step.kind is StepKind.INITIAL) for pair in pairs]
+        return [each for each in found if each.gone or each.new]
+
+    def _compared(self, before_id: int | None, after_id: int, *, is_load: bool) -> "Comparison":
+        after = self.manifests[after_id]
+        if before_id is not None:
+            before = self.manifests[before_id]
+            gone, new = _only_in(before, after), _only_in(after, before)
+        else:
+            gone, new = [], [each for each in after if is_load or each.added_snapshot_id == after_id]
+        return Comparison(before_id=before_id, after_id=after_id, gone=gone, new=new, kept=_only_in(after, new))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two states whose difference is a change, and the manifests in which they can differ.
+
+    What is live in the states counts, as for every reader of them. The manifests of a commit may say otherwise.
+
+    Attributes:
+        before_id: snapshot of the earlier state; None if it has expired, or if the table was empty.
+        after_id: snapshot of the later state.
+        gone: manifests that only the earlier state lists.
+        new: manifests that only the later state lists; without an earlier state, those that its snapshot wrote.
+        kept: the other manifests of the later state.
+        deletes: the delete files that are live before and after.
+    """
+
+    before_id: int | None
+    after_id: int
+    gone: Sequence[ManifestFile]
+    new: Sequence[ManifestFile]
+    kept: Sequence[ManifestFile]
+    deletes: tuple[DeleteNumbers, DeleteNumbers] = (NO_DELETES, NO_DELETES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDeletes:
-    """The delete files of a batch, and which of them are live when.
+    """The states that the steps of a batch compare, with the delete files of each.
 
     Attributes:
-        index: all of them.
-        own: of each commit.
-        live: of each state that is compared, by snapshot id; not of commits that changed no file.
-        changed: those that a step adds or removes.
+        index: all delete files.
+        compared: pairs of states by step.
+        changed: the delete files that a step adds or removes.
     """
 
     index: DeleteFileIndex
-    own: Mapping[int, OwnDeletes]
-    live: Mapping[int, DeleteNumbers]
+    compared: Mapping[Step, Sequence[Comparison]]
     changed: DeleteNumbers
 
     @classmethod
-    def read(cls, steps: Sequence[Step], manifests: Manifests, reader: ManifestReader) -> Self:
+    def read(cls, steps: Sequence[Step], states: ListedStates, reader: ManifestReader) -> Self:
         """Reads the delete manifests of the states that steps compare, each of them once.
 
         Raises:
-            TerminalError, TransientError: as ``ManifestReader``.
+            TerminalError, TransientError: as ``ManifestReader``; a state has expired, see `entries_before`.
         """
-        commits = [each for step in steps if step.kind is StepKind.COMMIT for each in step.snapshot_ids]
-        own = {each: [m for m in own_manifests(manifests, each) if m.holds_deletes] for each in commits}
-        live = {
-            each: [m for m in manifests[each] if m.holds_deletes and m.may_list_live_files]
-            for each in _states(steps, manifests)
-        }
-        wanted = {manifest.path: manifest for manifest in chain(*own.values(), *live.values())}
+        compared = {step: states.compared(step) for step in steps}
+        ids = dict.fromkeys(each for pair in chain(*compared.values()) for each in (pair.before_id, pair.after_id))
+        listed = {each: [m for m in states.manifests[each] if m.holds_deletes] for each in ids if each is not None}
+        wanted = {manifest.path: manifest for manifest in chain(*listed.values())}
         entries = dict(zip(wanted, map_parallel(reader.delete_entries, wanted.values()), strict=True))
         numbers = _Numbers()
-        own_deletes = {
-            each: numbers.changed_by(each, chain.from_iterable(entries[m.path] for m in own[each])) for each in own
-        }
         # Hundreds of states may share a manifest.
-        live_in = {m.path: numbers.live(entries[m.path]) for m in chain(*live.values())}
-        live_deletes = {each: NO_DELETES.union(*(live_in[m.path] for m in live[each])) for each in live}
-        compared = [_ends(step) for step in steps if step.kind is StepKind.STATES]
+        live_in = {path: numbers.of(live_entries(found)) for path, found in entries.items()}
+        live = {each: NO_DELETES.union(*(live_in[m.path] for m in listed[each])) for each in listed}
+
+        def before(step: Step, pair: Comparison) -> DeleteNumbers:
+            if pair.before_id is not None or step.kind is StepKind.INITIAL:
+                return live.get(pair.before_id or -1, NO_DELETES)
+            own = [*chain.from_iterable(entries[m.path] for m in pair.new if m.holds_deletes)]
+            kept = live[pair.after_id] - numbers.of(live_entries(own))
+            return kept | numbers.of(entries_before(own, pair.after_id))
+
+        compared = {
+            step: [replace(pair, deletes=(before(step, pair), live[pair.after_id])) for pair in pairs]
+            for step, pairs in compared.items()
+        }
+        changes = (
+            earlier ^ later
+            for step, pairs in compared.items() if step.kind is not StepKind.INITIAL
+            for earlier, later in (pair.deletes for pair in pairs)
+        )  # fmt: skip
         return cls(
             index=DeleteFileIndex(numbers.entries, reader.key_types),
-            own=own_deletes,
-            live=live_deletes,
-            changed=NO_DELETES.union(
-                *chain.from_iterable(own_deletes.values()),
-                *(live_deletes[start] ^ live_deletes[end] for start, end in compared),
-            ),
+            compared=compared,
+            changed=NO_DELETES.union(*changes),
         )
-
-    def around(self, snapshot_id: int) -> Around:
-        """The delete files before and after a commit."""
-        # The state before is the state after, taken back by what the snapshot says of itself: its parent may have
-        # expired.
-        added, removed = self.own[snapshot_id]
-        after = self.live[snapshot_id]
-        return Around(removed | (after - added), after)
 
 
 class _Numbers:
@@ -96,22 +127,8 @@ class _Numbers:
         self.entries: list[DeleteEntry] = []
         self._known: dict[tuple[DeleteId, int], int] = {}
 
-    def changed_by(self, snapshot_id: int, entries: Iterable[DeleteEntry]) -> OwnDeletes:
-        """Of entries of a snapshot's own manifests, those that it added and removed."""
-        of_status = {EntryStatus.ADDED: list[DeleteEntry](), EntryStatus.DELETED: list[DeleteEntry]()}
-        for entry in entries:
-            # A DELETED entry is the manifest's own whatever its id.
-            if entry.status is EntryStatus.DELETED or (
-                entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
-            ):
-                of_status[entry.status].append(entry)
-        return OwnDeletes(*map(self._of, of_status.values()))
-
-    def live(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
-        """Those that are live."""
-        return self._of(entry for entry in entries if entry.status is not EntryStatus.DELETED)
-
-    def _of(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
+    def of(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
+        """The numbers of some delete files."""
         return DeleteNumbers([self._number(entry) for entry in entries])
 
     def _number(self, entry: DeleteEntry) -> int:
@@ -123,26 +140,43 @@ class _Numbers:
         return number
 
 
-def own_manifests(manifests: Manifests, snapshot_id: int) -> list[ManifestFile]:
-    """The manifests that a snapshot wrote; they hold all its ADDED and DELETED entries."""
-    return [manifest for manifest in manifests[snapshot_id] if manifest.added_snapshot_id == snapshot_id]
+def live_entries(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries of files that are live."""
+    return [entry for entry in entries if entry.status is not EntryStatus.DELETED]
 
 
-def _states(steps: Iterable[Step], manifests: Manifests) -> list[int]:
-    """Snapshot ids of the states of which the live delete files count, each once."""
-    found: dict[int, None] = {}
-    for step in steps:
-        if step.kind is StepKind.COMMIT:
-            # A commit without files of its own changes nothing. Its delete manifests are read whatever they count.
-            for each in step.snapshot_ids:
-                if any(m.holds_deletes or m.may_change_files for m in own_manifests(manifests, each)):
-                    found[each] = None
-        else:
-            found |= dict.fromkeys(_ends(step) if step.kind is StepKind.STATES else [step.end_snapshot_id])
-    return list(found)
+def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
+    """The entries of files that were live before a snapshot, if nothing but its own manifests is left to tell.
+
+    Args:
+        own: every entry of the manifests that the snapshot wrote.
+        snapshot_id: the snapshot.
+
+    Raises:
+        TerminalError: a file that another snapshot added counts as new there, or the other way round.
+    """
+    found = [entry for entry in own if entry.status is not EntryStatus.ADDED]
+    for entry in own:
+        # PyIceberg up to 0.11.1 gave DELETED entries the id of the snapshot that had added the file.
+        is_own = entry.snapshot_id == snapshot_id
+        if entry.status is not EntryStatus.DELETED and is_own is not (entry.status is EntryStatus.ADDED):
+            file = entry.data_file if isinstance(entry, DataEntry) else entry.delete_file
+            raise TerminalError(
+                f"snapshot {snapshot_id} lists {file.path} as {entry.status.name} by snapshot {entry.snapshot_id}, and "
+                "the snapshot before it, which would show if the file is new, has expired; icefloe reset loads the "
+                "table again", snapshot_id=snapshot_id, path=file.path,
+            )  # fmt: skip
+    return found
 
 
-def _ends(step: Step) -> tuple[int, int]:
-    if step.start_snapshot_id is None:
-        raise ValueError(f"step {step.change_ordinal} compares states and has no start")
-    return step.start_snapshot_id, step.end_snapshot_id
+def _only_in(one: Iterable[ManifestFile], other: Iterable[ManifestFile]) -> list[ManifestFile]:
+    """The manifests of one list that the other one does not have, or has less often."""
+    # Where a manifest gives its files another sequence number, other delete files reach them.
+    left = Counter((each.path, each.sequence_number) for each in other)
+    found = []
+    for each in one:
+        key = each.path, each.sequence_number
+        left[key] -= 1
+        if left[key] < 0:
+            found.append(each)
+    return found

@@ -12,11 +12,11 @@ from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, Partition
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
 from icefloe.iceberg.scan.changed_files import StepTerms
 from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
-from icefloe.iceberg.scan.live_deletes import LiveDeletes
+from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
@@ -52,13 +52,11 @@ class ScanPlan:
         tasks: each data file once for its constants and each first row id, in the order of the steps and manifests
             that name it first.
         delete_files: the delete files that terms name, by number.
-        warnings: one sentence each.
         manifests_read: number of manifests that were opened for it.
     """
 
     tasks: tuple[ScanTask, ...]
     delete_files: Mapping[int, DeleteFile] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     manifests_read: int = 0
 
     @property
@@ -125,15 +123,14 @@ def plan_scan_tasks(
         TransientError: the store did not answer.
     """
     read_before = table.manifests.manifests_read
-    manifests = _manifests_of(steps, table)
-    deletes = LiveDeletes.read(steps, manifests, table.manifests)
-    data = DataManifests(manifests, table.manifests, deletes)
+    deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
+    data = DataManifests(table.manifests, deletes)
     row_ids: dict[int, FirstRowIds] = {}
 
     def wanted() -> Iterator[tuple[int, StepTerms]]:
         # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
         for step in steps:
-            terms = data.read(step).terms(deletes)
+            terms = data.read(step).terms(deletes.index)
             if by_row_id:
                 row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
             yield step.change_ordinal, terms
@@ -145,7 +142,6 @@ def plan_scan_tasks(
     return ScanPlan(
         tasks=tasks,
         delete_files=delete_files,
-        warnings=tuple(data.warnings),
         manifests_read=table.manifests.manifests_read - read_before,
     )
 
@@ -206,11 +202,15 @@ def _by_first_row_id(
     return by_row_id.items()
 
 
-def _manifests_of(steps: Iterable[Step], table: LoadedTable) -> Mapping[int, Sequence[ManifestFile]]:
-    """The manifests of every state that the steps compare, by snapshot id."""
-    # The start of a commit may expire while its batch is open: only a comparison of states needs it.
+def _states_of(steps: Iterable[Step], table: LoadedTable) -> ListedStates:
+    """The manifests of every state that the steps compare."""
+    snapshots = table.history.snapshots
+    # The start of a commit may expire while its batch is open: only a comparison of states cannot do without it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
-    needed = starts | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
-    snapshots = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
-    lists = map_parallel(table.manifests.manifests, snapshots)
-    return {snapshot.snapshot_id: manifests for snapshot, manifests in zip(snapshots, lists, strict=True)}
+    commits = [each for step in steps if step.kind is StepKind.COMMIT for each in step.snapshot_ids]
+    parents = {each: table.history.snapshot(each).parent_snapshot_id for each in commits}
+    known = {each: parent for each, parent in parents.items() if parent is not None and parent in snapshots}
+    needed = starts | {*known.values()} | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
+    found = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
+    lists = map_parallel(table.manifests.manifests, found)
+    return ListedStates({s.snapshot_id: manifests for s, manifests in zip(found, lists, strict=True)}, known)

@@ -43,7 +43,7 @@ def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_
     if snapshot is None:
         raise ExpiredHistoryError(
             f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
-            f"{delivered.num_files} files of snapshot {snapshot_id}, which has expired since, "
+            f"{delivered.num_files} files of snapshot {abs(snapshot_id)}, which has expired or was taken back since, "
             "or which the catalog leaves out",
             table=table.name,
             snapshot_id=snapshot_id,

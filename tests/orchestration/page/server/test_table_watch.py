@@ -43,6 +43,14 @@ def test_commits_after_the_cursor_are_seen_without_a_run(lake: Lake, tmp_path: P
     assert json.loads(json.dumps(now))["waiting_since"] is not None
 
 
+def test_a_snapshot_of_another_time_is_not_the_cursor_s_although_it_has_its_id(lake: Lake, tmp_path: Path) -> None:
+    head = lake.append((1, "AA"))
+    watch, pipeline = TableWatch(), pipeline_of(tmp_path)
+    written = {"cursor_snapshot_id": str(head), "cursor_timestamp": "2026-01-01T00:00:00+00:00", "lag_snapshots": 0}
+    look = answered(lambda: watch.looks({"flights": (pipeline, Found(value=written))})["flights"])
+    assert (look.value["lag_snapshots"], look.value["cursor_timestamp"]) == (None, written["cursor_timestamp"])
+
+
 def test_a_status_that_was_written_after_the_look_counts(tmp_path: Path) -> None:
     status = Found(value={"lag_snapshots": 0, "updated_at": "2026-01-01T00:00:01"})
     assert as_of_now(status, Found(value={"lag_snapshots": 3, "updated_at": "2026-01-01T00:00:00"})) == status

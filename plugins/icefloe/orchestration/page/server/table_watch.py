@@ -44,7 +44,8 @@ class TableWatch:
             cursor_id = None if cursor is None else int(cursor)
             # With the cursor in the key: after a batch, a look from before it is not an old answer but none.
             name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
-            looks[name] = partial(_look, pipeline, cursor_id, is_loading=is_loading)
+            since = written.get("cursor_timestamp")
+            looks[name] = partial(_look, pipeline, cursor_id, since, is_loading=is_loading)
             lanes[name] = str(pipeline.catalog)
         found = self._cache.get(looks, lanes=lanes)
         return {key: found[name] for key, name in names.items()}
@@ -63,10 +64,15 @@ def as_of_now(status: Found, look: Found) -> Found:
     return Found(value={**status.value, **look.value}, sentence=status.sentence)
 
 
-def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: bool) -> dict[str, Any]:
+def _look(
+    pipeline: Pipeline, cursor_snapshot_id: int | None, cursor_timestamp: str | None, *, is_loading: bool
+) -> dict[str, Any]:
     expanded = pipeline.expanded(os.environ)
     table = open_table(expanded, resolve_credentials(expanded))
-    facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+    facts = TableFacts.of(
+        table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, cursor_timestamp=cursor_timestamp,
+        is_loading=is_loading,
+    )  # fmt: skip
     looked_at = now_text()
     return {**asdict(facts), "head_snapshot_id": id_json(facts.head_snapshot_id), "next_expiry": _expiry(facts),
             "updated_at": looked_at}  # fmt: skip
