@@ -4,12 +4,12 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
-from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 
-from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, decoded_metadata, reading_metadata
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import table_name
 from icefloe.storage.parallel import map_parallel
@@ -60,6 +60,7 @@ class MetadataLog:
     def __init__(self, table: Table) -> None:
         metadata = table.metadata
         self._io = table.io
+        self._decoding = Lock()
         self._table_name = table_name(table)
         self._files = [entry.metadata_file for entry in metadata.metadata_log]
         self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]
@@ -112,9 +113,7 @@ class MetadataLog:
     def _read(self, path: str) -> MetadataVersion | None:
         try:
             with reading_metadata(self._table_name, "metadata file", path):
-                compressor = Compressor.get_compressor(path)
-                with self._io.new_input(path).open() as raw, compressor.stream_decompressor(raw) as stream:
-                    return MetadataVersion.of(json.loads(stream.read()))
+                return MetadataVersion.of(decoded_metadata(self._io.new_input(path), json.loads, self._decoding))
         except MissingMetadataError:
             logger.info("metadata file %s of table %s is gone", path, self._table_name)
             return None
