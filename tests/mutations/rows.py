@@ -237,7 +237,7 @@ ROWS: Final = (
     Mutation(
         name="a field of a footer that Arrow counts in another way ends the process",
         path="iceberg/files/parquet_footer.py",
-        before="                if field <= before:\n                    _unusual()\n",
+        before="        if field > _LAST_FIELD:\n            _unusual()\n",
         after="",
         suite=("tests/iceberg/files/test_parquet_footer.py",),
     ),

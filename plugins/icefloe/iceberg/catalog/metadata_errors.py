@@ -29,7 +29,8 @@ _PIECE_BYTES: Final = 1 << 20
 Decoded = TypeVar("Decoded")
 
 _DAMAGE: Final = (
-    ArithmeticError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError, ValueError,
+    ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError,
+    ValueError,
 )  # fmt: skip
 
 
