@@ -5,11 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe import units
-from icefloe.units import format_bytes, parse_bytes, parse_seconds
+from icefloe.units import format_bytes, natural, parse_bytes, parse_seconds
 
 
 def test_the_examples_of_the_docstrings_hold():
     assert doctest.testmod(units).failed == 0
+
+
+@given(st.text() | st.text("0123456789²٣ -+_.e") | st.integers(-(2**64), 2**70).map(str) | st.just("1" * 5000))
+def test_any_text_is_a_natural_number_or_none(text):
+    is_number = text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63
+    assert natural(text) == (int(text) if is_number else None)
 
 
 @pytest.mark.parametrize(

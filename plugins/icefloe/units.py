@@ -9,11 +9,11 @@ __all__ = [
     "format_bytes",
     "id_json",
     "is_on",
+    "natural",
     "now_text",
     "parse_bytes",
     "parse_seconds",
     "time_of_ms",
-    "time_of_us",
     "time_text",
 ]
 
@@ -24,7 +24,18 @@ _TOO_MANY_DAYS: Final = 100_000
 _ON: Final = frozenset({"1", "true", "on", "yes", "y"})
 _OFF: Final = frozenset({"0", "false", "off", "no", "n"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NATURAL: Final = re.compile("[0-9]{1,19}")
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def natural(text: str) -> int | None:
+    """A number from 0 to 2^63 - 1 in plain digits; None for any other text, whoever wrote it.
+
+    >>> natural("007"), natural("-1"), natural("²"), natural("9" * 19)
+    (7, None, None, None)
+    """
+    number = int(text) if _NATURAL.fullmatch(text) else -1
+    return number if 0 <= number < 2**63 else None
 
 
 def parse_bytes(text: str | int) -> int:
@@ -99,23 +110,18 @@ def time_text(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds")
 
 
-def time_of_us(timestamp_us: int) -> str:
-    """A time given in microseconds since the epoch, as `time_text`; a writer's clock may be beyond every year.
+def time_of_ms(timestamp_ms: int) -> str:
+    """A time given in milliseconds since the epoch, as `time_text`; a writer's clock may be beyond every year.
 
-    >>> time_of_us(1_700_000_000_123_456)
+    >>> time_of_ms(1_700_000_000_123)
     '2023-11-14T22:13:20.123+00:00'
-    >>> time_of_us(10**18), time_of_us(-(10**21))
+    >>> time_of_ms(10**15), time_of_ms(-(10**18))
     ('9999-12-31T23:59:59.999+00:00', '0001-01-01T00:00:00.000+00:00')
     """
     try:
-        return time_text(_EPOCH + timedelta(microseconds=timestamp_us))
+        return time_text(_EPOCH + timedelta(milliseconds=timestamp_ms))
     except OverflowError:
-        return time_text((datetime.max if timestamp_us > 0 else datetime.min).replace(tzinfo=UTC))
-
-
-def time_of_ms(timestamp_ms: int) -> str:
-    """A time given in milliseconds since the epoch, as Iceberg's metadata has it, as `time_text`."""
-    return time_of_us(1000 * timestamp_ms)
+        return time_text((datetime.max if timestamp_ms > 0 else datetime.min).replace(tzinfo=UTC))
 
 
 def id_json(snapshot_id: int | None) -> str | None:

@@ -1,6 +1,8 @@
 """The readers of bytes that others may have written, each with valid bytes to damage."""
 
+import gzip
 import io
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +18,12 @@ from pyroaring import BitMap64
 
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, load_record
 from icefloe.documents import dump_document
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
+from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
 from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.history.metadata_log import MetadataVersion
 from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -94,6 +97,21 @@ def _read_manifest(path: Path) -> list[Any]:
 def _read_manifest_list(path: Path) -> list[Any]:
     with reading_metadata("db.t", "manifest list", str(path)):
         return read_manifest_list(local_io(), str(path))
+
+
+def _metadata_files(folder: Path) -> Sequence[bytes]:
+    table = make_table(folder)
+    table.append(rows(1))
+    plain = Path(table.metadata_location.removeprefix("file://")).read_bytes()
+    return [plain, gzip.compress(plain, mtime=0)]
+
+
+def _read_metadata(path: Path) -> MetadataVersion:
+    content = path.read_bytes()
+    named = path.with_suffix(".gz.metadata.json" if content.startswith(b"\x1f") else ".metadata.json")
+    named.write_bytes(content)
+    with reading_metadata("db.t", "metadata file", str(named)):
+        return MetadataVersion.of(decoded_metadata(local_io().new_input(str(named)), json.loads))
 
 
 def _read_vector(path: Path, record_count: int | None = None) -> list[BitMap64]:
@@ -192,6 +210,7 @@ def _read_record(path: Path) -> Any:
 
 
 READERS: Final = {
+    "metadata files": ForeignReader(valid=_metadata_files, read=_read_metadata),
     "manifests": ForeignReader(valid=_manifests, read=_read_manifest),
     "manifest lists": ForeignReader(valid=_manifest_lists, read=_read_manifest_list),
     "deletion vectors": ForeignReader(valid=lambda _: [*map(blob_of, VECTORS)], read=_read_vector, is_sealed=True),

@@ -8,6 +8,20 @@ __all__ = ["DELETES"]
 
 DELETES: Final = (
     Mutation(
+        name="entries that no manifest list counts are decoded",
+        path="iceberg/manifests/manifest_reader.py",
+        before="            if expected is not None and found > expected:\n                break\n",
+        after="",
+        suite=("tests/iceberg/manifests/test_manifest_reader.py",),
+    ),
+    Mutation(
+        name="a few bytes of a manifest list become any number of rows",
+        path="iceberg/manifests/pyiceberg_avro.py",
+        before="        if self._left_bytes < 0:\n",
+        after="        if False:\n",
+        suite=("tests/iceberg/manifests/test_manifest_reader.py",),
+    ),
+    Mutation(
         name="a deletion vector deletes nothing",
         path="iceberg/deletes/deleted_positions.py",
         before="positions = self._vectors[delete_id]",

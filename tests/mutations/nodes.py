@@ -15,6 +15,20 @@ _BATCHES: Final = ("tests/node/test_lost_nodes.py", "tests/node/test_node_batche
 
 NODES: Final = (
     Mutation(
+        name="a value that YAML cannot make ends a node with a traceback",
+        path="node/node_config.py",
+        before="    except _UNREADABLE as cause:\n",
+        after="    except (OSError, UnicodeDecodeError, yaml.YAMLError) as cause:\n",
+        suite=("tests/node/test_node_config.py",),
+    ),
+    Mutation(
+        name="a long text of digits ends a reader of numbers",
+        path="units.py",
+        before='"[0-9]{1,19}"',
+        after='"[0-9]+"',
+        suite=("tests/test_units.py", "tests/iceberg/history/test_expiry.py"),
+    ),
+    Mutation(
         name="a node reads any path",
         path="node/node_folder.py",
         before="        if not PATH.fullmatch(piece.path):\n            return",

@@ -230,8 +230,29 @@ ROWS: Final = (
     Mutation(
         name="a damaged Parquet footer ends the process",
         path="iceberg/files/parquet_file.py",
-        before="    check_chunks(metadata)\n",
+        before="    metadata = read_footer(source)\n",
+        after="    metadata = pq.read_metadata(source)\n",
+        suite=("tests/iceberg/files/test_parquet_footer.py",),
+    ),
+    Mutation(
+        name="an algorithm in a plain footer ends the process",
+        path="iceberg/files/parquet_footer.py",
+        before="    if _ALGORITHM in footer:\n        raise EncryptedRowsError\n",
         after="",
+        suite=("tests/iceberg/files/test_parquet_footer.py",),
+    ),
+    Mutation(
+        name="a field of a footer that Arrow counts in another way ends the process",
+        path="iceberg/files/parquet_footer.py",
+        before="        if field > _LAST_FIELD:\n            _unusual()\n",
+        after="",
+        suite=("tests/iceberg/files/test_parquet_footer.py",),
+    ),
+    Mutation(
+        name="a bound that is shorter than its values ends the process",
+        path="iceberg/files/parquet_footer.py",
+        before="    if any(size < least for",
+        after="    if any(size < 0 for",
         suite=("tests/iceberg/files/test_parquet_footer.py",),
     ),
     Mutation(

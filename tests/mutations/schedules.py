@@ -89,8 +89,8 @@ SCHEDULES: Final = (
     _seen(
         "cleanup deletes the batch that is open",
         "batch/commit/cleanup.py",
-        before="return batch.isdecimal() and int(batch) <= number",
-        after="return batch.isdecimal()",
+        before="return batch is not None and batch <= number",
+        after="return batch is not None",
     ),
     _seen(
         "cleanup takes any batch for committed",

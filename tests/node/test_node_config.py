@@ -50,6 +50,18 @@ def test_only_an_explicit_key_switches_encryption_off(tmp_path: Path) -> None:
         ("version: 2\n", "wrong at version"),
         ("- version\n", "is wrong at the file"),
         ("version: [", "cannot be read"),
+        ("version: 2026-13-45", "cannot be read"),
+        ("version: !!timestamp soon", "cannot be read"),
+        ("version: !!int one", "cannot be read"),
+        ("version: !!int ''", "cannot be read"),
+        ("version: !!float 1.2.3", "cannot be read"),
+        ("version: !!bool maybe", "cannot be read"),
+        ("version: !!binary é", "cannot be read"),
+        (f"version: {'9' * 5000}", "cannot be read"),
+        (f"version: {'[' * 1000}{']' * 1000}", "cannot be read"),
+        (f"{'[' * 5000}", "cannot be read"),
+        (f"{MEMBER}keep: {'x' * 200_000}", "wrong at keep"),
+        (f"{MEMBER}{'x' * 500}: 1\n", "wrong at xxx"),
     ],
 )
 def test_a_wrong_configuration_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
@@ -57,6 +69,7 @@ def test_a_wrong_configuration_is_one_sentence(tmp_path: Path, text: str, said: 
         load_node_config(written(tmp_path, text))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
     assert str(tmp_path / "node.yaml") in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import format_bytes, id_json, time_of_us
+from icefloe.units import format_bytes, id_json, time_of_ms
 
 
 def plan(arguments: Namespace, screen: Screen) -> int:
@@ -53,7 +53,7 @@ def _show(name: str, preview: BatchPreview, screen: Screen) -> None:
             (
                 str(step.change_ordinal),
                 str(step.commit_snapshot_id),
-                time_of_us(step.commit_timestamp_us),
+                time_of_ms(step.commit_timestamp_us // 1000),
                 step.kind.value,
                 str(len(step.snapshot_ids)),
             )
@@ -112,7 +112,7 @@ def _document(preview: BatchPreview) -> dict[str, object]:
                 "change_ordinal": step.change_ordinal,
                 "kind": step.kind.value,
                 "commit_snapshot_id": id_json(step.commit_snapshot_id),
-                "commit_timestamp": time_of_us(step.commit_timestamp_us),
+                "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
                 "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
             }
             for step in planned.steps

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from icefloe.units import parse_seconds
+from icefloe.units import natural, parse_seconds
 
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
@@ -77,9 +77,10 @@ def add_range(parser: ArgumentParser) -> None:
 def batch_numbers(text: str) -> range:
     """The numbers of ``A-B``, both included, or of ``A``."""
     first, dash, last = text.partition("-")
-    if not (first.isdecimal() and (last.isdecimal() or not dash)):
+    begin, end = natural(first), natural(last if dash else first)
+    if begin is None or end is None:
         raise ArgumentTypeError(f"{text!r} is not a range of batches: expected numbers such as 0-41, or one such as 7")
-    numbers = range(int(first), int(last or first) + 1)
+    numbers = range(begin, end + 1)
     if not numbers:
         raise ArgumentTypeError(f"{text!r} ends before it begins: write {last}-{first}")
     return numbers
@@ -87,9 +88,10 @@ def batch_numbers(text: str) -> range:
 
 def positive(text: str) -> int:
     """A number from 1 on."""
-    if not text.isdigit() or int(text) == 0:
+    number = natural(text)
+    if not number:
         raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
+    return number
 
 
 def age(text: str) -> float:

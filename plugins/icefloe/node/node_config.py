@@ -24,6 +24,11 @@ _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z][0-9A-Za-z.-]*)"
 _LISTEN: Final = re.compile(_HOST)
 _ADDRESS: Final = re.compile(rf"{_HOST}:[0-9]{{1,5}}")
 _LAST_PORT: Final = 65_535
+_LONGEST: Final = 300
+_UNREADABLE: Final = (
+    ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError, yaml.YAMLError,
+)  # fmt: skip
+"""What PyYAML raises, too, for a tagged value that is none, such as a date, for long numbers and for deep lists."""
 
 Pem: TypeAlias = tuple[bytes, bytes, bytes]
 """Certificate, key and authority."""
@@ -123,17 +128,17 @@ def load_node_config(path: Path) -> NodeConfig:
         _refuse_inline_key(path, text)
         data = yaml.safe_load(text)
         return TypeAdapter(NodeConfig).validate_python(data)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as cause:
-        raise NodeConfigError(
-            f"the node configuration {path} cannot be read: {one_line(cause)}", path=str(path)
-        ) from cause
     except ValidationError as cause:
         first = cause.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        fault = first.get("ctx", {}).get("error", first["msg"])
+        place = ".".join(map(str, first["loc"]))[:_LONGEST] or "the file"
+        fault = str(first.get("ctx", {}).get("error", first["msg"]))[:_LONGEST]
         raise NodeConfigError(
             f"the node configuration {path} is wrong at {place}: {fault}; docs/node_shuffle.md lists its keys",
             path=str(path),
+        ) from cause
+    except _UNREADABLE as cause:
+        raise NodeConfigError(
+            f"the node configuration {path} cannot be read: {one_line(cause)[:_LONGEST]}", path=str(path)
         ) from cause
 
 

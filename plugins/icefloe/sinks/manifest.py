@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, digest_of
 from icefloe.sinks.sink import BatchSummary, CommitMessage
+from icefloe.units import natural
 
 __all__ = ["MANIFEST", "Manifest", "Part"]
 
@@ -111,8 +112,8 @@ def number_of_folder(name: str) -> int | None:
     >>> number_of_folder("batch=7"), number_of_folder("_backfills")
     (7, None)
     """
-    prefix, equals, number = name.partition("=")
-    return int(number) if prefix == "batch" and equals and number.isdecimal() else None
+    prefix, _, number = name.partition("=")
+    return natural(number) if prefix == "batch" else None
 
 
 def is_left_out(message: CommitMessage) -> bool:

@@ -92,5 +92,9 @@ def test_a_snapshot_that_is_gone_has_no_expiry(tmp_path: Path) -> None:
     assert next_expiry_ms(table_of(tmp_path, 1).metadata, 42) is None
 
 
-def test_a_property_that_is_no_number_counts_as_absent(tmp_path: Path) -> None:
-    assert expiries(table_of(tmp_path, 2, {"history.expire.max-snapshot-age-ms": "a week"})) == [6, None]
+@pytest.mark.parametrize(
+    "value", ["a week", "", "²", "٣", "1" * 5000, "-1", "1e3", " 1", "1_0", str(2**63), str(10**19)]
+)
+@pytest.mark.parametrize("key", ["max-snapshot-age-ms", "min-snapshots-to-keep", "max-ref-age-ms"])
+def test_a_property_that_is_no_number_counts_as_absent(tmp_path: Path, key: str, value: str) -> None:
+    assert expiries(table_of(tmp_path, 2, {f"history.expire.{key}": value})) == [6, None]

@@ -35,10 +35,13 @@ def test_a_metadata_file_that_is_gone_is_a_version_nobody_knows(tmp_path: Path) 
     assert log.version(1) is not None
 
 
-def test_a_damaged_metadata_file_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "7", '{"refs": []}', '{"refs": {"main": 7}}', '{"snapshots": 1}', "[" * 99_999]
+)
+def test_a_damaged_metadata_file_is_one_sentence(tmp_path: Path, content: str) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
-    path(table.metadata.metadata_log[0].metadata_file).write_text("{")
+    path(table.metadata.metadata_log[0].metadata_file).write_text(content)
     with pytest.raises(TerminalError, match=r"the metadata file of table db\.events is damaged"):
         MetadataLog(table).version(0)
 

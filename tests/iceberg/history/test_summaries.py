@@ -38,6 +38,9 @@ def snapshot(**summary: str) -> Snapshot:
         ({"added-data-files": "1"}, None),
         ({"added-records": "5", "deleted-data-files": "1"}, None),
         ({"added-records": "many", "total-records": "1"}, None),
+        ({"added-records": "²", "total-records": "1"}, None),
+        ({"added-records": "1" * 5000, "total-records": "1"}, None),
+        ({"added-records": str(2**63), "total-records": "1"}, None),
         ({}, None),
     ],
 )

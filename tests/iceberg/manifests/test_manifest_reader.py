@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyiceberg.types import StructType
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
+from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import FileContent
@@ -35,12 +37,14 @@ def _record(struct: StructType, values: dict[int, Any]) -> Record:
     ))  # fmt: skip
 
 
-def v3_table(folder: Path, *, holds_deletes: bool, first_row_id: int | None, entries: list[dict[int, Any]]) -> Table:
-    """A table whose head is a hand-made V3 snapshot of one manifest."""
+def v3_table(
+    folder: Path, *, holds_deletes: bool, first_row_id: int | None, entries: list[dict[int, Any]], added: int = 1
+) -> Table:
+    """A table whose head is a hand-made V3 snapshot of one manifest; its list counts ``added`` entries and two more."""
     table = make_table(folder)
     manifest = write_avro(table, folder / "m.avro", MANIFEST_ENTRY_SCHEMAS[3], *entries)
     row = {
-        500: manifest, 501: 1, 502: 0, 517: int(holds_deletes), 515: 9, 516: 1, 503: 77, 504: 1, 505: 1, 506: 1,
+        500: manifest, 501: 1, 502: 0, 517: int(holds_deletes), 515: 9, 516: 1, 503: 77, 504: added, 505: 1, 506: 1,
         512: 10, 513: 20, 514: 30, 520: first_row_id,
     }  # fmt: skip
     listed = write_avro(table, folder / "list.avro", MANIFEST_LIST_FILE_SCHEMAS[3], row)
@@ -66,7 +70,7 @@ def test_data_files_inherit_snapshot_sequence_number_and_first_row_id(tmp_path: 
         {0: 2, 1: 77, 3: 2, 4: 2, 2: file("deleted", 30)},
         {0: 1, 1: None, 2: file("added too", 1)},
     ]
-    table = v3_table(tmp_path, holds_deletes=False, first_row_id=1000, entries=entries)
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=1000, entries=entries, added=2)
     reader = ManifestReader(table)
     found = reader.data_entries(head_manifest(table, reader))
     assert [(e.status, e.snapshot_id, e.data_file.sequence_number, e.data_file.first_row_id) for e in found] == [
@@ -124,6 +128,41 @@ def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: P
     reader = ManifestReader(table)
     with pytest.raises(TerminalError, match="says that it has 3 entries, found 1"):
         reader.data_entries(head_manifest(table, reader))
+
+
+@pytest.mark.parametrize("holds_deletes", [False, True])
+def test_a_manifest_with_more_entries_than_its_list_says_is_damaged_and_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, holds_deletes: bool
+) -> None:
+    entries = [{0: 1, 1: 77, 3: 1, 4: 1, 2: file("a", 10, f134=int(holds_deletes))}] * 50
+    table = v3_table(tmp_path, holds_deletes=holds_deletes, first_row_id=None, entries=entries)
+    decoded: list[object] = []
+
+    def counted(*args: Any) -> Iterator[Any]:
+        for entry in pyiceberg_avro.read_manifest_entries(*args):
+            decoded.append(entry)
+            yield entry
+
+    monkeypatch.setattr(manifest_reader, "read_manifest_entries", counted)
+    reader = ManifestReader(table)
+    read = reader.delete_entries if holds_deletes else reader.data_entries
+    with pytest.raises(TerminalError, match="says that it has 3 entries, found more"):
+        read(head_manifest(table, reader))
+    assert len(decoded) == 4
+
+
+@pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_LIST_BYTES", "_MOST_TIMES"])
+def test_a_manifest_list_that_is_too_large_as_it_is_or_decompressed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert len(ManifestReader(table).manifests(snapshot)) == 1
+    monkeypatch.setattr(pyiceberg_avro, limit, 0)
+    with pytest.raises(TerminalError, match=r"ValueError: it(s blocks hold| has) more than"):
+        ManifestReader(table).manifests(snapshot)
 
 
 def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(

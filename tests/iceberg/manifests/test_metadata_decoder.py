@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
@@ -103,6 +104,11 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
         b'"long"', b'{"type":' * 100_000 + b'"long"' + b"}" * 100_000, 1
     ),
     "deflate": lambda: manifest(manifest_schema(), _deflated(bytes(300 << 20)), codec="deflate", rows=1 << 28),
+    "a path that shrinks to nothing": lambda: manifest(
+        manifest_schema(),
+        pa.compress(varint(1) + sized(b"p" * (100 << 20)), "zstd", asbytes=True),
+        codec="zstandard",
+    ),
     "bytes that are not deflated": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="deflate"),
     "bytes that are not zstandard": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="zstandard"),
     "an unknown codec": lambda: manifest(manifest_schema(), b"", codec="unheard"),

@@ -16,6 +16,7 @@ from icefloe.node.machine import Machine
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
+from icefloe.units import natural
 
 __all__ = ["clean_up_finished", "try_to_clean_up"]
 
@@ -123,5 +124,5 @@ def _node_places(record: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _is_up_to(number: int, key: str) -> bool:
-    batch = key.partition("/")[0]
-    return batch.isdecimal() and int(batch) <= number
+    batch = natural(key.partition("/")[0])
+    return batch is not None and batch <= number

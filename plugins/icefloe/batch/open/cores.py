@@ -8,7 +8,7 @@ from typing import Final
 from icefloe.batch.open.container_limits import cpu_limit, memory_limit
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import format_bytes
+from icefloe.units import format_bytes, natural
 
 __all__ = ["allocates_dynamically", "available_cores", "cores_of_an_executor", "local_cores", "tasks_at_once"]
 
@@ -92,7 +92,7 @@ def _memory_here() -> int:
 
 
 def _count(conf: Mapping[str, str], key: str) -> int:
-    text = conf[key].strip()
-    if not text.isdecimal() or int(text) < 1:
+    count = natural(conf[key].strip())
+    if not count:
         raise TerminalError(f"spark.conf sets {key} to {conf[key]!r}: expected a whole number from 1", key=key)
-    return int(text)
+    return count

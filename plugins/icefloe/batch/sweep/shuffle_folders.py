@@ -16,6 +16,7 @@ from icefloe.batch.sweep.found_checkpoint import (
 from icefloe.batch.sweep.leftover import EndedMarker, Leftover, Reason
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
 from icefloe.storage.store import Store, StoredObject
+from icefloe.units import natural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class ShuffleFolders:
         """
         states = BatchStates.of(found.checkpoint)
         for name, counted in sorted(names.items()):
-            number = int(name) if name.isdecimal() and not counted.is_file else None
+            number = None if counted.is_file else natural(name)
             state = BatchState.UNKNOWN if number is None else states.state(number)
             if state is BatchState.ENDED:
                 yield self._all(folder, name, counted, Reason.ENDED, number, found.backfill_id)

@@ -1,16 +1,22 @@
-"""PyIceberg's REST catalog with a timeout on each request: its session has none. Its own authorities always count."""
+"""PyIceberg's REST catalog with a timeout on each request and a bound of each answer: its session has none.
+
+Its own authorities always count.
+"""
 
 from functools import partial
 from typing import Any, Final
 
 from pyiceberg.catalog.rest import CA_BUNDLE, SNAPSHOT_LOADING_MODE, SSL, RestCatalog
-from requests import Session
+from requests import Response, Session
+
+from icefloe.iceberg.catalog.metadata_errors import decodable
 
 _LONGEST_CONNECT_SECONDS: Final = 10.0
+_PIECE_BYTES: Final = 1 << 20
 
 
 class BoundedRestCatalog(RestCatalog):
-    """A REST catalog that gives up on a silent server.
+    """A REST catalog that gives up on a silent server, and on answers that no catalog gives.
 
     Args:
         name: of the catalog.
@@ -31,4 +37,10 @@ class BoundedRestCatalog(RestCatalog):
         if (bundle := (self.properties.get(SSL) or {}).get(CA_BUNDLE)) is not None:
             settings["verify"] = bundle
         session.request = partial(session.request, **settings)  # type: ignore[method-assign]
+        # Called for answers that redirect, too, and before anything of a body is read.
+        session.hooks["response"].append(self._read_bounded)
         super()._config_headers(session)
+
+    def _read_bounded(self, response: Response, *_: object, **__: object) -> None:
+        content = decodable(response.iter_content(_PIECE_BYTES), f"an answer of catalog {self.name!r}")
+        response._content = bytes(content)  # noqa: SLF001 - as `content` itself does

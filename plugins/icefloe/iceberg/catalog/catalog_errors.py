@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import pydantic
 from pyiceberg.exceptions import (
     DynamoDbError,
     NoSuchPropertyException,
@@ -120,7 +121,13 @@ def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exce
 
 
 def _shortly(cause: Exception) -> str:
+    # PyIceberg puts pydantic's error into its own, whose first line says only how many faults there are.
+    faults = cause if isinstance(cause, pydantic.ValidationError) else cause.__cause__
+    text = str(cause)
+    if isinstance(faults, pydantic.ValidationError):
+        first = faults.errors(include_url=False, include_context=False, include_input=False)[0]
+        text = f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
     # The first line is the message. Redact before splitting, because a secret may hold line breaks.
-    lines = redacted_foreign(str(cause)).strip().splitlines()
+    lines = redacted_foreign(text).strip().splitlines()
     said = " ".join(lines[0].split())[:_LONGEST] if lines else ""
     return f"{type(cause).__name__}: {said}" if said else type(cause).__name__

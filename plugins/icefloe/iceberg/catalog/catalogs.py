@@ -21,7 +21,7 @@ from icefloe.iceberg.catalog.catalog_properties import usable_properties
 from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.catalog.metadata_errors import loading_metadata
-from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
+from icefloe.iceberg.catalog.private_catalog import metadata_bounded, own_file_io, withhold_table_properties
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
@@ -228,7 +228,7 @@ def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
 
 
 def _load(catalog: Catalog, table: str) -> Table:
-    with loading_metadata(catalog.name, table):
+    with loading_metadata(catalog.name, table), metadata_bounded():
         return catalog.load_table(table)
 
 

@@ -1,21 +1,36 @@
-"""Errors of loading a table and of reading its metadata files, told apart by their type."""
+"""Errors of loading a table and of reading its metadata files, told apart by their type; bounds of what is decoded."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import BytesIO
+from typing import Final, TypeVar
 
 import pydantic
 from pyiceberg.exceptions import ResolveError, ValidationError
+from pyiceberg.io import InputFile
+from pyiceberg.serializers import Compressor
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
 from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.unreadable import UndecodableError
+from icefloe.units import format_bytes
 
-__all__ = ["MissingMetadataError", "reading_metadata"]
+__all__ = ["MissingMetadataError", "decoded_metadata", "reading_metadata"]
+
+MAX_METADATA_BYTES: Final = 128 << 20
+MAX_METADATA_VALUES: Final = 4_000_000
+"""The most bytes, after decompression, and the most keys and items of one JSON: those of more than 100,000 snapshots.
+PyIceberg takes up to 350 bytes of memory for a key or an item."""
+_PIECE_BYTES: Final = 1 << 20
+
+Decoded = TypeVar("Decoded")
 
 _DAMAGE: Final = (
-    ArithmeticError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError, ValueError,
+    ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError,
+    ValueError,
 )  # fmt: skip
 
 
@@ -24,6 +39,60 @@ class MissingMetadataError(TerminalError):
 
     path: str
     table: str
+
+
+def decoded_metadata(
+    file: InputFile, decode: Callable[[bytearray], Decoded], turn: AbstractContextManager[object] | None = None
+) -> Decoded:
+    """The content of a metadata file.
+
+    Args:
+        file: opens it; its location says if it is compressed.
+        decode: makes the content of its JSON.
+        turn: entered to decompress and decode; decoded metadata takes many times its bytes.
+
+    Raises:
+        ValueError: the file cannot be decompressed.
+        TerminalError: it is too large to be decoded.
+    """
+    with file.open() as stream:
+        stored = stream.read(MAX_METADATA_BYTES + 1)
+    try:
+        with (
+            turn or nullcontext(),
+            Compressor.get_compressor(file.location).stream_decompressor(BytesIO(stored)) as plain,
+        ):
+            pieces = iter(lambda: plain.read(_PIECE_BYTES), b"")
+            return decode(decodable(pieces, f"the metadata file {file.location}"))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as cause:
+        raise ValueError(f"{file.location} cannot be decompressed: {cause}") from cause
+
+
+def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
+    """A JSON whose decoding takes no more memory than a process of Airflow has.
+
+    Args:
+        pieces: its bytes; no further piece is asked for once there are too many.
+        what: names it, for the error.
+
+    Raises:
+        TerminalError: it has more bytes or values than the metadata of any table in use.
+    """
+    found, excess = bytearray(), None
+    for piece in pieces:
+        found += piece
+        if len(found) > MAX_METADATA_BYTES:
+            excess = format_bytes(MAX_METADATA_BYTES)
+            break
+    if excess is None and sum(map(found.count, (b",", b"[", b"{"))) > MAX_METADATA_VALUES:
+        excess = f"{MAX_METADATA_VALUES:,} keys and items"
+    if excess is not None:
+        found.clear()  # the error's traceback keeps it
+        raise TerminalError(
+            f"{what} has more than {excess}, the most that icefloe decodes: expire snapshots of the table; if it has "
+            "few, find out who wrote so much"
+        )
+    return found
 
 
 @contextmanager

@@ -4,18 +4,28 @@ PyIceberg 0.12.0 merges a table's properties over those of its catalog, and load
 ``py-io-impl`` names. So anyone who can write the table could send our signed requests to another endpoint, and run
 code here. The private methods that do this are replaced in each catalog we open;
 tests/iceberg/catalog/test_private_catalog.py pins them.
+
+PyIceberg also decompresses and decodes metadata of any size. Its catalogs share the function that reads it, so that is
+replaced for all of them; loads that are not ours go on as before.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO, InputFile, load_file_io
+from pyiceberg.serializers import Compressor, FromByteStream, FromInputFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from icefloe.iceberg.catalog.file_io import exact
+from icefloe.iceberg.catalog.metadata_errors import decoded_metadata
+
+_IS_OURS: Final = ContextVar("_IS_OURS", default=False)
 
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
@@ -25,6 +35,24 @@ def withhold_table_properties(catalog: Catalog) -> Catalog:
     else:
         catalog._load_file_io = partial(_own_file_io, catalog)  # type: ignore[method-assign]  # noqa: SLF001
     return catalog
+
+
+@contextmanager
+def metadata_bounded() -> Iterator[None]:
+    """Lets a catalog decode, within this block and thread, no more than `decoded_metadata` does."""
+    FromInputFile.table_metadata = staticmethod(_table_metadata)  # type: ignore[method-assign]
+    token = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(token)
+
+
+def _table_metadata(input_file: InputFile, encoding: str = "utf-8") -> TableMetadata:
+    if _IS_OURS.get():
+        return decoded_metadata(input_file, lambda plain: TableMetadataUtil.parse_raw(plain.decode(encoding)))
+    with input_file.open() as stream:
+        return FromByteStream.table_metadata(stream, encoding, Compressor.get_compressor(input_file.location))
 
 
 def own_file_io(table: Table) -> FileIO:

@@ -9,15 +9,13 @@ import pyarrow as pa
 from pyiceberg.io import InputStream
 
 from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.files.kept_footers import CheckedFooter, KeptFooters
+from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.unreadable import EncryptedRowsError
 from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
 _CANNOT_COPY: Final = "a file of the table cannot be copied to local disk, from where it would be read"
 _COPIED_BYTES: Final = 8 << 20
-_ENCRYPTED_FOOTER: Final = b"PARE"
 READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
 
@@ -46,7 +44,7 @@ def open_rows(
         row_groups: the row groups of a Parquet file to read; None: all.
     """
     if file_format == "PARQUET":
-        rows = _parquet(
+        rows = ParquetRows.open(
             source,
             batch_rows=batch_rows,
             pre_buffer=not is_near,
@@ -73,31 +71,6 @@ def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
     from icefloe.iceberg.files.avro_file import AvroRows
 
     return AvroRows.open(source, batch_rows=batch_rows)
-
-
-def _parquet(
-    source: InputStream,
-    *,
-    batch_rows: int,
-    pre_buffer: bool,
-    dictionary_columns: bool,
-    footer: CheckedFooter | None,
-    row_groups: RowGroups | None,
-) -> ParquetRows:
-    try:
-        return ParquetRows.open(
-            source,
-            batch_rows=batch_rows,
-            pre_buffer=pre_buffer,
-            dictionary_columns=dictionary_columns,
-            footer=footer,
-            row_groups=row_groups,
-        )
-    except (pa.ArrowInvalid, OSError) as error:
-        source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))
-        if source.read() == _ENCRYPTED_FOOTER:
-            raise EncryptedRowsError from error
-        raise
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.dictionary_pages import dictionary_bytes, group_dictionary_bytes
 from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.files.parquet_footer import check_chunks
+from icefloe.iceberg.files.parquet_footer import read_footer
 from icefloe.iceberg.files.row_size import largest_row_bytes
 from icefloe.iceberg.projection.file_columns import FileColumn
 
@@ -63,7 +63,7 @@ class ParquetRows:
         """Read and check the footer, unless it is known.
 
         Args:
-            source: an open file, or anything pyarrow reads from.
+            source: an open file.
             batch_rows: the most rows in a batch.
             pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage. If a
                 row group is too large for that, its columns are fetched in pieces.
@@ -181,8 +181,7 @@ def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.Par
 
 
 def _checked_footer(source: InputStream) -> CheckedFooter:
-    metadata = pq.read_metadata(source)
-    check_chunks(metadata)
+    metadata = read_footer(source)
     return CheckedFooter(
         metadata=metadata, row_bytes=largest_row_bytes(metadata, partial(_dictionary, source, metadata))
     )

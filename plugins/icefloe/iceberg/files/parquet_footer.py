@@ -1,41 +1,60 @@
-"""The column chunks in a Parquet footer, checked before Arrow looks at them.
+"""The footer of a Parquet file, checked before Arrow looks at its column chunks.
 
 Arrow checks a chunk's metadata when it is asked for. A fault there is a C++ exception that pyarrow does not catch, and
-it ends the process. So one damaged or hostile footer would take its worker along, try after try.
+it ends the process. So one damaged or hostile footer would take its worker along, try after try. A footer in plain
+text with encrypted columns does so too.
 
 Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+import os
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.io import InputStream
 
-from icefloe.iceberg.unreadable import UndecodableError
+from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
 
-_MAGIC_BYTES: Final = 4
-_ROW_GROUPS, _COLUMNS, _METADATA, _ENCRYPTED, _SIZES = 4, 1, 3, 8, 16
+_LIKELY_BYTES: Final = 64 << 10
+"""Most footers are no longer, so that they come with one read."""
+_TRAILER_BYTES: Final = 8
+_ENCRYPTED_FOOTER: Final = b"PARE"
+_ROW_GROUPS, _ALGORITHM, _COLUMNS, _METADATA, _ENCRYPTED, _TYPE, _STATISTICS, _SIZES = 4, 8, 1, 3, 8, 1, 12, 16
+_BOUNDS: Final = (1, 2, 5, 6)
 _TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
-"""Field ids of FileMetaData, RowGroup, ColumnChunk (twice), ColumnMetaData and SizeStatistics (three times)."""
+"""Field ids of FileMetaData (two), RowGroup, ColumnChunk (two), ColumnMetaData (three), Statistics, SizeStatistics."""
+_TYPES: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_BOUND_BYTES: Final = (1, 4, 8, 12, 4, 8, 0, 0)
+"""The physical types by their number, and the bytes of a value of each."""
+_LAST_FIELD: Final = 0x7FFF
 _NUMBERS: Final = frozenset({4, 5, 6})
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+_TRUE, _FALSE, _BYTE, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12
 """Types of Thrift's compact protocol; the others are numbers of variable length."""
 
 
-def check_chunks(metadata: pq.FileMetaData) -> None:
-    """Raise if looking at a column chunk would end the process.
-
-    Args:
-        metadata: pyarrow's, of the file.
+def read_footer(source: InputStream) -> pq.FileMetaData:
+    """The footer of a file; a look at any of its column chunks is safe.
 
     Raises:
+        EncryptedRowsError: the footer or some column is encrypted.
         UndecodableError: a row group lacks chunks, or a chunk's metadata contradicts the file's schema.
+        pa.ArrowInvalid, OSError: there is no footer, or it is damaged.
     """
-    # Arrow writes down what it understood, so these bytes are valid whatever the file holds. Nothing is read for them.
-    sink = pa.BufferOutputStream()
-    metadata.write_metadata_file(sink)
-    footer = _Compact(sink.getvalue().to_pybytes(), _MAGIC_BYTES).struct({_ROW_GROUPS: {_COLUMNS: _CHUNK}})
+    size = source.seek(0, os.SEEK_END)
+    tail = _tail(source, size, _LIKELY_BYTES)
+    if tail.endswith(_ENCRYPTED_FOOTER):
+        raise EncryptedRowsError
+    length = int.from_bytes(tail[-_TRAILER_BYTES:-4], "little") + _TRAILER_BYTES
+    if len(tail) < length <= size:
+        tail = _tail(source, size, length)
+    metadata = pq.read_metadata(pa.BufferReader(tail) if length <= len(tail) else source)
+    try:
+        footer = _Compact(tail, len(tail) - length).struct(_FOOTER)
+    except (IndexError, RecursionError):
+        _unusual()
+    if _ALGORITHM in footer:
+        raise EncryptedRowsError
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     for group in footer.get(_ROW_GROUPS, ()):
         chunks = group.get(_COLUMNS, ())
@@ -43,14 +62,25 @@ def check_chunks(metadata: pq.FileMetaData) -> None:
             raise UndecodableError(f"a row group of its footer has {len(chunks)} column chunks, not {len(leaves)}")
         for leaf, chunk in zip(leaves, chunks, strict=True):
             _check(leaf, chunk)
+    return metadata
 
 
-_CHUNK: Final = {_METADATA: {_SIZES: {_TEXT_BYTES: None, _REPETITIONS: None, _DEFINITIONS: None}}, _ENCRYPTED: {}}
+def _tail(source: InputStream, size: int, length: int) -> bytes:
+    source.seek(max(0, size - length))
+    return source.read(length)
 
 
 def _check(leaf: pq.ColumnSchema, chunk: dict[int, Any]) -> None:
-    if _METADATA not in chunk or _ENCRYPTED in chunk:
-        raise UndecodableError(f"the metadata of a column chunk of {leaf.path} is missing or encrypted")
+    if _ENCRYPTED in chunk:
+        raise EncryptedRowsError
+    if _METADATA not in chunk:
+        raise UndecodableError(f"the metadata of a column chunk of {leaf.path} is missing")
+    number = _TYPES.index(leaf.physical_type)
+    if chunk[_METADATA].get(_TYPE) != number:
+        raise UndecodableError(f"a column chunk of {leaf.path} is not of the type {leaf.physical_type} of its column")
+    least = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _BOUND_BYTES[number]
+    if any(size < least for size in chunk[_METADATA].get(_STATISTICS, {}).values()):
+        raise UndecodableError(f"a bound of a column chunk of {leaf.path} has fewer bytes than its values")
     sizes = chunk[_METADATA].get(_SIZES, {})
     levels = ((_REPETITIONS, leaf.max_repetition_level), (_DEFINITIONS, leaf.max_definition_level))
     if any(len(sizes.get(field, ())) not in (0, most + 1) for field, most in levels):
@@ -59,8 +89,22 @@ def _check(leaf: pq.ColumnSchema, chunk: dict[int, Any]) -> None:
         raise UndecodableError(f"a column chunk of {leaf.path} counts bytes of texts, but its column has none")
 
 
+_SIZE: Final = {_TEXT_BYTES: _LONG, _REPETITIONS: [_LONG], _DEFINITIONS: [_LONG]}
+_CHUNK: Final = {
+    _METADATA: {_TYPE: _INT, _STATISTICS: dict.fromkeys(_BOUNDS, _BINARY), _SIZES: _SIZE},
+    _ENCRYPTED: {},
+}
+_FOOTER: Final = {_ROW_GROUPS: [{_COLUMNS: [_CHUNK]}], _ALGORITHM: {}}
+
+
+def _unusual() -> NoReturn:
+    raise UndecodableError("its footer is written in a form that no writer of Parquet uses")
+
+
 class _Compact:
-    """A reader of Thrift's compact protocol, for valid bytes.
+    """A reader of Thrift's compact protocol, for bytes that Arrow could read.
+
+    It refuses forms that Arrow may understand in another way, such as a field that is there twice.
 
     Args:
         data: the bytes.
@@ -75,7 +119,8 @@ class _Compact:
         """The wanted fields of the struct that begins here; ends at the byte after the struct.
 
         Args:
-            wanted: by field id what to read of a struct, or of the structs of a list; None for numbers.
+            wanted: by field id the type to read: a dict for a struct, a list of one type, or the type of a
+                number or of bytes, whose length is read.
         """
         found: dict[int, Any] = {}
         field = 0
@@ -95,22 +140,28 @@ class _Compact:
                 place += 1 + data[place]
             else:
                 self._place = place
-                field = field + step if step else self._number()
+                before, field = field, field + step if step else self._number()
+                if field <= before:
+                    _unusual()
                 if field in wanted:
                     found[field] = self._value(kind, wanted[field])
                 else:
                     self._skip(kind)
                 place = self._place
+        if field > _LAST_FIELD:
+            _unusual()
         self._place = place + 1
         return found
 
     def _value(self, kind: int, wanted: Any) -> Any:
+        if kind != (_STRUCT if isinstance(wanted, dict) else _LIST if isinstance(wanted, list) else wanted):
+            _unusual()
         if kind == _STRUCT:
             return self.struct(wanted)
         if kind == _LIST:
             count, of = self._list()
-            return [self._value(of, wanted) for _ in range(count)]
-        return self._number()
+            return [self._value(of, wanted[0]) for _ in range(count)]
+        return self._bytes() if kind == _BINARY else self._number()
 
     def _skip(self, kind: int) -> None:
         if kind in (_TRUE, _FALSE):
@@ -120,28 +171,35 @@ class _Compact:
         elif kind == _DOUBLE:
             self._place += 8
         elif kind == _BINARY:
-            size = self._varint()
-            self._place += size
+            self._bytes()
         elif kind == _STRUCT:
             self.struct({})
         elif kind in (_LIST, _SET):
             count, of = self._list()
-            self._skip_all([of] * count)
+            self._skip_all(count, of)
         elif kind == _MAP:
             count = self._varint()
             kinds = self._byte() if count else 0
-            self._skip_all([kinds >> 4, kinds & 0x0F] * count)
-        else:
+            self._skip_all(count, kinds >> 4, kinds & 0x0F)
+        elif kind in _NUMBERS:
             self._varint()
+        else:
+            _unusual()
 
-    def _skip_all(self, kinds: Sequence[int]) -> None:
-        for kind in kinds:
-            # In a list a truth value takes a byte; as a field it is in the field's head.
-            self._skip(_BYTE if kind in (_TRUE, _FALSE) else kind)
+    def _skip_all(self, count: int, *kinds: int) -> None:
+        for _ in range(count):
+            for kind in kinds:
+                # In a list a truth value takes a byte; as a field it is in the field's head.
+                self._skip(_BYTE if kind in (_TRUE, _FALSE) else kind)
 
     def _list(self) -> tuple[int, int]:
         head = self._byte()
         return (head >> 4 if head >> 4 != 0x0F else self._varint()), head & 0x0F
+
+    def _bytes(self) -> int:
+        size = self._varint()
+        self._place += size
+        return size
 
     def _number(self) -> int:
         raw = self._varint()

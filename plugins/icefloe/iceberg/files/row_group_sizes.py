@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
-import pyarrow.parquet as pq
-
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.parquet_footer import check_chunks
+from icefloe.iceberg.files.parquet_footer import read_footer
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["RowGroupSize"]
@@ -41,8 +39,7 @@ class RowGroupSize:
         """
         opener = data_file_input(io, file.path, table=table)
         with reading_data_file(file.path, table=table), opener.open() as source:
-            metadata = pq.read_metadata(source)
-            check_chunks(metadata)
+            metadata = read_footer(source)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         return [
             cls(

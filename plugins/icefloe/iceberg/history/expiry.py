@@ -9,6 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import ancestry
+from icefloe.units import natural
 
 __all__ = ["next_expiry_ms"]
 
@@ -87,5 +88,5 @@ def _kept_by(
 
 def _number(properties: Mapping[str, object], key: str, default: int) -> int:
     """A property; one that is not a number counts as absent, because a forecast should not fail over it."""
-    value = str(properties.get(key, default))
-    return int(value) if value.isdigit() else default
+    value = natural(str(properties.get(key, default)))
+    return default if value is None else value

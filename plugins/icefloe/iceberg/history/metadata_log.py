@@ -4,13 +4,13 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
-from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, decoded_metadata, reading_metadata
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import table_name
 from icefloe.storage.parallel import map_parallel
@@ -61,6 +61,7 @@ class MetadataLog:
     def __init__(self, table: Table) -> None:
         metadata = table.metadata
         self._io = exact(table.io)
+        self._decoding = Lock()
         self._table_name = table_name(table)
         self._files = [entry.metadata_file for entry in metadata.metadata_log]
         self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]
@@ -113,9 +114,7 @@ class MetadataLog:
     def _read(self, path: str) -> MetadataVersion | None:
         try:
             with reading_metadata(self._table_name, "metadata file", path):
-                compressor = Compressor.get_compressor(path)
-                with self._io.new_input(path).open() as raw, compressor.stream_decompressor(raw) as stream:
-                    return MetadataVersion.of(json.loads(stream.read()))
+                return MetadataVersion.of(decoded_metadata(self._io.new_input(path), json.loads, self._decoding))
         except MissingMetadataError:
             logger.info("metadata file %s of table %s is gone", path, self._table_name)
             return None

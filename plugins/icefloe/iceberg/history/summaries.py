@@ -6,6 +6,7 @@ from typing import Final
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.units import natural
 
 __all__ = ["file_bytes_bound", "summary_row_delta", "total_records"]
 
@@ -126,5 +127,4 @@ def _count(summary: Mapping[str, str], records_key: str, files_key: str) -> int 
 
 
 def _number(summary: Mapping[str, str], key: str) -> int | None:
-    text = summary.get(key, "")
-    return int(text) if text.isdecimal() else None
+    return natural(summary.get(key, ""))

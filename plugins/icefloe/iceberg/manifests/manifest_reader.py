@@ -1,6 +1,6 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -95,22 +95,24 @@ class ManifestReader:
             self._delete_entries[manifest.path] = found
         return found
 
-    def _raw_entries(self, manifest: ManifestFile) -> Sequence[RawEntry]:
-        raw_entries = list(read_manifest_entries(self._io, manifest.path))
+    def _raw_entries(self, manifest: ManifestFile) -> Iterator[RawEntry]:
+        expected, found = manifest.entries_count, 0
+        for found, raw in enumerate(read_manifest_entries(self._io, manifest.path), 1):
+            if raw.file[_KEY_METADATA]:
+                raise encrypted_file(raw.file[_FILE_PATH])
+            # No further one is decoded: a few bytes may be millions of entries.
+            if expected is not None and found > expected:
+                break
+            yield raw
         with self._lock:
             self.manifests_read += 1
         # PyIceberg takes a truncated file for a complete one.
-        expected = manifest.entries_count
-        if expected is not None and len(raw_entries) < expected:
+        if expected is not None and found != expected:
             raise TerminalError(
                 f"manifest {manifest.path} of table {self._table_name} is damaged: its manifest list says that it has "
-                f"{expected} entries, found {len(raw_entries)}",
+                f"{expected} entries, found {found if found < expected else 'more'}",
                 table=self._table_name, path=manifest.path,
             )  # fmt: skip
-        for raw in raw_entries:
-            if raw.file[_KEY_METADATA]:
-                raise encrypted_file(raw.file[_FILE_PATH])
-        return raw_entries
 
     def _spec(self, manifest: ManifestFile) -> PartitionSpec:
         try:

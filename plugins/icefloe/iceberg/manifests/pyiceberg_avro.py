@@ -14,6 +14,7 @@ limit.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -69,6 +70,10 @@ _ENTRY_FIELDS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 _DOUBLE: Final = Struct("<d")
 _DATA_FILE: Final = 2
+_MAX_BYTES: Final = 256 << 20
+_MAX_LIST_BYTES: Final = 128 << 20
+_MOST_TIMES: Final = 1_000
+"""Bytes of a file; of the blocks of a manifest list, whose rows nothing counts; and by how much deflate can shrink."""
 _PARTITION: Final = 102
 
 
@@ -158,12 +163,16 @@ class _MetadataFile(AvroFile[Record]):
 
     def __enter__(self) -> Self:
         with self.input_file.open() as file:
-            content = file.read()
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES} bytes, the most that icefloe reads")
+        is_list = self.read_schema is _MANIFEST_LIST
+        self._left_bytes = min(_MOST_TIMES * len(content), _MAX_LIST_BYTES if is_list else sys.maxsize)
         if is_encrypted_stream(content):
             raise encrypted_file(self.input_file.location)
         self.decoder = MetadataDecoder(content)
         self.header = self._read_header()
-        resolved = _resolved(self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST)
+        resolved = _resolved(self.header.meta["avro.schema"], is_list=is_list)
         self.schema, self.reader, self._reader_of_java = resolved
         return self
 
@@ -182,6 +191,9 @@ class _MetadataFile(AvroFile[Record]):
         with decoding():
             count, content = self.decoder.read_int(), self.decoder.read_bytes()
             data = decompressed(content, self.header.meta.get(AVRO_CODEC_KEY, "null"))
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            raise ValueError("its blocks hold more than any file of its size and kind does")
         reader = self.reader
         # The file does not say who wrote it. Read by the wrong rule, a block does not end where its bytes do.
         if self._reader_of_java is not None:

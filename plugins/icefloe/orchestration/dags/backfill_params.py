@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import Param
 
 from icefloe.errors import UsageError
+from icefloe.units import natural
 
 if TYPE_CHECKING:
     from icefloe.batch.open.requested_range import RequestedRange
@@ -69,8 +70,9 @@ def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] =
 
 
 def _snapshot_id(key: str, value: object) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and int(value) < 2**63:
-        return int(value)
+    snapshot_id = natural(value) if isinstance(value, str) else None
+    if snapshot_id is not None:
+        return snapshot_id
     raise UsageError(f"{key} is {value!r}, expected a snapshot id as a string of digits", key=key)
 
 

@@ -9,7 +9,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import id_json, time_of_ms
+from icefloe.units import id_json, natural, time_of_ms
 
 _FRESH_SECONDS: Final = 10.0
 _DEADLINE_SECONDS: Final = 15.0
@@ -61,6 +61,4 @@ def _load(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:
-    return {
-        ours: int(summary[theirs]) if summary.get(theirs, "").isdigit() else None for theirs, ours in _FIGURES.items()
-    }
+    return {ours: natural(summary.get(theirs, "")) for theirs, ours in _FIGURES.items()}

@@ -1,0 +1,190 @@
+"""Metadata that is small where it is stored and huge once it is decoded: loaded in a process of its own."""
+
+import gzip
+import json
+import sqlite3
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.catalogs import load_table
+from support.catalogs import sql_properties
+from support.fakes.answering_server import answering_server
+from support.tables.planning_tables import make_table, rows
+
+MIB: Final = 1 << 20
+CATALOG: Final = "default"
+MOST_KIB: Final = 700 << 10
+"""Memory of a process that ends with a sentence: 200 MiB are Python's and its libraries', 128 MiB are allowed twice."""
+LOADER: Final = """
+import json, sys
+from icefloe.errors import IcefloeError
+from icefloe.iceberg.catalog.catalogs import load_table
+from icefloe.iceberg.history.metadata_log import MetadataLog
+from support.fakes.peak_memory import peak_kib
+
+try:
+    table = load_table(json.loads(sys.argv[1]), "db.events")
+    MetadataLog(table).prefetch(range(99))
+    found = "loaded"
+except IcefloeError as error:
+    found = f"{error.exit_code} {error.sentence}"
+print(json.dumps([found, peak_kib()]))
+"""
+
+
+def packed(*parts: bytes) -> bytes:
+    """The parts as one gzip, without ever being in memory together."""
+    packer = zlib.compressobj(wbits=31, level=1)
+    return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
+
+
+def blanks(plain: bytes) -> bytes:
+    return packed(plain, *[b" " * MIB] * 600)
+
+
+def zeros(plain: bytes) -> bytes:
+    return packed(plain[:-1], b', "x": [0', *[b",0" * (MIB // 2)] * 60, b"]}")
+
+
+FILES: Final[Mapping[str, tuple[Callable[[bytes], bytes], str]]] = {
+    "blanks": (blanks, "more than 128.0 MiB"),
+    "two gzips": (lambda plain: packed(plain) + packed(*[b" " * MIB] * 300), "more than 128.0 MiB"),
+    "zeros": (zeros, "more than 4,000,000 keys and items"),
+    "lists": (
+        lambda plain: packed(plain[:-1], b', "x": [[]', *[b",[]" * (MIB // 2)] * 20, b"]}"),
+        "more than 4,000,000 keys and items",
+    ),
+    "depth": (lambda plain: packed(plain[:-1], b', "x": ', *[b"[" * MIB] * 20), "more than 4,000,000 keys and items"),
+    "a cut gzip": (lambda plain: packed(plain)[:-20], "cannot be decompressed"),
+    "no gzip": (lambda plain: plain, "cannot be decompressed"),
+    "a wrong gzip": (lambda plain: packed(plain)[:12] + b"\xff" * 40, "cannot be decompressed"),
+}
+
+
+def loaded_apart(properties: Mapping[str, str]) -> tuple[str, int]:
+    """The outcome of loading a table and its metadata log in another process, and its most memory, in KiB."""
+    code = f"import sys; sys.path[:0] = {sys.path!r}\n{LOADER}"
+    command = [sys.executable, "-c", code, json.dumps(properties)]
+    found, peak = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout)
+    return found, peak
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> bytes:
+    """The metadata of a table of one snapshot, which is in a catalog."""
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    return Path(table.metadata_location.removeprefix("file://")).read_bytes()
+
+
+def point_to(folder: Path, content: bytes) -> None:
+    """Lets the catalog name a metadata file of some content."""
+    path = folder / "warehouse" / "db" / "events" / "metadata" / "v9.gz.metadata.json"
+    path.write_bytes(content)
+    with sqlite3.connect(folder / "catalog.db") as connection:
+        connection.execute("UPDATE iceberg_tables SET metadata_location = ?", [f"file://{path}"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_logged", [False, True])
+@pytest.mark.parametrize("name", FILES)
+def test_a_metadata_file_that_is_huge_once_decoded_is_one_sentence(
+    tmp_path: Path, plain: bytes, name: str, is_logged: bool
+) -> None:
+    made, said = FILES[name]
+    content = made(plain)
+    if is_logged:
+        folder = tmp_path / "warehouse" / "db" / "events" / "metadata"
+        log = []
+        for number in range(6):
+            (folder / f"log-{number}.gz.metadata.json").write_bytes(content)
+            log.append({"metadata-file": f"file://{folder}/log-{number}.gz.metadata.json", "timestamp-ms": number})
+        content = packed(json.dumps({**json.loads(plain), "metadata-log": log}).encode())
+    point_to(tmp_path, content)
+    found, peak_kib = loaded_apart({"name": CATALOG, **sql_properties(tmp_path)})
+    assert (found[:3], said in found, ".gz.metadata.json" in found) == ("65 ", True, True), found
+    assert peak_kib < MOST_KIB
+
+
+def test_compressed_metadata_is_loaded(tmp_path: Path, plain: bytes) -> None:
+    point_to(tmp_path, gzip.compress(plain[:1000]) + gzip.compress(plain[1000:]))
+    assert len(load_table({"name": CATALOG, **sql_properties(tmp_path)}, "db.events").metadata.snapshots) == 1
+
+
+ANSWERS: Final[Mapping[str, tuple[int, Callable[[], bytes], dict[str, str]]]] = {
+    "blanks": (200, lambda: b" " * (200 * MIB), {}),
+    "zeros": (200, lambda: b'{"x": [0' + b",0" * (20 * MIB) + b"]}", {}),
+    "a gzip": (200, lambda: blanks(b"{}"), {"Content-Encoding": "gzip"}),
+    "a deflate": (200, lambda: zlib.compress(b" " * (200 * MIB)), {"Content-Encoding": "deflate"}),
+    "an error": (400, lambda: blanks(b"{}"), {"Content-Encoding": "gzip"}),
+    "a redirect": (307, lambda: blanks(b"{}"), {"Content-Encoding": "gzip", "Location": "/elsewhere"}),
+}
+
+
+@contextmanager
+def answering(asked: str, status: int, body: bytes, headers: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """A REST catalog that gives one answer to one of its requests; gives the properties of the catalog."""
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        if asked in request.path:
+            return status, dict(headers), body
+        known = {
+            "/v1/config": {"defaults": {}, "overrides": {}},
+            "/tokens": {"access_token": "t", "token_type": "bearer", "expires_in": 3600},
+        }
+        return 200, {}, json.dumps(known.get(request.path, {})).encode()
+
+    with answering_server(answer) as (url, _):
+        yield {"type": "rest", "uri": url, "credential": "id:secret", "oauth2-server-uri": f"{url}/tokens"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["/tokens", "/v1/config", "/tables/events"])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_of_a_rest_catalog_that_is_huge_once_decoded_is_one_sentence(name: str, asked: str) -> None:
+    status, body, headers = ANSWERS[name]
+    with answering(asked, status, body(), headers) as properties:
+        found, peak_kib = loaded_apart({"name": "lake", **properties})
+    assert found.startswith("65 an answer of catalog 'lake' has more than "), found
+    assert peak_kib < MOST_KIB
+
+
+BROKEN: Final[Mapping[str, tuple[Callable[[dict[str, Any]], object], str]]] = {
+    "a type": (lambda metadata: metadata.update({"last-updated-ms": "soon"}), "last-updated-ms: Input should"),
+    "a missing key": (lambda metadata: metadata.pop("location"), "location: Field required"),
+    "a key inside": (
+        lambda metadata: metadata["schemas"][0]["fields"][0].pop("id"), "2.schemas.0.fields.0.id: Input should be",
+    ),
+    "a key in a snapshot": (
+        lambda metadata: metadata["snapshots"][0].update({"timestamp-ms": []}), "snapshots.0.timestamp-ms: Input",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_metadata_that_pyiceberg_refuses_is_named_by_its_first_wrong_key(
+    tmp_path: Path, plain: bytes, name: str
+) -> None:
+    broken, said = BROKEN[name]
+    metadata = json.loads(plain)
+    broken(metadata)
+    point_to(tmp_path, packed(json.dumps(metadata).encode()))
+    with pytest.raises(TerminalError) as refused:
+        load_table({"name": CATALOG, **sql_properties(tmp_path)}, "db.events")
+    assert said in refused.value.sentence
+    table = {"metadata-location": "file:///t/v1.metadata.json", "metadata": metadata, "config": {}}
+    with (
+        answering("/tables/events", 200, json.dumps(table).encode(), {}) as properties,
+        pytest.raises(TerminalError) as refused,
+    ):
+        load_table({"name": "lake", **properties}, "db.events")
+    assert said in refused.value.sentence
