@@ -121,7 +121,7 @@ NODES: Final = (
     ),
     Mutation(
         name="the words of a node go to the terminal as they are",
-        path="node/messages.py",
+        path="node/node_client.py",
         before="    return repr(",
         after="    return str(",
         suite=_CLIENT,

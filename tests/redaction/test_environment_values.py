@@ -128,7 +128,7 @@ def test_a_wrong_address_is_refused_at_its_line_without_its_value(
     if key == "bootstrap_servers":
         written = written.replace("https://", "")
     if written in {"${X}", "/${X}"}:
-        pytest.skip("a host of any name may exist")
+        return  # a host of any name may exist
     monkeypatch.setenv("X", secret)
     value = {"url": written} if key == "schema_registry" else written
     file = tmp_path / "p.yaml"

@@ -20,7 +20,6 @@ MOST_MESSAGE_BYTES: Final = 3 << 20
 BUSY: Final = b""
 """The message by which a node says that it is alive, and that it answers others first."""
 _VERSION: Final = 1
-_MOST_CHARACTERS: Final = 200
 
 
 class Piece(NamedTuple):
@@ -126,12 +125,3 @@ def whole_piece(data: memoryview, piece: Piece) -> memoryview | PieceFault:
     if len(data) != piece.stop - piece.start:
         return PieceFault(f"its node answered {len(data)} bytes for {piece.start} to {piece.stop}")
     return data
-
-
-def quoted(text: str) -> str:
-    r"""The words of another machine, fit for a log and a terminal: cut, and in quotes.
-
-    >>> quoted("it is gone\n\x1b[2K")
-    "'it is gone\\n\\x1b[2K'"
-    """
-    return repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…")

@@ -22,7 +22,6 @@ from icefloe.node.messages import (
     WrongAnswerError,
     decode_rows,
     encode_pieces,
-    quoted,
     whole_piece,
 )
 from icefloe.node.node_config import NodeConfig, NodeConfigError
@@ -46,6 +45,7 @@ _OPTIONS: Final = (
     ("grpc.per_message_decompression", 0),
 )
 
+_MOST_CHARACTERS: Final = 200
 _LOST_SECONDS: Final = 600.0
 _lost_at: Final[dict[str, float]] = {}
 """When this process gave up a node. Its next tasks wait for it only briefly: they would wait one after another."""
@@ -150,7 +150,7 @@ class NodeClients:
 
 def _said(cause: BaseException) -> str:
     """The last cause in an error of Flight, without its repetition for developers of gRPC."""
-    return quoted(one_line(cause).partition(" gRPC client debug context:")[0].rpartition("last error: ")[2])
+    return _quoted(one_line(cause).partition(" gRPC client debug context:")[0].rpartition("last error: ")[2])
 
 
 def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
@@ -177,7 +177,7 @@ def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
             if place >= len(pieces):
                 raise WrongAnswerError("its node answered in another form")
             if is_fault:
-                faults[place] = PieceFault(f"its node says {quoted(bytes(data).decode(errors='replace'))}")
+                faults[place] = PieceFault(f"its node says {_quoted(bytes(data).decode(errors='replace'))}")
                 continue
             end = ends[place] + len(data)
             if end > starts[place + 1]:
@@ -187,3 +187,8 @@ def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
     return [
         faults.get(place) or whole_piece(room[starts[place] : ends[place]], piece) for place, piece in enumerate(pieces)
     ]
+
+
+def _quoted(text: str) -> str:
+    """The words of another machine, fit for a log and a terminal: cut, and in quotes."""
+    return repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…")

@@ -125,7 +125,7 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
     loaded.replace(loaded.table.scan().to_arrow().slice(0, 30))
     expire(loaded.table, pinned)
     with pytest.raises(
-        ExpiredHistoryError, match=r"delivered 2 of 4 files of snapshot \d+, which has expired since.*reload"
+        ExpiredHistoryError, match=r"delivered 2 of 4 files of snapshot \d+, which has expired, was taken back.*reload"
     ):
         loaded.deliver()
     [second] = deliver_all(loaded.set(on_gap="reload"))

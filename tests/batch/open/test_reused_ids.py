@@ -223,4 +223,4 @@ def test_the_rest_of_a_load_is_not_read_from_another_snapshot(tmp_path: Path, ke
         assert (done.code, done.document["after_snapshot_id"]) == (0, None)
     else:
         assert done.code == 65
-        assert "1 of 2 files of snapshot 2, which has expired or was taken back since" in done.sentence
+        assert "1 of 2 files of snapshot 2, which has expired, was taken back" in done.sentence

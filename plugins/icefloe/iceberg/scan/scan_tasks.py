@@ -7,6 +7,7 @@ step delivers the same changes in whatever batch it is read.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
@@ -20,6 +21,7 @@ from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.table import ancestry
 from icefloe.storage.parallel import map_parallel
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
@@ -208,8 +210,8 @@ def _states_of(steps: Iterable[Step], table: LoadedTable) -> ListedStates:
     # The start of a commit may expire while its batch is open: only a comparison of states cannot do without it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
     commits = [each for step in steps if step.kind is StepKind.COMMIT for each in step.snapshot_ids]
-    parents = {each: table.history.snapshot(each).parent_snapshot_id for each in commits}
-    known = {each: parent for each, parent in parents.items() if parent is not None and parent in snapshots}
+    before = {each: [*islice(ancestry(snapshots, each), 1, 2)] for each in commits}
+    known = {each: parent.snapshot_id for each, found in before.items() for parent in found}
     needed = starts | {*known.values()} | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
     found = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
     lists = map_parallel(table.manifests.manifests, found)

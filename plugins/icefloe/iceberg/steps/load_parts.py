@@ -43,8 +43,8 @@ def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_
     if snapshot is None:
         raise ExpiredHistoryError(
             f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
-            f"{delivered.num_files} files of snapshot {abs(snapshot_id)}, which has expired or was taken back since, "
-            "or which the catalog leaves out",
+            f"{delivered.num_files} files of snapshot {abs(snapshot_id)}, which has expired, was taken back or is not "
+            "given",
             table=table.name,
             snapshot_id=snapshot_id,
         )
