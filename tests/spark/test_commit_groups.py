@@ -187,7 +187,8 @@ def test_a_fast_forward_of_several_commits_is_not_fused_but_each_of_them_is(tabl
     _, _, inserted, *group, updated = table.snapshot_ids()
     assert len(group) == 3
     found = changes_of(table, before, identifier_columns=["id"])
-    assert found.sort_by("_change_ordinal").equals(on_branch.sort_by("_change_ordinal"))
+    order = [("_change_ordinal", "ascending"), ("id", "ascending"), ("v", "ascending")]
+    assert found.sort_by(order).equals(on_branch.sort_by(order))
     assert set(found["_commit_snapshot_id"].to_pylist()) == {inserted, group[-1], updated}
     check_every_range(table, group)
 
