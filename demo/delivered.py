@@ -50,11 +50,12 @@ class Delivered:
 
 
 def _rows(changes: pa.Table, each: int) -> Iterator[tuple[str, ...]]:
-    """The first changes of each ordinal and kind."""
-    kinds = zip(changes["_change_ordinal"].to_pylist(), changes["_change_type"].to_pylist(), strict=True)
-    positions = sorted((kind, position) for position, kind in enumerate(kinds) if kind[1] != _UPDATE_BEFORE)
-    for (_, change_type), group in groupby(positions, key=lambda pair: pair[0]):
-        for _, position in list(group)[:each]:
+    """Some changes of each ordinal and kind, by their key: identities have no order that each run repeats."""
+    names = ("_change_ordinal", "_change_type", "flight_id")
+    changed = zip(*(changes[name].to_pylist() for name in names), range(len(changes)), strict=True)
+    found = sorted(change for change in changed if change[1] != _UPDATE_BEFORE)
+    for (_, change_type), group in groupby(found, key=lambda change: change[:2]):
+        for *_, position in list(group)[:each]:
             # An update's two images are neighbours, before first.
             first = position - 1 if change_type == _UPDATE_AFTER else position
             yield from _lines(*changes.slice(first, position - first + 1).to_pylist())

@@ -5,13 +5,13 @@ import os
 import secrets
 from collections.abc import Iterator
 from math import ceil
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 import airflow_environment  # noqa: F401 - doctests and tests import airflow; its home must be chosen before
+from support.known_key import known_bits
 
 # Collected for doctests it would run once more, after airflow was imported.
 collect_ignore = ["airflow_environment.py"]
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 gc.disable()
 
 
+secrets.randbits = known_bits
+
 # A deadline is a timed test: an example that takes long on a busy machine is not wrong. The examples are those of each
 # other run, so that a commit is red or green for good; `make soak` tries others each time.
 hypothesis.settings.register_profile(
@@ -34,17 +36,6 @@ hypothesis.settings.register_profile(
     print_blob=True,
 )
 hypothesis.settings.load_profile("icefloe")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Lets a test draw the same keys of row hashes in each run, which decide where rows go in a shuffle."""
-    drawn = secrets.randbits
-    secrets.randbits = Random(item.nodeid).getrandbits  # type: ignore[assignment]
-    try:
-        return (yield)
-    finally:
-        secrets.randbits = drawn
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from random import SystemRandom
 
 import pyarrow as pa
 import pytest
@@ -49,7 +50,10 @@ def test_read_changes_finds_the_update(updated: Workshop) -> None:
     assert words(found) == UPDATE
 
 
-def test_each_batch_has_a_key_of_its_own_which_its_manifest_shows(updated: Workshop) -> None:
+def test_each_batch_has_a_key_of_its_own_which_its_manifest_shows(
+    updated: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.randbits", SystemRandom().getrandbits)
     updated.deliver()
     updated.append([3])
     updated.deliver()

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from support.known_key import KEY
 
 __all__ = ["KEY", "colliding_hashes", "hashes_of", "numbers"]
 
-KEY = 0x000102030405060708090A0B0C0D0E0F
 _LANES = st.sampled_from([0, 1, 2, 2**63, 2**63 + 1, 2**64 - 1])
 colliding_hashes = st.builds(lambda high, low: high << 64 | low, _LANES, _LANES)
 

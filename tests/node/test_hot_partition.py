@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from changes.hash_values import KEY
 from icefloe.flow import Phase
 from support.nodes.elsewhere import Elsewhere
 from support.nodes.held_outputs import held_by, records, require_exact, require_made_again
@@ -34,9 +33,3 @@ def test_parts_of_a_hot_partition_are_read_from_nodes_and_made_again(machines: T
     batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
     require_made_again(batch, lost)
     require_exact(workshop, batch)
-
-
-@pytest.fixture(autouse=True)
-def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are opened with the key for which the ids are skewed."""
-    monkeypatch.setattr("secrets.randbits", lambda _bits: KEY)

@@ -12,10 +12,9 @@ import pytest
 from icefloe.flow import Phase
 from icefloe.node import node_client
 from icefloe.node.messages import BUSY, Piece, PieceFault
-from icefloe.node.node_config import CONFIG_VARIABLE, load_node_config
+from icefloe.node.node_config import load_node_config
 from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 from icefloe.node.node_server import NodeServer
-from icefloe.patience import PATIENCE_VARIABLE
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again
 from support.nodes.machines import SHORT, TwoMachines
@@ -229,23 +228,4 @@ def test_hash_rows_are_read_from_nodes(machines: TwoMachines, tmp_path: Path) ->
     require_made_again(batch, lost)
     assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
     assert reading.phases == 4, "hash ranges, map tasks, hash ranges again, then ranges, which miss nothing"
-    assert sum(batch.commit().counts.values()) == 4
-
-
-def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
-    machines: TwoMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So they are in a batch of a release without hash rows."""
-    monkeypatch.setattr("icefloe.batch.plan.make_plan.hash_partition_count", lambda _: 0)
-    batch = compared(tmp_path, machines)
-    lost = held_by(machines.nodes[1], batch)
-    assert lost
-    # This process reads the outputs of the other machine without its node too.
-    monkeypatch.setenv(CONFIG_VARIABLE, str(machines.nodes[0].config))
-    monkeypatch.setenv(PATIENCE_VARIABLE, str(SHORT))
-    machines.nodes[1].kill()
-    batch.coalesce()
-    require_made_again(batch, lost)
-    assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
-    batch.run(Phase.SHUFFLE_READ, machines)
     assert sum(batch.commit().counts.values()) == 4

@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import runpy
+import secrets
 import select
 import shutil
 import signal
@@ -27,6 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Final
+
+from support.known_key import known_bits
 
 __all__ = ["forked"]
 
@@ -134,6 +137,7 @@ if __name__ == "__main__":
     commands = import_module("icefloe.cli")
     for name in (*_IMPORTED, *(f"icefloe.cli.{found.name}" for found in iter_modules(commands.__path__))):
         import_module(name)
+    secrets.randbits = known_bits
     # A collection in a forked process would write to every object, and copy the memory of all of them.
     gc.collect()
     gc.freeze()

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changes.hash_values import KEY
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
@@ -31,12 +30,6 @@ FORMS: Final[list[dict[str, Any]]] = [
     {"identifier_columns": ["id"], "columns": ["value", "word"]},
     {"identifier_columns": None},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are opened with the key for which the ids are skewed."""
-    monkeypatch.setattr("secrets.randbits", lambda _bits: KEY)
 
 
 def opened(folder: Path, **keys: Any) -> tuple[Workshop, OpenBatch]:

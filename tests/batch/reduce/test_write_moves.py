@@ -20,7 +20,6 @@ from batch.reduce.changed_keys import (
     run,
     types_of,
 )
-from changes.hash_values import KEY
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import cancelled_rows
@@ -44,8 +43,6 @@ from support.tiers import soak
 def _many_hash_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash partition for about two rows; ranges of one byte then make a task of each."""
     monkeypatch.setattr("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 2)
-    # Under one key, so that batches of two pipelines order equal rows alike.
-    monkeypatch.setattr("secrets.randbits", lambda _bits: KEY)
 
 
 def with_moves(batch: OpenBatch) -> CoalescePlan:
