@@ -10,6 +10,7 @@ requests; the defaults are list prices of S3 Standard as we know them. Deletions
 
 import json
 import os
+import secrets
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
@@ -35,6 +36,7 @@ from icefloe.batch.open.find_work import find_work
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.requests import RequestKind, Requests
+from support.known_key import known_bits
 
 FOLDER: Final = Path(__file__).parents[1] / ".cache" / "requests_of_a_batch"
 STORE: Final[Mapping[str, str]] = {
@@ -57,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--writes", type=float, default=5.0, help="US dollars for a million puts and lists")
     parser.add_argument("--reads", type=float, default=0.4, help="US dollars for a million gets and heads")
     prices = parser.parse_args(arguments)
+    # One key of row hashes, which decides how many ranges there are: the same requests in each run.
+    secrets.randbits = known_bits
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     catalog = SqlCatalog("lab", **_properties())

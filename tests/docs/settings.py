@@ -1,5 +1,6 @@
 """Connections and environment variables: that Airflow, PyIceberg and the stores know them."""
 
+import os
 from pathlib import Path
 
 from airflow.configuration import conf
@@ -7,6 +8,7 @@ from airflow.models.connection import Connection
 from obstore.store import S3Store
 from pyiceberg.utils.config import Config
 
+from icefloe.batch.credentials import Credentials
 from icefloe.engines.spark.master import spark_master
 from icefloe.orchestration.connections.object_store_options import object_store_options
 
@@ -41,5 +43,8 @@ def check_connection(conn_id: str) -> None:
             assert connection.host
         case "spark":
             assert spark_master(conn_id, connection, conf={})
+        case None:
+            # A sink's, for commands outside Airflow: the sink's type says what it is.
+            assert Credentials.from_environment(os.environ, sink_conn_id=conn_id).sink_connection["login"]
         case _:
             assert object_store_options(connection)

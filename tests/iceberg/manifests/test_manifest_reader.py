@@ -85,7 +85,7 @@ def test_data_files_inherit_snapshot_sequence_number_and_first_row_id(tmp_path: 
 def test_without_a_first_row_id_in_the_manifest_list_files_have_those_of_their_entries(tmp_path: Path) -> None:
     own = [{}, {"f142": 500}]
     entries = [{0: status, 1: 77, 3: 1, 4: 1, 2: file("a", 10, **each)} for each in own for status in (1, 0, 2)]
-    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries, added=4)
     reader = ManifestReader(table)
     found = [e.data_file.first_row_id for e in reader.data_entries(head_manifest(table, reader))]
     assert found == [None, None, None, 500, 500, 500]
