@@ -65,7 +65,8 @@ def decoded_metadata(
             pieces = iter(lambda: plain.read(_PIECE_BYTES), b"")
             return decode(decodable(pieces, f"the metadata file {file.location}"))
     except (EOFError, gzip.BadGzipFile, zlib.error) as cause:
-        raise ValueError(f"it cannot be decompressed: {cause}") from cause
+        name = file.location.rpartition("/")[2]
+        raise ValueError(f"{name} cannot be decompressed: {cause}") from cause
 
 
 def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
