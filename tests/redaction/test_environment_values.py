@@ -118,17 +118,21 @@ WRONG_ADDRESSES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("written", WRONG_ADDRESSES)
 @pytest.mark.parametrize(
-    ("kind", "key"), [("opensearch", "url"), ("kafka", "bootstrap_servers"), ("kafka", "schema_registry")]
+    ("kind", "key", "written"),
+    [
+        (kind, key, written)
+        for kind, key in (("opensearch", "url"), ("kafka", "bootstrap_servers"), ("kafka", "schema_registry"))
+        for written in WRONG_ADDRESSES
+        # A broker's address has no scheme, and a host of any name may exist.
+        if key != "bootstrap_servers" or written.replace("https://", "") not in {"${X}", "/${X}"}
+    ],
 )
 def test_a_wrong_address_is_refused_at_its_line_without_its_value(
     written: str, kind: str, key: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if key == "bootstrap_servers":
         written = written.replace("https://", "")
-    if written in {"${X}", "/${X}"}:
-        return  # a host of any name may exist
     monkeypatch.setenv("X", secret)
     value = {"url": written} if key == "schema_registry" else written
     file = tmp_path / "p.yaml"
