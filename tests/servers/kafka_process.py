@@ -1,6 +1,7 @@
-"""A process that delivers one batch to a topic and strikes itself: ``kafka_process BROKERS TOPIC ROWS ROW SIGNAL``.
+"""A process that delivers a batch to a topic and strikes itself: ``kafka_process BROKERS TOPIC ROWS ROW SIGNAL KEYS``.
 
-It sends itself the signal as it reads the row: a test that sent it would come too late where the process is quick.
+It sends itself the signal as it sends the row: a test that sent it would come too late where the process is quick.
+If KEYS is ``fail``, it looks for several rows of a key first, and the signal comes as it reads the row for that.
 """
 
 import os
@@ -16,17 +17,21 @@ from icefloe.sinks.kafka.kafka_sink import open_kafka_sink
 from sinks.kafka.staged_changes import inserts
 
 
-def main(brokers: str, topic: str, rows: int, struck: int, signal: int) -> int:
-    options = {"topic": topic, "bootstrap_servers": brokers, "partitions": 2, "transaction_rows": 3}
-    sink = open_kafka_sink({**options, "transaction_seconds": 10}, connection={}, open_store=_no_store)
+def main(brokers: str, topic: str, rows: int, struck: int, signal: int, duplicates: str) -> int:
+    options = {"topic": topic, "bootstrap_servers": brokers, "partitions": 2, "duplicates": duplicates}
+    sink = open_kafka_sink(
+        {**options, "transaction_rows": 3, "transaction_seconds": 10}, connection={}, open_store=_no_store
+    )
     staged = inserts(0, range(rows))
     begun = sink.begin(staged.batch)
     [part] = staged.staged
     whole = staged.rows_of(0)
+    strikes = [struck]
 
     def read() -> Iterator[pa.RecordBatch]:
         for row in range(rows):
-            if row == struck:
+            if row in strikes:
+                strikes.clear()
                 os.kill(os.getpid(), signal)
             yield whole.slice(row, 1)
 
@@ -43,4 +48,4 @@ def _no_store(url: str) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])))
+    sys.exit(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6]))

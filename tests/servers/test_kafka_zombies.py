@@ -32,10 +32,10 @@ def place(kafka: Kafka) -> Iterator[KafkaPlace]:
     place.close()
 
 
-def delivering(place: KafkaPlace, row: int, signal: int) -> subprocess.Popen[str]:
-    """A process that a signal has struck as it read a row: it is stopped, or dead."""
+def delivering(place: KafkaPlace, row: int, signal: int, *, duplicates: str = "keep_one") -> subprocess.Popen[str]:
+    """A process that a signal has struck as it sent a row, or looked for others of its key: it is stopped, or dead."""
     path = os.pathsep.join(map(str, (TESTS, TESTS.parent / "plugins")))
-    given = place.kafka.bootstrap_servers, place.topic, str(ROWS), str(row), str(int(signal))
+    given = place.kafka.bootstrap_servers, place.topic, str(ROWS), str(row), str(int(signal)), duplicates
     process = subprocess.Popen(
         [sys.executable, "-m", "servers.kafka_process", *given],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}, cwd=TESTS,
@@ -49,12 +49,15 @@ def delivering(place: KafkaPlace, row: int, signal: int) -> subprocess.Popen[str
     return process
 
 
-@pytest.mark.parametrize("row", [0, 7, 23, 39])
+@pytest.mark.parametrize(
+    ("row", "duplicates"),
+    [(0, "keep_one"), (7, "keep_one"), (23, "keep_one"), (39, "keep_one"), (0, "fail"), (39, "fail")],
+)
 @pytest.mark.parametrize("later_batches", [0, 1])
 def test_a_process_that_was_stopped_adds_nothing_when_it_wakes_up(
-    place: KafkaPlace, row: int, later_batches: int
+    place: KafkaPlace, row: int, duplicates: str, later_batches: int
 ) -> None:
-    zombie = delivering(place, row, SIGSTOP)
+    zombie = delivering(place, row, SIGSTOP, duplicates=duplicates)
     try:
         [delivery] = deliver_all(place.sink(), inserts(0, range(ROWS)))
         assert delivery.documents == ROWS
