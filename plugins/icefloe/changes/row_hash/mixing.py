@@ -76,16 +76,17 @@ class HashSums:
         """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in what was added."""
         # Without it a hash would be the sum of its columns, and the audit could not see two rows swap a value:
         #   (a, x) and (b, y)   would add up to the same as   (a, y) and (b, x)
-        left, right = self.low, self.high
-        for first, second in _ROUNDS:
-            mixed = right >> _S32
-            mixed ^= right
-            mixed *= first
-            mixed ^= mixed >> _S29
-            mixed *= second
-            mixed ^= mixed >> _S32
-            left += mixed
-            left, right = right, left
+        for start in range(0, len(self.low), BLOCK_ROWS):
+            left, right = self.low[start : start + BLOCK_ROWS], self.high[start : start + BLOCK_ROWS]
+            for first, second in _ROUNDS:
+                mixed = right >> _S32
+                mixed ^= right
+                mixed *= first
+                mixed ^= mixed >> _S29
+                mixed *= second
+                mixed ^= mixed >> _S32
+                left += mixed
+                left, right = right, left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
