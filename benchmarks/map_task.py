@@ -49,7 +49,7 @@ def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatc
         cores=1,
         hash_key=1,
     )
-    return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
+    return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)))
 
 
 def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> MapInputs:

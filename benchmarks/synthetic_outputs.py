@@ -123,7 +123,6 @@ def _template(generator: np.random.Generator, schema: pa.Schema, num_partitions:
     index = encode_index(np.concatenate([[0], np.cumsum(lengths)])) + encode_statistics(statistics, checksums)
     ordinals = statistics.sums(0, num_partitions)
     record = MapOutputRecord(
-        version=4,
         map_id=0,
         generation=0,
         attempt="a" * 32,

@@ -33,7 +33,7 @@ STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_byt
 """The ``__pydantic_config__`` of every document class."""
 
 LEFT_OUT_IF_NONE: Final = Field(exclude_if=lambda value: value is None)
-"""Marks an optional key that a later release added. While it has its default, older releases can read the document."""
+"""Marks a key that most documents do without."""
 
 LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
 """The same for a key that is true or false."""
@@ -76,10 +76,7 @@ def _escape(character: str) -> str:
 
 
 def document_digest(document: object) -> str:
-    """Digest of the content of a document, 32 hexadecimal digits.
-
-    Keys that have their default add nothing. So a later release, which knows more keys, computes the same digest.
-    """
+    """Digest of the content of a document, 32 hexadecimal digits; keys that have their default add nothing."""
     return digest_of(_adapter(type(document)).dump_json(document, exclude_defaults=True))
 
 

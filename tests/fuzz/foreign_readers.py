@@ -16,8 +16,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType
 from pyroaring import BitMap64
 
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, load_record
-from icefloe.documents import dump_document
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
+from icefloe.documents import dump_document, load_document
 from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
@@ -206,7 +206,7 @@ def _records(_: Path) -> Sequence[bytes]:
 def _read_record(path: Path) -> Any:
     data = path.read_bytes()
     kind: Any = PipelineRecord if b'"table_uuid"' in data else OffsetRecord if b'"opened_at"' in data else CommitRecord
-    return load_record(kind, data, url="memory://checkpoint/offsets/0.json")
+    return load_document(kind, data, what="the record")
 
 
 READERS: Final = {

@@ -48,4 +48,6 @@ def _no_store(url: str) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6]))
+    _brokers, _topic, *_numbers, _duplicates = sys.argv[1:]
+    _rows, _row, _signal = map(int, _numbers)
+    sys.exit(main(_brokers, _topic, _rows, _row, _signal, _duplicates))

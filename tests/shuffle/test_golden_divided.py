@@ -90,7 +90,7 @@ def place_of(row: int) -> int:
 
 def test_a_divided_partition_has_a_block_for_each_part() -> None:
     record = json.loads(golden("0.0"))
-    assert (record["version"], record["num_partitions"], record["divided"]) == (4, P, [HOT])
+    assert (record["version"], record["num_partitions"], record["divided"]) == (1, P, [HOT])
     assert MapOutputRecord.from_json(golden("0.0"), map_id=0, generation=0).divided == (HOT,)
     data = golden("0.0.a.data")
     for number in range(BLOCKS):
@@ -112,22 +112,16 @@ def test_statistics_count_blocks_in_place_of_partitions() -> None:
     assert [entry[:2] for entry in entries] == sorted({(place_of(row), row % 2) for row in range(12)})
 
 
-def test_an_output_that_is_not_divided_is_what_it_always_was() -> None:
-    record = json.loads(golden("1.0"))
-    assert "divided" not in record
-    assert struct.unpack_from(">4sII", golden("1.0.a.index"), 8 * (P + 1)) == (b"IFST", 1, P)
-
-
 def test_extents_name_parts() -> None:
     data = golden("0.extents")
-    magic, version, ranges, files, names_bytes, _ = struct.unpack_from(">4sIIIII", data)
-    assert (magic, version, ranges, files) == (b"IFEX", 4, 4, 2)
-    assert struct.unpack_from(">I", data, 24) == (zlib.crc32(data[:24]),)
-    directory = list(struct.iter_unpack(">IIIQQQII", data[28 : 28 + 44 * ranges]))
+    magic, version, flags, ranges, files, names_bytes, _ = struct.unpack_from(">4sIIIIII", data)
+    assert (magic, version, flags, ranges, files) == (b"IFEX", 1, 1, 4, 2)
+    assert struct.unpack_from(">I", data, 28) == (zlib.crc32(data[:28]),)
+    directory = list(struct.iter_unpack(">IIIQQQII", data[32 : 32 + 44 * ranges]))
     assert [(entry[0], entry[1], entry[6:]) for entry in directory] == [
         (each.start, each.stop, each.parts or (0, 64)) for each in RANGES
     ]
-    sections = data[28 + 44 * ranges + 28 * files + names_bytes + 4 :]
+    sections = data[32 + 44 * ranges + 28 * files + names_bytes + 4 :]
     _, _, _, offset, length, rows, first_part, stop_part = directory[1]
     section = sections[offset : offset + length]
     ordinals, pieces, count, width = struct.unpack_from(">IIII", section)

@@ -71,7 +71,7 @@ def block_of(reduce_id: int) -> bytes:
 
 def test_the_commit_record_reads_as_documented() -> None:
     record = json.loads(golden("0.0"))
-    assert (record["version"], record["data"]["key"], record["index"]["key"]) == (6, "0.0.a.data", "0.0.a.data")
+    assert (record["version"], record["data"]["key"], record["index"]["key"]) == (1, "0.0.a.data", "0.0.a.data")
     for name, content in zip(("index", "data"), parts_of_the_data_file(), strict=True):
         assert (record[name]["size_bytes"], record[name]["crc32"]) == (len(content), zlib.crc32(content))
 
@@ -86,13 +86,13 @@ def test_the_blocks_have_the_rows_of_their_partitions() -> None:
 def sections() -> Iterator[tuple[tuple[int, ...], bytes]]:
     """Start, stop, first and last part of each range, and its section."""
     data = golden("0.extents")
-    magic, version, ranges, files, names_bytes, _ = struct.unpack_from(">4sIIIII", data)
-    assert (magic, version, ranges, files) == (b"IFEX", 5, len(RANGES), 1)
-    files_at = 28 + 44 * ranges
+    magic, version, flags, ranges, files, names_bytes, _ = struct.unpack_from(">4sIIIIII", data)
+    assert (magic, version, flags, ranges, files) == (b"IFEX", 1, 3, len(RANGES), 1)
+    files_at = 32 + 44 * ranges
     map_id, generation, _, size_bytes, _ = struct.unpack_from(">IIIQQ", data, files_at)
     assert (map_id, generation, size_bytes) == (0, 0, len(golden("0.0.a.data")))
     sections_at = files_at + 28 * files + names_bytes + 4
-    for entry in struct.iter_unpack(">IIIQQQII", data[28:files_at]):
+    for entry in struct.iter_unpack(">IIIQQQII", data[32:files_at]):
         start, stop, crc32, offset, length, _, first_part, stop_part = entry
         section = data[sections_at + offset : sections_at + offset + length]
         assert zlib.crc32(section) == crc32

@@ -20,7 +20,6 @@ from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.shuffle.stored_extents import StoredExtents, store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
-from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 P = 8
@@ -178,11 +177,3 @@ def test_every_damaged_byte_of_a_section_with_blocks_is_detected() -> None:
         with pytest.raises(CorruptExtentsError):
             StoredExtents.open(store, KEY).of(0)
         store.objects[KEY] = whole
-
-
-def test_outputs_without_small_files_give_extents_that_older_releases_read() -> None:
-    store = MemoryStore()
-    with blocks_in_a_file_of_their_own():
-        records = committed(store, 12)
-    assert not write_extents(store, records).head.has_embedded
-    assert store.objects[KEY][4:8] == b"\0\0\0\2"

@@ -88,7 +88,7 @@ def test_a_newer_version_is_no_damage(planned):
     store_extents(store, "0.extents", planned, planned[0].files)
     data = bytearray(store.objects["0.extents"])
     data[7] = 9
-    data[24:28] = crc32_of(bytes(data[:24]))
+    data[28:32] = crc32_of(bytes(data[:28]))
     store.objects["0.extents"] = bytes(data)
     with pytest.raises(TerminalError, match="extents of version 9 cannot be read by this release"):
         StoredExtents.open(store, "0.extents")

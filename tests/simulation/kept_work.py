@@ -28,7 +28,6 @@ from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import WeightedRows
-from icefloe.checkpoint import records
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_reader
@@ -90,10 +89,10 @@ def _manifest_entries(io: FileIO, location: str) -> list[RawEntry]:
     return _kept(("manifest", location), lambda: list(read_manifest_entries(io, location)))
 
 
-def _plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels, *, cores: int) -> PlannedBatch:
-    key = ("plan", id(table.metadata), repr(spec), repr(labels), cores)
+def _plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
+    key = ("plan", id(table.metadata), repr(spec), repr(labels))
     # An id is an object's own as long as the object lives, so the object is kept too.
-    return _kept(key, lambda: (make_plan(table, spec, labels, cores=cores), table.metadata))[0]
+    return _kept(key, lambda: (make_plan(table, spec, labels), table.metadata))[0]
 
 
 def _schema(schema: Mapping[str, object], *, name_mapping: Sequence[Mapping[str, object]] | None) -> TableSchema:
@@ -174,6 +173,5 @@ _REPLACED: Final = (
     (write_part, "CarryOver", _KeptCarryOver),
     (files, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
-    (records, "_version", lru_cache(maxsize=_MOST_DOCUMENTS)(records._version)),
     (parallel, "map_in_threads", _in_this_thread),
 )

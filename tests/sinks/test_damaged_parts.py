@@ -1,7 +1,5 @@
 """Parts that are damaged, and parts that late attempts of other releases write."""
 
-from dataclasses import replace
-
 import pytest
 
 from icefloe.sinks import files
@@ -15,16 +13,11 @@ from sinks.written_parts import BATCH, DAMAGES, contents, deliver, other_bytes, 
 from support.fakes.stores import CountingStore, Fault, FaultyStore
 
 
-@pytest.mark.parametrize("is_old", [False, True], ids=["sizes of each file", "of all files, by an earlier release"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(
-    store, folder, small_groups, damage, is_old
-):
+def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(store, folder, small_groups, damage):
     sink = FilesSink(store, target_file_bytes=60_000)
     parts = {0: changes(60), 1: changes(10_000)}
     messages = [message(number, rows.num_rows, write(sink, number, [rows])) for number, rows in parts.items()]
-    if is_old:
-        messages = [replace(each, details={"names": each.details["names"]}) for each in messages]
     DAMAGES[damage](folder / "batch=3" / "part-00001-1.parquet")
     with pytest.raises(DamagedPartsError, match=r"1 of 2 parts in .*batch=3 differ from .*part-00001") as caught:
         sink.commit(summary(BATCH, 10_060), messages)

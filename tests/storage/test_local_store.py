@@ -94,16 +94,6 @@ def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folde
     assert store.get("a/kept") == b"kept"
 
 
-def test_files_of_earlier_releases_are_removed_once_nobody_has_written_to_them_for_a_while(folder, store):
-    store.put("kept", b"")
-    for name in ("part-00000.parquet#1", "plan.json#2", "no number#x"):
-        (folder / name).write_bytes(b"half")
-    os.utime(folder / "part-00000.parquet#1", (0, 0))
-    assert store.remove_unfinished() == 1
-    assert names(folder) == ["kept", "no number#x", "plan.json#2"]
-    assert {found.key for found in store.list("")} == {"kept", "no number#x"}
-
-
 @pytest.mark.parametrize("operation", ["put", "create"])
 def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store, monkeypatch, operation):
     store.put("kept", b"value")

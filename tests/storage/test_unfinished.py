@@ -111,18 +111,5 @@ def test_a_file_of_somebody_else_stays_whatever_its_age(tmp_path: Path, name: st
     assert (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "part-00000.parquet", "part-00001-0-1.parquet", "_manifest.json", "0.json", "0.0.x.data", "0.0.x.index",
-        "00001.block", "1.0", "12.3.void",
-    ],
-)  # fmt: skip
-def test_files_of_earlier_releases_are_removed_for_every_kind_of_value(tmp_path: Path, name: str):
-    (tmp_path / f"{name}#1").write_bytes(b"half")
-    os.utime(tmp_path / f"{name}#1", (0, 0))
-    assert remove_unfinished(tmp_path) == 1
-
-
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path):
     assert remove_unfinished(tmp_path / "none") == 0

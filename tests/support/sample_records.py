@@ -5,7 +5,7 @@ from dataclasses import replace
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, Writer
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]
@@ -28,6 +28,7 @@ def a_step(change_ordinal=0, snapshot_id=BIG):
 
 def the_pipeline(**changes):
     record = PipelineRecord(
+        checkpoint_id="5e0c4f0a",
         name="flights",
         table="nyc.flights",
         table_uuid="6f1c",
@@ -56,11 +57,13 @@ def an_offset(batch_number=0, **changes):
     record = OffsetRecord(
         batch_number=max(0, batch_number),
         checkpoint_id="5e0c4f0a",
+        opened_by=Writer(),
         follows=None if batch_number == 0 else Cursor(batch_number=batch_number - 1, snapshot_id=before),
         spec=replace(spec, **of_spec),
         warnings=("the log no longer reaches",),
         result_configuration={},
         opened_at="2026-11-21T07:00:00.000+00:00",
+        icefloe_version="0.1.0",
     )
     return replace(record, **changes)
 
@@ -69,6 +72,7 @@ def a_commit(batch_number=0, **changes):
     record = CommitRecord(
         batch_number=batch_number,
         checkpoint_id="5e0c4f0a",
+        committed_by=Writer(),
         after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
         up_to_snapshot_id=BIG + batch_number,
         route="shuffle",

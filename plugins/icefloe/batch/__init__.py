@@ -32,7 +32,7 @@ Read in this order:
 - `verify`: the changes replayed, compared with the table
 - `operations`: the ways out of a stuck pipeline
 - `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
-- `plan_document`: the header of a plan; plans of format 1 too
+- `plan_document`: the header of a plan
 - `map_task`: the document of one map task
 - `report`: the figures of a batch
 - `distribution`: how sizes and times are spread over tasks

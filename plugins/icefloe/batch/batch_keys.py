@@ -35,15 +35,6 @@ def split_plan_url(url: str) -> str:
     return folder
 
 
-def task_key(map_id: int, digest: str | None) -> str:
-    """Key of a map task's document in plans of format 2, with a digest of its content; None: in plans of format 1.
-
-    >>> task_key(7, "e3b0c44298fc1c149afbf4c8996fb924")
-    'tasks/00007-e3b0c44298fc1c14.json'
-    """
-    return f"tasks/{map_id:05d}.json" if digest is None else f"tasks/{map_id:05d}-{digest[:16]}.json"
-
-
 def tasks_key(digests: Iterable[str]) -> str:
     """Key of the file with the documents of all map tasks of a plan, which contains a digest of their digests.
 

@@ -98,7 +98,7 @@ class ChangelogScan:
         labels = PlanLabels(
             pipeline="read_changes", table=table_name(table), filter_text=filter_text, warnings=snapshots.warnings
         )
-        planned = make_plan(loaded, spec, labels, cores=local_cores())
+        planned = make_plan(loaded, spec, labels)
         delivered = schema if columns is None else schema.select(columns)
         return cls(
             io=loaded.io,

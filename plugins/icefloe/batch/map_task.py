@@ -1,8 +1,8 @@
 """The document of a map task: the files to read, and the weights of their rows in each step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -83,15 +83,13 @@ class MapTask:
     """The input of one task of phase one: files that probably hold the same rows, bounded by bytes.
 
     Attributes:
-        version: 3 if some files are row groups of larger ones; otherwise 2 if some files share terms. Releases before
-            a version cannot read it.
         delete_files: delete files; the delete states name each by its place here.
         shared_terms: terms that several files have.
     """
 
     __pydantic_config__ = STRICT
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1] = 1
     map_id: int
     files: tuple[FileWork, ...]
     delete_files: tuple[DeleteFile, ...] = ()
@@ -109,14 +107,6 @@ class MapTask:
             else self.shared_terms[work.shared]
             for work in self.files
         ]
-
-    def with_own_terms(self) -> Self:
-        """The same task in version 1, in which each file has its terms."""
-        files = tuple(
-            FileWork(data_file=work.data_file, terms=of_file.terms, delete_states=of_file.delete_states)
-            for work, of_file in zip(self.files, self.terms_of_files(), strict=True)
-        )
-        return replace(self, version=1, files=files, shared_terms=())
 
     @property
     def size_bytes(self) -> int:

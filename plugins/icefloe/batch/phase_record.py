@@ -66,7 +66,7 @@ class PhaseRecord:
         map_outputs_missing: planned map outputs without a record when coalesce, or a further attempt of shuffle_read,
             looked.
         requests: requests to the stores of checkpoint, shuffle and sink. They include the requests of tasks, as far as
-            the tasks came back. None in records of releases that did not count them.
+            the tasks came back; None before the phase ends.
         spark_application_id: application that ran the last attempt; None if Spark did not run it.
         spark_ui: URL of that application's web page; None if Spark did not run it or the page is switched off.
         nodes_lost: nodes whose map outputs were found lost.

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from icefloe.batch.batch_keys import task_key, tasks_key
+from icefloe.batch.batch_keys import tasks_key
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import (
-    LEFT_OUT_IF_EMPTY,
     LEFT_OUT_IF_NONE,
     STRICT,
     Hash128,
@@ -27,12 +26,10 @@ from icefloe.storage.ranges import ByteRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The header of a plan, format 3: everything that tasks share. It holds no secret and never changes.
+    """The header of a plan: everything that tasks share. It holds no secret and never changes.
 
     Attributes:
-        version: 2 if a release before format 3 made it, with a file for each map task; 1 if one before format 2 did:
-            such a plan pins neither offset, settings nor tasks.
-        checkpoint_id: checkpoint that the batch belongs to; None in format 1, which has no digests either.
+        checkpoint_id: checkpoint that the batch belongs to; empty if it has none (`read_changes`), and so no digests.
         offset_digest: digest of the offset record that the plan was made for.
         settings_digest: digest of the settings that decide what arrives; see `RunSettings`.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
@@ -48,21 +45,20 @@ class Plan:
         map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
         map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
             that no other plan can replace it.
-        map_task_ends: ends of the documents in their file, by map_id; the first begins at 0. None before format 3.
-        hash_partitions: hash partitions of the map outputs; 0 if the delivered columns show the identity. In plans of
-            releases before these it is 0 too: their batches go on without.
+        map_task_ends: ends of the documents in their file, by map_id; the first begins at 0.
+        hash_partitions: hash partitions of the map outputs; 0 if the delivered columns show the identity.
         partitions_reason: reason for ``num_partitions``, for people.
         allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
-        crc32: CRC-32 of this document without this key; None before format 3.
+        crc32: CRC-32 of this document without this key; None before it is written.
     """
 
     __pydantic_config__ = STRICT
 
-    version: Literal[1, 2, 3] = 3
+    version: Literal[1] = 1
     icefloe_version: str
-    checkpoint_id: str | None = None
-    offset_digest: str | None = None
-    settings_digest: str | None = None
+    checkpoint_id: str = ""
+    offset_digest: str = ""
+    settings_digest: str = ""
     pipeline: str
     batch_number: int
     backfill_id: str | None
@@ -84,11 +80,11 @@ class Plan:
     identity: Identity
     hash_key: Hash128
     map_task_bytes: tuple[int, ...]
-    map_task_digests: tuple[str, ...] = ()
-    map_task_ends: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
+    map_task_digests: tuple[str, ...]
+    map_task_ends: tuple[int, ...]
     input_rows: int
     num_partitions: int
-    hash_partitions: Annotated[int, LEFT_OUT_IF_EMPTY] = 0
+    hash_partitions: int = 0
     partitions_reason: str
     cores: int
     target_size_bytes: int
@@ -112,12 +108,10 @@ class Plan:
         """Number of map tasks; their ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
-    def map_task_place(self, map_id: int) -> tuple[str, ByteRange | None]:
-        """Key of the file with the document of a map task, and the bytes of the document there; None: all of them."""
-        if self.map_task_ends:
-            start = self.map_task_ends[map_id - 1] if map_id else 0
-            return tasks_key(self.map_task_digests), (start, self.map_task_ends[map_id])
-        return task_key(map_id, self.map_task_digests[map_id] if self.map_task_digests else None), None
+    def map_task_place(self, map_id: int) -> tuple[str, ByteRange]:
+        """Key of the file with the documents of all map tasks, and the bytes of one there."""
+        start = self.map_task_ends[map_id - 1] if map_id else 0
+        return tasks_key(self.map_task_digests), (start, self.map_task_ends[map_id])
 
     @property
     def digest(self) -> str:
@@ -126,16 +120,13 @@ class Plan:
 
 
 _INCIDENTAL: Final[Mapping[str, Any]] = {
-    "version": 2,
-    "map_task_ends": (),
     "icefloe_version": "",
-    "checkpoint_id": None,
-    "offset_digest": None,
-    "settings_digest": None,
+    "checkpoint_id": "",
+    "offset_digest": "",
+    "settings_digest": "",
     "table_location": "",
     "catalog": "",
     "allowed_locations": (),
-    "hash_partitions": 0,
     "partitions_reason": "",
     "warnings": (),
     "planned_at": "",

@@ -50,8 +50,8 @@ class BatchReport:
         hash_sum: signed sum of the row hashes of all changes. It is the same for the rows read and the changes
             delivered.
         summary_checks: one check per step.
-        seconds: wall time from the plan to the commit, waiting between tasks and retries included; None in reports of
-            releases that did not record it, as are the numbers below.
+        seconds: wall time from the plan to the commit, waiting between tasks and retries included; None if the
+            batch delivered nothing or its tasks' files are gone, as are the numbers below.
         phases: attempts, wall time and figures of each phase; without ``commit``'s own last writes.
         removed_rows_read: rows read that a step removes, once for each such step.
         added_rows_read: rows read that a step adds, once for each such step.

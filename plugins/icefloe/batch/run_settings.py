@@ -105,17 +105,6 @@ class RunSettings:
     @property
     def digest(self) -> str:
         """Hash of the settings that decide rows and their destination. A plan holds it instead of the values."""
-        # Only a delivery still needs `changes` and `columns` once there is a plan, which has what is staged.
-        output = [{"changes": self.changes, "columns": self.columns}] if self.delivery else []
-        return _hash_of([*self._decisive, *output])
-
-    @property
-    def digest_without_output(self) -> str:
-        """The same as earlier releases computed it: a delivery took ``changes`` and ``columns`` from the file."""
-        return _hash_of(self._decisive)
-
-    @property
-    def _decisive(self) -> list[object]:
         # Without defaults, so that a later release with more keys computes the same hash.
         apart = ("conn_id", "target_file_bytes")
         destination = {
@@ -124,8 +113,10 @@ class RunSettings:
         decisive: list[object] = [self.filter, destination]
         if self.delivery:
             delivery = {key: value for key, value in self.delivery.items() if key not in apart}
-            decisive.append({**delivery, "options": decisive_options(self.delivery["options"])})
-        return decisive
+            # Only a delivery still needs `changes` and `columns` once there is a plan, which has what is staged.
+            output = {"changes": self.changes, "columns": self.columns}
+            decisive += [{**delivery, "options": decisive_options(self.delivery["options"])}, output]
+        return _hash_of(decisive)
 
     def to_environment(self) -> dict[str, str]:
         """The variables that carry these settings to a child process."""

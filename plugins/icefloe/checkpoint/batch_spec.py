@@ -34,7 +34,7 @@ class BatchSpec:
         target_size_bytes: target size of a reduce range.
         map_task_bytes: bytes of the files that a map task reads.
         target_file_bytes: target size of a file of the sink; None: no limit.
-        cores: number of tasks that run at once; None in records of format 1, which did not record it.
+        cores: number of tasks that run at once.
         hash_key: key of all row hashes that are compared within the batch, drawn when it was opened: whoever wrote the
             rows did not know it.
         planner_version: planner version of the release that opened the batch; see `PLANNER_VERSION`.
@@ -55,7 +55,7 @@ class BatchSpec:
     target_size_bytes: int = 64 * 2**20
     map_task_bytes: int = 256 * 2**20
     target_file_bytes: int | None = None
-    cores: int | None
+    cores: int
     hash_key: Hash128
     planner_version: int = PLANNER_VERSION
 

@@ -20,7 +20,7 @@ class Identity:
             tables) or ``none``.
         columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
         field_ids: field ids of the columns. The policy ``table`` follows them when columns are renamed. For
-            ``pipeline`` they show that a name is another column now; records of older releases have none for it.
+            ``pipeline`` they show that a name is another column now.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -35,7 +35,7 @@ class Checkpoint:
 
     Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed. So the
     latest batch is found by looking for single keys, and at most one batch is open. Every method that reads a record
-    raises TerminalError if it is damaged, and NewerRecordError if a newer release wrote it.
+    raises TerminalError if it is damaged, or written by another release.
 
     Args:
         store: holds the checkpoint.
@@ -99,7 +99,7 @@ class Checkpoint:
         pipeline, owner = self.pipeline(cursor), self._ownership.current()
         records = (owner, opened, commit, pipeline)
         return CheckpointView(
-            checkpoint_id=next((each.checkpoint_id for each in records if each and each.checkpoint_id), None),
+            checkpoint_id=next((each.checkpoint_id for each in records if each), None),
             pipeline=pipeline,
             owner=owner,
             cursor=cursor,
@@ -107,7 +107,7 @@ class Checkpoint:
         )
 
     def owner(self) -> OwnerRecord | None:
-        """Owner of the checkpoint; None before its first batch, and in format 1."""
+        """Owner of the checkpoint; None before its first batch."""
         return self._ownership.current()
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
@@ -144,7 +144,7 @@ class Checkpoint:
             self._refuse_reopening(number)
             if number > 0:
                 refuse_another_beginning(record, self._committed_before(number), url=self.url)
-            self.refuse_other(record.opened_by or Writer())
+            self.refuse_other(record.opened_by)
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
@@ -192,7 +192,7 @@ class Checkpoint:
         # What a reset recorded counts until the next reset, so each commit after it names it.
         follows = None if offset is None else offset.follows
         if follows is not None and follows.pipeline_since is not None:
-            record = replace(record, version=3, pipeline_since=follows.pipeline_since)
+            record = replace(record, pipeline_since=follows.pipeline_since)
         return self._close(record)
 
     def create_empty_commit(self, record: CommitRecord) -> CommitRecord:
@@ -207,7 +207,7 @@ class Checkpoint:
 
     def _close(self, record: CommitRecord) -> CommitRecord:
         if self.committed(record.batch_number) is None:
-            self.refuse_other(record.committed_by or Writer())
+            self.refuse_other(record.committed_by)
         return self._records.create(record, commit_key(record.batch_number))
 
     def open_batch(self) -> OffsetRecord | None:

@@ -42,7 +42,7 @@ class Ownership:
         self._records = records
 
     def current(self) -> OwnerRecord | None:
-        """The owner that counts; None before the checkpoint's first batch, and in format 1."""
+        """The owner that counts; None before the checkpoint's first batch."""
         number = self._records.last_number(owner_key)
         return None if number is None else self._load(number)
 

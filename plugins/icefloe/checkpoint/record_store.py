@@ -1,13 +1,15 @@
 """Reading and creating single records of every kind."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Record, load_record
-from icefloe.documents import dump_document
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord
+from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
+
+Record = TypeVar("Record", PipelineRecord, OwnerRecord, OffsetRecord, CommitRecord)
 
 _MOST_RECORDS: Final = 2**32
 
@@ -62,13 +64,12 @@ class RecordStore:
         """A record; None if there is none.
 
         Raises:
-            NewerRecordError: this release does not know its version yet.
             TerminalError: it is damaged, or belongs to another batch than its key says.
         """
         data = self.store.find(key)
         if data is None:
             return None
-        record = load_record(kind, data, url=self.url_of(key))
+        record = self._read(kind, data, key)
         found = _batch_number(record)
         if found != batch_number:
             raise TerminalError(
@@ -87,7 +88,7 @@ class RecordStore:
         # Read back before it is stored: a record never changes, so one that no reader accepts would stop the pipeline
         # for good. And the run that creates a record goes on with the very values that a run that adopts it has.
         data = dump_document(record)
-        as_read = load_record(type(record), data, url=self.url_of(key))
+        as_read = self._read(type(record), data, key)
         if self.store.create(key, data):
             return as_read
         winner = self.load(type(record), key, batch_number=_batch_number(record))
@@ -98,6 +99,9 @@ class RecordStore:
                 key=key,
             )
         return winner
+
+    def _read(self, kind: type[Record], data: bytes, key: str) -> Record:
+        return load_document(kind, data, what=f"the checkpoint record {self.url_of(key)}")
 
 
 def _batch_number(record: PipelineRecord | OwnerRecord | OffsetRecord | CommitRecord) -> int | None:

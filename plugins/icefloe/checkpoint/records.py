@@ -1,36 +1,20 @@
-"""The documents of a checkpoint, formats 2 and 3; each is created once and never changed. Format 1 is read too.
+"""The documents of a checkpoint; each is created once and never changed."""
 
-A record has format 3 only if it says what format 2 cannot say. Then a release that knows only format 2 stops. All
-other records keep format 2, so that such a release can go on with them.
-"""
-
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId, load_document
-from icefloe.errors import TerminalError
+from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
 from icefloe.iceberg.step import Step
 
-__all__ = ["CommitRecord", "CursorMove", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer", "format_of"]
-
-
-Record = TypeVar("Record", "PipelineRecord", "OwnerRecord", "OffsetRecord", "CommitRecord")
-
-
-class NewerRecordError(TerminalError):
-    """A record was written by a newer release."""
-
-    url: str
-    version: int
+__all__ = ["CommitRecord", "CursorMove", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +42,14 @@ class PipelineRecord:
     """``pipeline.json``: the pipeline that the checkpoint was made for.
 
     Attributes:
-        checkpoint_id: None in format 1.
         table_uuid: None if the table has none.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2] = 2
-    checkpoint_id: str | None = None
+    version: Literal[1] = 1
+    checkpoint_id: str
     name: str
     table: str
     table_uuid: str | None
@@ -89,7 +72,7 @@ class OwnerRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[2] = 2
+    version: Literal[1] = 1
     number: int
     checkpoint_id: str
     writer: Writer
@@ -116,13 +99,10 @@ class OffsetRecord:
     """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
-        version: 1 if a release before format 2 opened the batch; its folder then is as in format 1. 3 if the batch
-            moves the cursor, or follows a cursor that only format 3 can describe.
-        checkpoint_id: None in format 1, as are ``opened_by`` and ``follows``.
         opened_by: run that opened the batch.
         follows: end of the batch before, from which the range was decided; None for the first batch.
         plan_digest: digest of the plan that was made from ``spec``; a plan that is made again must have the same
-            digest.
+            digest. None for a batch that only moves the cursor.
         warnings: warnings from choosing the range.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
         snapshot: more of the snapshot that the batch ends with than its id.
@@ -131,27 +111,25 @@ class OffsetRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3] = 2
+    version: Literal[1] = 1
     batch_number: int
-    checkpoint_id: str | None = None
-    opened_by: Writer | None = None
+    checkpoint_id: str
+    opened_by: Writer
     follows: Cursor | None = None
     spec: BatchSpec
     plan_digest: str | None = None
     warnings: tuple[str, ...] = ()
     result_configuration: Mapping[str, object]
     opened_at: str
-    icefloe_version: str | None = None
+    icefloe_version: str
     move: Annotated[CursorMove | None, LEFT_OUT_IF_NONE] = None
     snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a batch that does not follow the one before it."""
         _refuse_negative(self.batch_number)
-        _refuse_other_version(self.version, needs_3=self.move is not None or _needs_3(self.follows))
         number = 0 if self.follows is None else self.follows.batch_number + 1
-        # Format 1 does not say what a batch follows.
-        if self.version > 1 and self.batch_number != number:
+        if self.batch_number != number:
             raise ValueError(f"a batch that follows {self.follows} has number {number}, found {self.batch_number}")
 
     @property
@@ -185,8 +163,6 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch is done.
 
     Attributes:
-        version: 3 if the cursor after the batch is one that only format 3 can describe.
-        checkpoint_id: None in format 1, as is ``committed_by``.
         committed_by: run that committed the batch.
         route: way through the flow; for a batch that delivered nothing, its outcome.
         counts: changes delivered, by type.
@@ -196,10 +172,10 @@ class CommitRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3] = 2
+    version: Literal[1] = 1
     batch_number: int
-    checkpoint_id: str | None = None
-    committed_by: Writer | None = None
+    checkpoint_id: str
+    committed_by: Writer
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
     route: str
@@ -214,11 +190,10 @@ class CommitRecord:
     def __post_init__(self) -> None:
         """Refuse a record that no batch leaves."""
         _refuse_negative(self.batch_number)
-        _refuse_other_version(self.version, needs_3=_needs_3(self.end))
 
     @property
     def outcome(self) -> BatchOutcome:
-        """The end of the batch. Its route says so, because releases that know only format 2 read any route."""
+        """The end of the batch, which its route says."""
         return next((outcome for outcome in BatchOutcome if outcome == self.route), BatchOutcome.DELIVERED)
 
     @property
@@ -236,53 +211,6 @@ class CommitRecord:
         )
 
 
-def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
-    """The record in ``data``, read from ``url``.
-
-    Raises:
-        NewerRecordError: this release does not know its version yet.
-        TerminalError: it is damaged, or not a record of this kind.
-    """
-    version = _version(data)
-    newest = _NEWEST.get(kind, 2)
-    if version is not None and version > newest:
-        raise NewerRecordError(
-            f"the checkpoint record {url} has version {version}, but this release of icefloe knows only 1 to "
-            f"{newest}: a newer one wrote it; run that release",
-            url=url,
-            version=version,
-        )
-    # The version is looked at before anything else: to a strict reader, a newer record would be a damaged one.
-    return load_document(kind, data, what=f"the checkpoint record {url}")
-
-
-def _version(data: bytes) -> int | None:
-    """The version that a record states; None if it states none, which `load_document` then explains."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    version = document.get("version") if isinstance(document, dict) else None
-    return version if isinstance(version, int) else None
-
-
 def _refuse_negative(batch_number: int) -> None:
     if batch_number < 0:
         raise ValueError(f"batches are numbered from 0, found {batch_number}")
-
-
-def format_of(follows: Cursor | None, *, is_move: bool = False) -> Literal[2, 3]:
-    """The oldest format that can describe a batch after a cursor; see the top of this module."""
-    return 3 if is_move or _needs_3(follows) else 2
-
-
-def _needs_3(cursor: Cursor | None) -> bool:
-    return cursor is not None and (cursor.is_beginning or cursor.pipeline_since is not None)
-
-
-def _refuse_other_version(version: int, *, needs_3: bool) -> None:
-    if (version > 2) != needs_3:
-        raise ValueError(f"the record has version {version}, but its keys are of format {3 if needs_3 else 2}")
-
-
-_NEWEST: Final = {OffsetRecord: 3, CommitRecord: 3}

@@ -17,9 +17,9 @@ class CheckpointView:
 
     Attributes:
         checkpoint_id: id from the owner's record or, if ``owners/`` is lost, from the last batch; None before the first
-            batch, and in format 1.
+            batch.
         pipeline: record of the pipeline that the checkpoint was made for; None before its first batch.
-        owner: record of the owner; None before the first batch, and in checkpoints of format 1.
+        owner: record of the owner; None before the first batch.
         cursor: end of the last committed batch; None if no batch is committed.
         opened: offset record of the batch that was opened and is not done; None if there is none.
     """

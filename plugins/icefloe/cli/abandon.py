@@ -83,7 +83,7 @@ def _facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[tuple[str
         ("up to snapshot", id_text(opened.up_to_snapshot_id)),
         ("steps", f"{len(opened.steps):,}"),
         ("opened at", opened.opened_at),
-        ("opened by", "-" if opened.opened_by is None else str(opened.opened_by)),
+        ("opened by", str(opened.opened_by)),
         ("delivered of it", delivered),
         (
             "next batch",

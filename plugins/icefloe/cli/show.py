@@ -68,7 +68,7 @@ def _open_document(opened: OffsetRecord) -> dict[str, object]:
         "batch_number": opened.batch_number,
         "is_open": True,
         "opened_at": opened.opened_at,
-        "opened_by": None if opened.opened_by is None else str(opened.opened_by),
+        "opened_by": str(opened.opened_by),
         "after_snapshot_id": id_json(opened.after_snapshot_id),
         "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
         "steps": len(opened.steps),

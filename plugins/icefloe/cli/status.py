@@ -55,7 +55,7 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
         "files_to_load": None if loading is None else loading.num_files,
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
-        "open_run": None if opened is None or opened.opened_by is None else opened.opened_by.run,
+        "open_run": None if opened is None else opened.opened_by.run,
         "owner": None if view.owner is None else view.owner.writer.owner,
         "owner_since": None if view.owner is None else view.owner.since,
         "waits_for": waits_for,

@@ -74,15 +74,14 @@ class ChangesPlace:
 
     @classmethod
     def recorded(cls, configuration: Mapping[str, object]) -> "ChangesPlace | None":
-        """The folder of a batch by its offset record; None if an earlier release recorded none."""
+        """The folder of a batch by its offset record; None if the record is of another table of keys."""
         path, is_staged = configuration.get("changes_folder"), configuration.get("sink.type") != "files"
         is_staged = is_staged or configuration.get("changes") in ("upsert", "append_only")
-        found = path if path is not None or is_staged else configuration.get("sink.path")
-        if not isinstance(found, str):
+        if not isinstance(path, str):
             return None
         known = configuration.get("changes_folder_hash")
         return cls(
-            path=found,
+            path=path,
             hash=known if isinstance(known, str) else None,
             keys="changelog.path or storage" if is_staged else "sink.path",
         )

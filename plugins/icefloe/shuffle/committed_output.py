@@ -84,17 +84,12 @@ def read_committed_output(
     numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
     joined = _read_joined(store, record, record.index, with_blocks=with_blocks) if record.blocks_at else None
     index, blocks = joined or (_read(store, record, record.index), None)
-    if record.statistics is None:
-        index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
-    else:
-        # Releases before version 4 wrote two files.
-        entries = _read(store, record, record.statistics)
+    index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
     try:
         offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
         statistics, block_crc32 = decode_statistics(entries, num_partitions=len(numbers))
     except (CorruptIndexError, CorruptStatisticsError) as cause:
         raise _corrupt(record, cause.reason) from cause
-    # Two files of an older release may be whole by their own checksums, but of different attempts.
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     blocks_of_rows = len(numbers) - hash_partitions

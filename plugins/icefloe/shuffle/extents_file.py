@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE
 from icefloe.shuffle.extents import BLOCK, EmbeddedBlocks, RangeExtents, ShuffledFile, pieces_of
 from icefloe.shuffle.ordinal_sums import OrdinalSums
@@ -22,14 +21,12 @@ from icefloe.shuffle.ordinal_sums import OrdinalSums
 __all__ = ["CorruptExtentsError"]
 
 _MAGIC: Final = b"IFEX"
-_VERSION: Final = 2
-_WITH_NODES: Final = 3
-"""The version if a data file is at a node: the same bytes, which releases before that cannot follow."""
-_WITH_PARTS: Final = 4
-"""The version if a range has parts: ranges and blocks name them. A data file may be at a node."""
-_WITH_BLOCKS: Final = 5
-"""The version if sections have blocks of small map outputs. A range may have parts, a data file may be at a node."""
-_HEADER: Final = struct.Struct(">4sIIIII")
+_VERSION: Final = 1
+_WITH_PARTS: Final = 1
+"""A flag: ranges and blocks name parts."""
+_WITH_BLOCKS: Final = 2
+"""A flag: sections have blocks of small map outputs."""
+_HEADER: Final = struct.Struct(">4sIIIIII")
 """With its checksum the same in every version, so that a newer version is not taken for damage."""
 _CRC32: Final = struct.Struct(">I")
 _RANGE: Final = np.dtype(
@@ -126,11 +123,10 @@ def encode_head(head: ExtentsHead) -> bytes:
         _FILE,
     )
     names = b"".join([*keys, head.sections_key.encode()])
-    version = _WITH_NODES if any(is_node_key(file.data_key) for file in head.files) else _VERSION
-    version = _WITH_PARTS if head.has_parts else version
-    version = _WITH_BLOCKS if head.has_embedded else version
-    header = _HEADER.pack(_MAGIC, version, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
-    kind = _range_kind(version)
+    flags = _WITH_PARTS * head.has_parts | _WITH_BLOCKS * head.has_embedded
+    counts = len(head.ranges), len(files), len(names), len(head.sections_key.encode())
+    header = _HEADER.pack(_MAGIC, _VERSION, flags, *counts)
+    kind = _RANGE_OF_PARTS if head.has_parts else _RANGE
     body = head.ranges[list(kind.names or ())].astype(kind).tobytes() + files.tobytes() + names
     return b"".join([header, _CRC32.pack(zlib.crc32(header)), body, _CRC32.pack(zlib.crc32(body))])
 
@@ -145,13 +141,13 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     ranges_at = _HEADER.size + _CRC32.size
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
         raise _corrupt("their header does not match its checksum")
-    magic, version, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES, _WITH_PARTS, _WITH_BLOCKS):
+    magic, version, flags, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
         raise TerminalError(
-            f"extents of version {version} cannot be read by this release, which knows versions {_VERSION} to "
-            f"{_WITH_BLOCKS}; another release wrote them"
+            f"extents of version {version} cannot be read by this release, which knows version {_VERSION}; another "
+            "release wrote them"
         )
-    kind = _range_kind(version)
+    kind = _RANGE_OF_PARTS if flags & _WITH_PARTS else _RANGE
     files_at = ranges_at + ranges * kind.itemsize
     names_at = files_at + files * _FILE.itemsize
     end = names_at + names_bytes
@@ -166,8 +162,8 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
         ranges=np.frombuffer(data, kind, ranges, ranges_at),
         files=tuple(map(ShuffledFile, map_ids, generations, keys, sizes, largest)),
         sections_key=data[end - sections_key_bytes : end].decode(),
-        has_parts=version in (_WITH_PARTS, _WITH_BLOCKS),
-        has_embedded=version == _WITH_BLOCKS,
+        has_parts=bool(flags & _WITH_PARTS),
+        has_embedded=bool(flags & _WITH_BLOCKS),
     )
     return head, end + _CRC32.size
 
@@ -185,7 +181,7 @@ def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedd
         embedded = [extents.embedded[output].data for output in sorted(extents.embedded)]
     largest = max(int(blocks[name].max(initial=0)) for name in ("length", "rows"))
     width = _NARROW if largest < 1 << 32 else _WIDE
-    entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts or has_embedded))
+    entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts))
     for name in entries.dtype.names or ():
         entries[name] = blocks[name]
     sums = (
@@ -247,10 +243,6 @@ def _embedded(data: memoryview, of_output: NDArray[Any], blocks: NDArray[Any]) -
             found[output] = EmbeddedBlocks(start, data[position : position + stop - start])
             position += stop - start
     return found
-
-
-def _range_kind(version: int) -> np.dtype[Any]:
-    return _RANGE_OF_PARTS if version in (_WITH_PARTS, _WITH_BLOCKS) else _RANGE
 
 
 def _block_entry(width: int, *, has_parts: bool) -> np.dtype[Any]:

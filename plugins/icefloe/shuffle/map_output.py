@@ -46,7 +46,7 @@ class MapTaskCounts:
     added_rows_read: int = 0
     carried_over_rows: int = 0
     bytes_read: int = 0
-    bytes_decoded: int | None = None
+    bytes_decoded: int = 0
     seconds: float = 0.0
 
 
@@ -168,10 +168,8 @@ class MapOutputWriter(KeepsLocalFiles):
         statistics = self._statistics.total()
         encoded = encode_index(block_file.offsets) + encode_statistics(statistics, block_file.block_crc32)
         data, index = self._put(stem, block_file, blocks, encoded)
-        is_joined = data.key == index.key
         ordinals = statistics.sums(0, len(numbers) - self._hash_partitions)
         record = MapOutputRecord(
-            version=6 if is_joined else 5 if self._hash_partitions else 4,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,

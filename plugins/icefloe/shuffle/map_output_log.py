@@ -73,8 +73,7 @@ class MapOutputLog:
 
     def _current(self, map_id: int, *, has_voids: bool) -> MapOutputState:
         generation = 0
-        # A void that comes after the look is missed, and so is one of an older release, which creates no voids.json.
-        # Its map output is damaged, so whoever reads it voids it once more.
+        # A void that comes after the look is missed. Its map output is damaged, so whoever reads it voids it once more.
         while has_voids and self._store.size(_void_key(map_id, generation)) is not None:
             generation += 1
         try:

@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, fields_crc32, load_document
+from icefloe.documents import STRICT, dump_document, fields_crc32, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
@@ -58,18 +58,13 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        version: 6 if index and data are one file; otherwise 4 if the statistics are in the index file, as this release
-            writes them, and 5 if there are hash partitions too; 1 for an insert-only task, which has none of them.
-            Older releases wrote 3 if reduce partitions are divided, otherwise 2 if the data file is at a node,
-            otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
-        data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
-        index: offsets of the blocks and, from version 4 on, their rows, signed counts and hash sums. If it has the key
-            of the data, the file is the index and then the blocks.
-        statistics: the latter in a file of their own; None from version 4 on.
+        data: blocks; this and the next are None for a task of the insert-only route, which shuffles nothing.
+        index: offsets of the blocks, and their rows, signed counts and hash sums. If it has the key of the data, the
+            file is the index and then the blocks.
         num_partitions: reduce partitions.
-        divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). Index and
-            statistics then count blocks where they otherwise count reduce partitions.
+        divided: reduce partitions that have a block for each part, ascending (`divided_partitions`). The index
+            then counts blocks where it otherwise counts reduce partitions.
         hash_partitions: partitions of hash rows, which follow the reduce partitions in all files (`hash_rows`).
         schema_fingerprint: fingerprint of the schema of the rows in the blocks.
         largest_block_bytes: size of the largest block, uncompressed; a reader allocates no more for one block.
@@ -79,24 +74,22 @@ class MapOutputRecord:
         added_rows_read: rows read with a positive weight, counted in each step that adds them.
         carried_over_rows: rows of the two counts above that cancelled out.
         bytes_read: bytes of the files read.
-        bytes_decoded: bytes decoded from these files, in Arrow's memory; None in records of releases that did not count
-            them.
+        bytes_decoded: bytes decoded from these files, in Arrow's memory.
         part: an insert-only task's sink commit message.
         crc32: CRC-32 of this document without this key, which distinguishes damage from a record of another release.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3, 4, 5, 6] = 1
+    version: Literal[1] = 1
     map_id: int
     generation: int
     attempt: str
     data: StoredFile | None = None
     index: StoredFile | None = None
-    statistics: StoredFile | None = None
     num_partitions: int = 0
-    divided: Annotated[tuple[int, ...], LEFT_OUT_IF_EMPTY] = ()
-    hash_partitions: Annotated[int, LEFT_OUT_IF_EMPTY] = 0
+    divided: tuple[int, ...] = ()
+    hash_partitions: int = 0
     schema_fingerprint: str = ""
     largest_block_bytes: int = 0
     rows: int = 0
@@ -105,7 +98,7 @@ class MapOutputRecord:
     added_rows_read: int = 0
     carried_over_rows: int = 0
     bytes_read: int = 0
-    bytes_decoded: int | None = None
+    bytes_decoded: int = 0
     seconds: float = 0.0
     part: Mapping[str, object] | None = None
     crc32: int = 0

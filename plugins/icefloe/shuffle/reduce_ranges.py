@@ -1,14 +1,14 @@
 """Reduce ranges: neighbouring reduce partitions that one reduce task reads; created once per batch, never changed."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.shuffle.divided_partitions import NUM_PARTS, part_ids
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.store import Store
@@ -29,7 +29,7 @@ class ReduceRange:
     range_id: int
     start: int
     stop: int
-    parts: Annotated[tuple[int, int] | None, LEFT_OUT_IF_NONE] = None
+    parts: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a range that no plan holds."""
@@ -51,18 +51,16 @@ class CoalescePlan:
     """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions and parts.
 
     Attributes:
-        version: 3 if there are ranges of hash partitions; otherwise 2 if a range has parts; otherwise 1. Older releases
-            cannot read what came later.
         hash_ranges: ranges of hash partitions, whose numbers and partitions go on from those of ``ranges``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1] = 1
     num_partitions: int
     target_size_bytes: int
     ranges: tuple[ReduceRange, ...]
-    hash_ranges: Annotated[tuple[ReduceRange, ...], LEFT_OUT_IF_EMPTY] = ()
+    hash_ranges: tuple[ReduceRange, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse ranges that are misnumbered, overlap, leave the partitions, or leave out parts of a partition."""
@@ -100,9 +98,7 @@ class CoalescePlan:
             target_size_bytes: bytes that a range should hold.
             hash_ranges: ranges of hash partitions, numbered from 0 as are the hash partitions.
         """
-        version: Literal[1, 2, 3] = 1 if all(each.parts is None for each in ranges) else 2
         return cls(
-            version=3 if hash_ranges else version,
             num_partitions=num_partitions,
             target_size_bytes=target_size_bytes,
             ranges=ranges,

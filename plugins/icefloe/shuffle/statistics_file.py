@@ -1,7 +1,7 @@
 """Statistics: the contents of each reduce partition's block of a map task, per change ordinal.
 
 A header, fixed-width entries, the CRC-32 of each block and one of all that (docs/formats.md, "Statistics"). Together
-they are the rest of an index file; older releases wrote them as a file of their own.
+they are the rest of an index file.
 """
 
 import struct

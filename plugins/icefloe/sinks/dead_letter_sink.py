@@ -11,7 +11,6 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
 _MARKER: Final = "_sink.json"
-"""Not a part of the claim next to it, of which earlier releases know every key. They never look for this one."""
 
 
 class OtherSinkError(TerminalError):
@@ -53,8 +52,6 @@ class DeadLetterSink:
 
 def claim_for_sink(store: Store, sink: DeadLetterSink, *, takes_over: bool = False) -> None:
     """Make a folder a sink's own unless it is another's; of many sinks that come at once, one gets it.
-
-    A folder of an earlier release says nothing of its sink, and becomes that of the first one.
 
     Args:
         store: the folder.

@@ -11,10 +11,6 @@ from typing import Final
 from uuid import uuid4
 
 _OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
-_EARLIER: Final = re.compile(
-    r"(part-.*\.parquet|.*\.json|.*\.(data|index|statistics|block)|[0-9]+\.[0-9]+(\.void)?)#[0-9]+", re.DOTALL
-)
-"""Remains of our keys from earlier releases. Files of others, which may end in # and digits too, must stay."""
 _LONGEST_NAME_BYTES: Final = 120
 _YOUNG_SECONDS: Final = 60.0
 """A file written to within this time may have a writer on another machine; some shared mounts hide its lock."""
@@ -45,8 +41,7 @@ def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
 def unfinished_name(name: str) -> str:
     """Another name at each call for the value ``name`` while it is being written.
 
-    Listings hide it because of its end, as they hide the ``key#1`` of earlier releases. Spark and Arrow take no file
-    for data that begins with a dot.
+    Listings hide it because of its end. Spark and Arrow take no file for data that begins with a dot.
     """
     start = name.encode(errors="surrogateescape")[:_LONGEST_NAME_BYTES].decode(errors="ignore")
     return f".{start}.{uuid4().hex[:12]}#0"
@@ -66,7 +61,7 @@ def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
     removed = 0
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            is_unfinished = _OURS.fullmatch(entry.name) or _EARLIER.fullmatch(entry.name)
+            is_unfinished = _OURS.fullmatch(entry.name)
             if is_unfinished and entry.is_file(follow_symlinks=False) and _remove(Path(entry.path), is_over=is_over):
                 removed += 1
     return removed
@@ -82,7 +77,7 @@ def _remove(path: Path, *, is_over: bool) -> bool:
     except OSError:  # gone, or another user's
         return False
     try:
-        if not _is_dead(path, descriptor):
+        if not _is_dead(descriptor):
             return False
         path.unlink(missing_ok=True)
     finally:
@@ -90,15 +85,13 @@ def _remove(path: Path, *, is_over: bool) -> bool:
     return True
 
 
-def _is_dead(path: Path, descriptor: int) -> bool:
+def _is_dead(descriptor: int) -> bool:
     idle_seconds = time.time() - os.fstat(descriptor).st_mtime
     if idle_seconds <= _YOUNG_SECONDS:
         return False
     # The lock is free if its writer is dead: the kernel takes it from a process, however that ends.
     took_lock = _lock(descriptor)
-    if took_lock is None or not _OURS.fullmatch(path.name):
-        return idle_seconds > _IDLE_SECONDS
-    return took_lock
+    return idle_seconds > _IDLE_SECONDS if took_lock is None else took_lock
 
 
 def _lock(descriptor: int) -> bool | None:

@@ -1,4 +1,3 @@
-import json
 import os
 from pathlib import Path
 
@@ -47,7 +46,6 @@ def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, 
     batch.commit()
     folder = Path(batch.store.url.removeprefix("file://"))
     descriptor, path = open_unfinished(folder, "0.0.zombie.data")
-    (folder / "0.0.old.data#1").write_bytes(b"rows")
     try:
         batch.clean_up()
     finally:
@@ -84,16 +82,3 @@ def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_th
     assert left_in_shuffle(workshop.storage) == open_batch
     behind.deliver()
     assert left_in_shuffle(workshop.storage) == []
-
-
-def test_cleanup_of_a_batch_of_format_1_spares_its_neighbours(workshop: Workshop, batch: OpenBatch) -> None:
-    batch.commit()
-    record = workshop.folder / "storage/checkpoints/events/commits/1.json"
-    document = json.loads(record.read_text())
-    del document["checkpoint_id"]
-    record.write_text(json.dumps({**document, "version": 1}))
-    neighbour = batch.folder.parent / "0/plan.json"
-    neighbour.parent.mkdir(exist_ok=True)
-    neighbour.write_bytes(b"of another pipeline of this name")
-    batch.clean_up()
-    assert left_in_shuffle(workshop.storage) == [neighbour]

@@ -99,11 +99,3 @@ def test_columns_of_the_pipeline_that_swap_their_names_stop_it() -> None:
     recorded = choose_identity(["id"], schema(), table="db.t", has_row_ids=False)
     with pytest.raises(TerminalError, match="column 'id' of then is named 'word' now, and 'id' is another column"):
         kept_identity(recorded, SWAPPED, pipeline="p", table="db.t")
-
-
-def test_a_record_without_field_ids_is_of_the_columns_that_were_delivered_last() -> None:
-    recorded = Identity(policy="pipeline", columns=("id",))
-    assert kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t", before=ADDED_AGAIN) == (recorded, ())
-    assert kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t") == (recorded, ())
-    with pytest.raises(TerminalError, match="'id' is another column"):
-        kept_identity(recorded, ADDED_AGAIN, pipeline="p", table="db.t", before=schema())

@@ -1,6 +1,5 @@
 """An open batch is given up only where its changes are: elsewhere nothing shows whether they were delivered."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,13 +33,6 @@ class Stuck(Workspace):
     def ids(self) -> set[int]:
         live = (INDICES[""].get("meta", "state").document or {})["live"]
         return {row["id"] for row in INDICES[""].scan(live)}
-
-    def forget_place(self) -> None:
-        """Lets the record of the batch be one of an earlier release."""
-        file = self.storage() / "checkpoints/events/offsets/1.json"
-        record = json.loads(file.read_text())
-        del record["result_configuration"]["changes_folder"]
-        file.write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -81,33 +73,10 @@ def test_a_reset_gives_up_a_batch_that_is_staged_elsewhere_and_loads_again(stuck
     assert stuck.ids() == {1, 2}
 
 
-def test_a_delivery_that_has_begun_is_known_also_if_the_record_does_not_say_where_it_is_staged(stuck: Stuck) -> None:
-    stuck.forget_place()
-    keys = stuck.elsewhere["changelog.path"]
-    refused = stuck.command("abandon", "--yes", **keys)
-    assert (refused.code, "index may hold a part of it, so it cannot be abandoned" in refused.sentence) == (65, True)
-    assert stuck.command("reset", "--yes", **keys).code == 0
-    assert stuck.command("run", **keys).code == 0
-    assert stuck.ids() == {1, 2}
-
-
 def test_a_run_says_that_the_place_of_staged_batches_was_edited(stuck: Stuck) -> None:
     refused = stuck.command("run", **stuck.elsewhere["changelog.path"])
     assert (refused.code, "columns or changelog.path of pipeline events have changed" in refused.sentence) == (65, True)
     assert stuck.command("run").code == 0
-
-
-def test_no_end_is_written_into_the_folder_of_another_pipeline(stuck: Stuck) -> None:
-    """The record of the batch is one of an earlier release, and its delivery has not begun."""
-    stuck.forget_place()
-    [begun] = stuck.storage().glob("shuffle/events/*/1/deliveries/begun.json")
-    begun.unlink()
-    log = {"changelog": {"path": f"file://{stuck.folder}/log"}}
-    theirs = stuck.pipeline("theirs", sink={"type": "index", "server": "theirs"}, engine="local", **log)
-    assert icefloe("run", theirs).code == 0
-    refused = stuck.command("abandon", "--yes", **log)
-    assert (refused.code, "log/_icefloe.json says, not to checkpoint" in refused.sentence) == (65, True)
-    assert not (stuck.folder / "log/batch=1").exists()
 
 
 def test_an_end_is_written_into_a_folder_that_is_the_pipelines_own(operated: Operated) -> None:

@@ -13,7 +13,6 @@ from pyroaring import FrozenBitMap
 
 from icefloe.batch.plan import divided_tasks as module
 from icefloe.batch.plan.divided_tasks import _cuts, divided_tasks
-from icefloe.batch.plan.task_document import map_task_document
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
@@ -103,12 +102,6 @@ def test_a_file_that_is_replaced_is_left_to_the_task_that_reads_it_and_one_that_
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(FileGoneError, match=r"a[.]parquet"):
         divided((whole,), parts=4)
-
-
-def test_only_a_task_of_row_groups_has_the_version_that_earlier_releases_refuse(tmp_path: Path) -> None:
-    whole = scanned(tmp_path / "a.parquet")
-    first, *_ = divided((whole,), parts=2)
-    assert (map_task_document(0, first, {}).version, map_task_document(0, (whole,), {}).version) == (3, 1)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=50), st.integers(1, 20_000))

@@ -19,7 +19,6 @@ from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 GOLDEN: Final = Path(__file__).parent / "golden"
-"""Version 1 was written by commit 27d0182, the later ones by the code that brought them, from `golden_tasks`."""
 DELETE_FILES = {
     number: DeleteFile(
         path=f"d{number}",
@@ -53,26 +52,23 @@ def task(path: str, terms: Sequence[Term]) -> ScanTask:
 @given(st.lists(TERMS, min_size=1, max_size=3).flatmap(lambda some: st.lists(st.sampled_from(some), max_size=5)))
 def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[tuple[Term, ...]]) -> None:
     tasks = [task(f"f{place}", terms) for place, terms in enumerate(files)]
-    written = map_task_document(4, tasks, DELETE_FILES)
-    for document in (written, written.with_own_terms()):
-        document = load_document(MapTask, dump_document(document), what="the document")
-        assert document.map_id == 4
-        named = {number for terms in files for term in terms for number in term.delete_files}
-        assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
-        assert [work.data_file for work in document.files] == [each.data_file for each in tasks]
-        for given_task, found_terms in zip(tasks, document.terms_of_files(), strict=True):
-            sets = found_terms.delete_sets()
-            assert sets[0] == frozenset()
-            found = [
-                (ordinal, weight, {document.delete_files[place].path for place in sets[state]})
-                for ordinal, weight, state in found_terms.terms
-            ]
-            assert found == [
-                (term.change_ordinal, term.weight, {f"d{number}" for number in term.delete_files})
-                for term in given_task.terms
-            ]
-        assert document.size_bytes == 100 * len(files) + 10 * len(named)
-    assert {work.shared for work in written.with_own_terms().files} <= {None}
+    document = load_document(MapTask, dump_document(map_task_document(4, tasks, DELETE_FILES)), what="the document")
+    assert document.map_id == 4
+    named = {number for terms in files for term in terms for number in term.delete_files}
+    assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
+    assert [work.data_file for work in document.files] == [each.data_file for each in tasks]
+    for given_task, found_terms in zip(tasks, document.terms_of_files(), strict=True):
+        sets = found_terms.delete_sets()
+        assert sets[0] == frozenset()
+        found = [
+            (ordinal, weight, {document.delete_files[place].path for place in sets[state]})
+            for ordinal, weight, state in found_terms.terms
+        ]
+        assert found == [
+            (term.change_ordinal, term.weight, {f"d{number}" for number in term.delete_files})
+            for term in given_task.terms
+        ]
+    assert document.size_bytes == 100 * len(files) + 10 * len(named)
 
 
 def test_a_delete_state_is_recorded_once_by_its_difference() -> None:
@@ -130,14 +126,15 @@ def golden_tasks() -> list[ScanTask]:
     ]
 
 
-def golden(version: int) -> bytes:
-    return (GOLDEN / f"map_task-{version}.json").read_bytes()
+def golden(name: str = "shared_terms") -> bytes:
+    return (GOLDEN / f"{name}.json").read_bytes()
 
 
-def test_documents_are_as_they_were_written_in_either_version() -> None:
+def test_a_document_is_as_it_was_written_and_is_read() -> None:
     document = map_task_document(4, golden_tasks(), {number: equality_deletes(number) for number in (3, 5, 7)})
-    assert dump_document(document) == golden(2)
-    assert dump_document(document.with_own_terms()) == golden(1)
+    assert dump_document(document) == golden()
+    assert load_document(MapTask, golden(), what="the document") == document
+    assert [work.shared for work in document.files] == [0, None, 0, None, None]
 
 
 def part_of_a_file() -> ScanTask:
@@ -146,18 +143,11 @@ def part_of_a_file() -> ScanTask:
     return replace(last, data_file=part, terms=(Term(change_ordinal=0, weight=1),))
 
 
-def test_a_part_of_a_file_is_written_and_read_in_version_3() -> None:
+def test_a_part_of_a_file_is_written_and_read() -> None:
     document = map_task_document(4, [part_of_a_file()], {})
-    assert dump_document(document) == golden(3)
-    assert load_document(MapTask, golden(3), what="the document") == document
+    assert dump_document(document) == golden("row_groups")
+    assert load_document(MapTask, golden("row_groups"), what="the document") == document
     assert document.size_bytes == 60
-
-
-def test_either_version_is_read() -> None:
-    first, second = (load_document(MapTask, golden(version), what="the document") for version in (1, 2))
-    assert first.terms_of_files() == second.terms_of_files()
-    assert first == second.with_own_terms()
-    assert [work.shared for work in second.files] == [0, None, 0, None, None]
 
 
 @pytest.mark.parametrize(
@@ -169,4 +159,4 @@ def test_either_version_is_read() -> None:
 )
 def test_a_file_without_terms_is_refused(written: bytes, damaged: bytes, said: str) -> None:
     with pytest.raises(TerminalError, match=said):
-        load_document(MapTask, golden(2).replace(written, damaged, 1), what="the document")
+        load_document(MapTask, golden().replace(written, damaged, 1), what="the document")

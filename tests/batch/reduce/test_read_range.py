@@ -178,8 +178,8 @@ def test_damaged_ranges_name_what_to_delete(workshop: Workshop) -> None:
 def test_extents_of_a_newer_release_name_what_to_delete(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
     data = batch.store.get(extents_key(0))
-    header = data[:7] + b"\x09" + data[8:24]
-    batch.store.put(extents_key(0), header + zlib.crc32(header).to_bytes(4, "big") + data[28:])
+    header = data[:7] + b"\x09" + data[8:28]
+    batch.store.put(extents_key(0), header + zlib.crc32(header).to_bytes(4, "big") + data[32:])
     sentence = r"extents of version 9 .*use that release, or delete everything below .* and run again"
     with pytest.raises(TerminalError, match=sentence):
         batch.run(Phase.SHUFFLE_READ)

@@ -14,6 +14,7 @@ RESULT = RangeResult(
     message=MESSAGE,
     sums=(OrdinalSums(change_ordinal=0, rows=1, signed_count=1, hash_sum=2**127),),
     fetched_bytes=7,
+    fetched_blocks=2,
     seconds=0.5,
 )
 

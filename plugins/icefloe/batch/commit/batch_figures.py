@@ -1,6 +1,5 @@
 """The figures of a batch that is being committed, added up from the records of its tasks."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from icefloe.audit.sums import Sums
@@ -67,16 +66,11 @@ def report_of(
         added_rows_read=sum(record.added_rows_read for record in records),
         map_outputs_redone=sum(record.generation for record in records),
         fetched_bytes=sum(result.fetched_bytes for result in batch.results),
-        fetched_blocks=_known_sum(result.fetched_blocks for result in batch.results),
-        decoded_bytes=_known_sum(record.bytes_decoded for record in records),
+        fetched_blocks=sum(result.fetched_blocks for result in batch.results),
+        decoded_bytes=sum(record.bytes_decoded for record in records),
         map_task_bytes=Distribution.of({record.map_id: record.bytes_read for record in records}),
         map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
         range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
         range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
         delivery=delivery,
     )
-
-
-def _known_sum(numbers: Iterable[int | None]) -> int | None:
-    found = list(numbers)
-    return None if None in found else sum(number for number in found if number is not None)

@@ -89,7 +89,7 @@ class BatchFolder:
     def place_for(self, generation: int) -> BatchPlace | None:
         """The place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""
         plan = self.plan
-        if plan.checkpoint_id is None:
+        if not plan.checkpoint_id:
             return None
         return self.machine.place_of(f"{plan.checkpoint_id}/{plan.batch_number}", generation=generation)
 
@@ -100,11 +100,10 @@ class BatchFolder:
             PlanMissingError: it is gone, although the plan exists.
             TerminalError: it is not the document that the plan was made with.
         """
-        digests = self.plan.map_task_digests
         key, place = self.plan.map_task_place(map_id)
         what = f"the map task {map_id} in {self.store.url}/{key}"
         try:
-            data = self.store.get(key) if place is None else self.store.get_ranges(key, [place])[0]
+            data = self.store.get_ranges(key, [place])[0]
         except RangeMissingError:
             data = b""
         except KeyMissingError as cause:
@@ -112,7 +111,7 @@ class BatchFolder:
                 f"{what} is gone, but the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names it: "
                 f"{remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
-        if digests and digest_of(data) != digests[map_id]:
+        if digest_of(data) != self.plan.map_task_digests[map_id]:
             raise TerminalError(
                 f"{what} differs from the plan of its batch: it was damaged or replaced; {remedy(self.store)}",
                 url=self.store.url,

@@ -46,7 +46,7 @@ class FolderMarker:
 
     @classmethod
     def load(cls, store: Store) -> Self | None:
-        """The marker of a folder; None if it has none, as folders of earlier releases.
+        """The marker of a folder; None if it has none.
 
         Raises:
             TerminalError: it is damaged, or was written by a newer release.

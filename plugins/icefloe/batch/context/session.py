@@ -167,12 +167,12 @@ class PipelineSession:
 
     def folder_of(self, offset: OffsetRecord) -> Store:
         """Folder of the files that a batch passes between its phases."""
-        return self.open_storage(batch_url(self.pipeline, offset, backfill_id=self.backfill_id))
+        return self.open_storage(batch_url(self.pipeline, offset))
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference that tasks of a batch are given."""
         return BatchReference(
-            plan_url=plan_url(batch_url(self.pipeline, offset, backfill_id=self.backfill_id)),
+            plan_url=plan_url(batch_url(self.pipeline, offset)),
             credentials=self.credentials,
             settings=self.settings,
             surroundings=self.surroundings,
@@ -183,15 +183,12 @@ class PipelineSession:
         return self.surroundings.open_store(url, options=self.credentials.storage_options, requests=self.requests)
 
 
-def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | None) -> str:
-    """Folder of the files that a batch passes between its phases, as in format 1 if the batch was opened in format 1.
+def batch_url(pipeline: Pipeline, offset: OffsetRecord) -> str:
+    """Folder of the files that a batch passes between its phases.
 
     It is named after the checkpoint, not after the pipeline alone: pipelines of the same name share nothing.
     """
-    if offset.checkpoint_id is not None:
-        return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")
-    place = "" if backfill_id is None else f"backfills/{backfill_id}/"
-    return join_url(pipeline.shuffle_url, f"{place}{offset.batch_number}")
+    return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")
 
 
 def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:

@@ -155,7 +155,7 @@ def _taken_back(
 def _refuse_other_destination(
     batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> None:
-    """Stop a batch whose first parts went elsewhere. A try of an earlier release has recorded no destination."""
+    """Stop a batch whose first parts went elsewhere."""
     before, found = begun.get("destination"), now.get("destination")
     if None not in (before, found) and before != found:
         name = batch.origin.pipeline

@@ -30,8 +30,8 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
         output: what of it the sink is given.
     """
     plan = running.plan
-    if plan.checkpoint_id is None:
-        raise ValueError("a plan of format 1 was never staged")
+    if not plan.checkpoint_id:
+        raise ValueError("a plan without a checkpoint is delivered to no sink")
     delivered = running.folder.shape.delivered
     return _proven(
         manifest,

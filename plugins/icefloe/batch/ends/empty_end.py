@@ -7,7 +7,7 @@ from typing import Final
 from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer, format_of
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.sinks.sink import BatchSummary
 from icefloe.units import now_text
 
@@ -92,7 +92,6 @@ class EmptyEnd:
     def commit(self, writer: Writer) -> CommitRecord:
         """The commit record of the batch, made now."""
         return CommitRecord(
-            version=format_of(self.cursor),
             batch_number=self.offset.batch_number,
             checkpoint_id=self.offset.checkpoint_id,
             committed_by=writer,

@@ -106,9 +106,8 @@ def end_without_changes(
 
 
 def _make_whole(end: EmptyEnd, sink: Sink) -> None:
-    number, summary, owner = end.offset.batch_number, end.summary, end.offset.checkpoint_id
-    if owner is not None:
-        sink.claim(owner=owner, pipeline=end.pipeline, table=end.table)
+    number, summary = end.offset.batch_number, end.summary
+    sink.claim(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table)
     try:
         sink.commit(summary, ())
     except IcefloeError:

@@ -46,7 +46,7 @@ def show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeli
 def show_end(commit: CommitRecord, folder: Sink, *, pipeline: str, table: str) -> None:
     """Gives one batch that ended without changes its manifest; arguments and errors as in `show_ends`."""
     number = commit.batch_number
-    folder.claim(owner=commit.checkpoint_id or "", pipeline=pipeline, table=table)
+    folder.claim(owner=commit.checkpoint_id, pipeline=pipeline, table=table)
     folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
     folder.discard(number)
 

@@ -47,17 +47,17 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     return replace(batch, offset=replace(offset, checkpoint_id=owner.checkpoint_id, spec=spec))
 
 
-def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetRecord:
+def record_batch(batch: NextBatch, *, plan_digest: str) -> OffsetRecord:
     """Records a claimed batch before any work on it. If another run was first, the record of that run counts.
 
     Args:
         batch: as `claim_batch` returned it.
-        plan_digest: digest of its plan; None: none is made yet.
+        plan_digest: digest of its plan.
     """
     if batch.is_resumed:
         return batch.offset
     recorded = batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
-    if batch.session.backfill_id is not None and recorded.checkpoint_id is not None:
+    if batch.session.backfill_id is not None:
         # A sweep that saw no open batch may have taken the marker with the backfill's last one, until this record.
         _mark_folder(batch.session, recorded.checkpoint_id)
     return recorded

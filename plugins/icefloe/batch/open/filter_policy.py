@@ -61,7 +61,7 @@ def _compared(row_filter: "RowFilter") -> Compared:
 
 
 def _recorded(session: PipelineSession, batch_number: int) -> Compared:
-    """The columns by the record of a batch; none if it only moved the cursor, or is of an older release."""
+    """The columns by the record of a batch; none if it only moved the cursor."""
     offset = session.checkpoint.offset(batch_number)
     found = None if offset is None else offset.result_configuration.get(_KEY)
     return [(int(field_id), str(kind)) for field_id, kind in found] if isinstance(found, list) else []

@@ -58,8 +58,6 @@ def identity_of_batch(
     schema: TableSchema,
     table: Table,
     pipeline: Pipeline,
-    *,
-    after_snapshot_id: int | None = None,
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, or a new one if none is recorded, and warnings.
 
@@ -68,14 +66,12 @@ def identity_of_batch(
         schema: schema in which the batch delivers rows.
         table: the pipeline's table.
         pipeline: the pipeline.
-        after_snapshot_id: the snapshot up to which the pipeline has delivered; None: none.
 
     Raises:
         TerminalError: as `choose_identity` and `kept_identity`.
     """
     if recorded is not None:
-        before = _schema_of(after_snapshot_id, table) if not recorded.field_ids else None
-        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table, before=before)
+        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
     row_ids = has_row_ids(table, pipeline.computed_changes)
     return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
 
@@ -104,7 +100,7 @@ def identity_text(identity: Identity) -> str:
 
 
 def kept_identity(
-    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str, before: TableSchema | None = None
+    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, for its next batch, and a warning if the table has another one now.
 
@@ -116,8 +112,6 @@ def kept_identity(
         schema: schema in which the batch delivers rows.
         pipeline: its name.
         table: name of its table.
-        before: schema up to which the pipeline has delivered, for a record of an older release without field ids; None
-            if it is not known.
 
     Raises:
         TerminalError: one of its columns is no longer in the table, or another column has its name.
@@ -125,7 +119,7 @@ def kept_identity(
     recorded = recorded.named_by(schema.columns.find_column_name)
     try:
         resolve_identifier_columns(schema.columns, recorded.columns)
-        _refuse_other_columns(recorded, schema, before)
+        _refuse_other_columns(recorded, schema)
     except TerminalError as cause:
         raise cause.restated(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
@@ -141,10 +135,9 @@ def kept_identity(
     return recorded, (warning,)
 
 
-def _refuse_other_columns(recorded: Identity, schema: TableSchema, before: TableSchema | None) -> None:
+def _refuse_other_columns(recorded: Identity, schema: TableSchema) -> None:
     """Stops if a name is that of another column now: its values say nothing of the rows that were delivered."""
-    ids = recorded.field_ids or (() if before is None else _field_ids(recorded.columns, before))
-    for name, was, now in zip(recorded.columns, ids, _field_ids(recorded.columns, schema), strict=False):
+    for name, was, now in zip(recorded.columns, recorded.field_ids, _field_ids(recorded.columns, schema), strict=False):
         if was == now:
             continue
         renamed = schema.columns.find_column_name(was)
@@ -156,12 +149,6 @@ def _field_ids(columns: Sequence[str], schema: TableSchema) -> tuple[int, ...]:
     """The field ids of columns; none if one of them is missing."""
     ids = {name: schema.columns.find_field(name).field_id for name in columns if name in schema.columns.column_names}
     return tuple(ids[name] for name in columns) if len(ids) == len(columns) else ()
-
-
-def _schema_of(snapshot_id: int | None, table: Table) -> TableSchema | None:
-    if snapshot_id is None or table.metadata.snapshot_by_id(snapshot_id) is None:
-        return None
-    return TableSchema.at(table.metadata, snapshot_id)
 
 
 def _named(columns: Sequence[str]) -> str:

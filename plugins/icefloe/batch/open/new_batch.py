@@ -5,7 +5,7 @@ from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.filter_policy import filter_columns_of_batch
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.records import OffsetRecord, format_of
+from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -33,16 +33,13 @@ def new_batch(
     pipeline = session.pipeline
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     recorded = None if view.pipeline is None else view.pipeline.identity
-    identity, warnings = identity_of_batch(
-        recorded, schema, session.table, pipeline, after_snapshot_id=snapshots.after_snapshot_id
-    )
+    identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
     columns = delivered_columns(pipeline, identity, schema)
     filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     followed_id = None if view.cursor is None else view.cursor.snapshot_id
     if followed_id is None:
         followed_id = snapshots.after_snapshot_id
     return OffsetRecord(
-        version=format_of(view.cursor),
         batch_number=view.next_number,
         checkpoint_id=view.checkpoint_id or session.surroundings.new_name(),
         opened_by=session.writer,

@@ -32,7 +32,7 @@ def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
         after_snapshot_id=offset.after_snapshot_id,
         up_to_snapshot_id=offset.up_to_snapshot_id,
     )
-    if offset.follows is None and offset.checkpoint_id is not None:
+    if offset.follows is None:
         _refuse_claimed_sink(session, offset.checkpoint_id)
     if key is None:
         return batch

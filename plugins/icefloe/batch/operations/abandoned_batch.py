@@ -123,8 +123,7 @@ class AbandonablePipeline:
             )
         end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
         sink, reference = self._sink, self._reference(opened)
-        if opened.checkpoint_id is not None:
-            sink.refuse_other_owner(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+        sink.refuse_other_owner(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
         whole = sink.whole(number)
         if whole is None or whole == end.summary:
             refuse_unseen(reference, opened, pipeline)
@@ -225,7 +224,7 @@ class AbandonablePipeline:
         return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
 
     def _reference(self, offset: OffsetRecord) -> BatchReference:
-        url = plan_url(batch_url(self.pipeline, offset, backfill_id=self.backfill_id))
+        url = plan_url(batch_url(self.pipeline, offset))
         return BatchReference(
             plan_url=url, credentials=self.credentials, settings=self._settings, surroundings=self.surroundings
         )

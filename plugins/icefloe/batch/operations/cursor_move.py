@@ -17,7 +17,7 @@ from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, format_of
+from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import History
@@ -102,7 +102,6 @@ class PipelineView:
         """The record of a batch that moves the cursor to a snapshot."""
         view, pipeline = self.view, self.session.pipeline
         return OffsetRecord(
-            version=format_of(view.cursor, is_move=True),
             batch_number=view.next_number,
             checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
             opened_by=self.session.writer,

@@ -189,10 +189,10 @@ class Redelivery:
 
     def _batch(self, number: int, kept: KeptChanges, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset = self.checkpoint.offset(number)
-        if offset is None or offset.checkpoint_id is None:
+        if offset is None:
             raise UndeliverableBatchError(
-                f"the record of batch {number} in {self.checkpoint.url} is gone, or is of format 1: a backfill of its "
-                "range can be delivered to another sink",
+                f"the record of batch {number} in {self.checkpoint.url} is gone: a backfill of its range can be "
+                "delivered to another sink",
                 url=self.checkpoint.url,
                 batch_number=number,
             )

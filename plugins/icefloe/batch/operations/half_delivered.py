@@ -138,7 +138,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
 def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
     """True if a committed batch was given up half delivered: it ended without changes, and what was staged has some.
 
-    It counts as such if the staged files are gone: earlier releases deleted them too soon.
+    It counts as such if the staged files are gone.
     """
     if commit.outcome is not BatchOutcome.ABANDONED:
         return False

@@ -54,7 +54,7 @@ class KeptLetters:
         """
         offset = self.checkpoint.offset(number)
         with self._sink() as sink:
-            if offset is not None and offset.checkpoint_id is not None:
+            if offset is not None:
                 origin = Origin(owner=offset.checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
                 sink.refuse_other_owner(origin)
             found = list(sink.replay_dead_letters(number))

@@ -54,7 +54,7 @@ class BatchPreview:
     @property
     def files(self) -> int:
         """Number of data files that the map tasks read."""
-        return sum(len(task.files) for task in self.planned.whole_files)
+        return len({work.data_file.path for task in self.planned.tasks for work in task.files})
 
     @property
     def delete_files(self) -> int:

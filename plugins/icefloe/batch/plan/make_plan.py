@@ -1,9 +1,9 @@
 """The draft of a batch's plan, before anything is written: the input of its tasks and the cut of its shuffle."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Self, TypedDict
+from typing import TypedDict
 
 from icefloe.batch.map_task import MapTask
 from icefloe.batch.plan.divided_tasks import divided_tasks
@@ -22,7 +22,7 @@ from icefloe.iceberg.history.summaries import summary_row_delta
 from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
@@ -60,39 +60,19 @@ class _Listed(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one.
-
-    Attributes:
-        whole_files: the map tasks if none of them was divided by row groups.
-    """
+    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one."""
 
     plan: Plan
     tasks: tuple[MapTask, ...]
-    whole_files: tuple[MapTask, ...]
-
-    def earlier(self) -> Iterator[Self]:
-        """The same plan as earlier releases made it, the last one first: without versions 3 and 2 of map tasks."""
-        yield self._of(self.whole_files)
-        yield self._of(tuple(task.with_own_terms() for task in self.whole_files))
-
-    def _of(self, tasks: tuple[MapTask, ...]) -> Self:
-        return replace(self, plan=replace(self.plan, **_listed(tasks)), tasks=tasks)
 
 
-def make_plan(
-    table: LoadedTable,
-    spec: BatchSpec,
-    labels: PlanLabels,
-    *,
-    cores: int,
-) -> PlannedBatch:
+def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
     """The plan of a batch; reads metadata and manifests, and footers of large data files.
 
     Args:
         table: as loaded.
         spec: specification of the batch.
         labels: names that the plan holds in addition.
-        cores: number of tasks that run at once, if the specification does not say.
 
     Raises:
         NotBuiltError: a column that cannot be read.
@@ -113,11 +93,10 @@ def make_plan(
     scan = plan_scan_tasks(table, spec.steps, may_match=may_match, by_row_id=shape.has_row_id)
     groups = map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes)
     divided = divided_tasks(groups, io=table.io, table=labels.table, map_task_bytes=spec.map_task_bytes)
-    whole_files = _documents(groups, scan)
-    tasks = whole_files if divided == groups else _documents(divided, scan)
+    tasks = tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(divided))
     chosen = partition_count(
         None if spec.partitions == "auto" else spec.partitions,
-        cores=spec.cores or cores,
+        cores=spec.cores,
         input_bytes=scan.file_size_bytes,
         target_size_bytes=spec.target_size_bytes,
     )
@@ -155,18 +134,14 @@ def make_plan(
         num_partitions=chosen.num_partitions,
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=chosen.reason,
-        cores=spec.cores or cores,
+        cores=spec.cores,
         target_size_bytes=spec.target_size_bytes,
         skipped_replace_snapshots=spec.skipped_replace_snapshots,
         warnings=labels.warnings,
         allowed_locations=labels.allowed_locations,
         planned_at="",
     )
-    return PlannedBatch(plan=plan, tasks=tasks, whole_files=whole_files)
-
-
-def _documents(groups: Iterable[Sequence[ScanTask]], scan: ScanPlan) -> tuple[MapTask, ...]:
-    return tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(groups))
+    return PlannedBatch(plan=plan, tasks=tasks)
 
 
 def _listed(tasks: Sequence[MapTask]) -> _Listed:

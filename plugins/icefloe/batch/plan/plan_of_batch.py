@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
@@ -49,7 +48,6 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
                 filter_text=pipeline.filter,
                 warnings=(*offset.warnings, *batch.warnings),
             ),
-            cores=available_cores(pipeline),
         )
 
 

@@ -5,7 +5,6 @@ from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest
 from icefloe.errors import TerminalError
@@ -41,29 +40,23 @@ def found_plan(batch: NextBatch) -> Plan | None:
         ForeignPlanError: the folder holds the plan of another batch.
     """
     store = batch.session.folder_of(batch.offset)
-    return None if store.size(PLAN) is None else load_own_plan(store, batch.offset, batch.session.settings)
+    return None if store.size(PLAN) is None else load_own_plan(store, batch.offset)
 
 
-def load_own_plan(store: Store, offset: OffsetRecord, settings: RunSettings) -> Plan:
+def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
     """The plan in the folder of a batch.
 
     Args:
         store: the folder.
         offset: offset of the batch.
-        settings: of the pipeline; nothing but the sink's path identifies the checkpoint of a plan of format 1.
 
     Raises:
         PlanMissingError: there is none.
         ForeignPlanError: it was made for another checkpoint, offset or range.
     """
     plan, url = load_plan(store), store.url
-    range_of_plan = (plan.batch_number, plan.after_snapshot_id, plan.up_to_snapshot_id, plan.steps)
-    is_own = range_of_plan == (offset.batch_number, offset.after_snapshot_id, offset.up_to_snapshot_id, offset.steps)
-    if plan.version == 1:
-        is_own = is_own and plan.sink.get("path") == str(settings.sink["path"])
-    else:
-        is_own = is_own and plan.checkpoint_id == offset.checkpoint_id and plan.offset_digest == document_digest(offset)
-    if not is_own:
+    # The digest is over the checkpoint's id, the number and the range too.
+    if plan.offset_digest != document_digest(offset):
         raise ForeignPlanError(
             f"{url} holds the plan of another batch, of pipeline {plan.pipeline}, batch {plan.batch_number} up to "
             f"snapshot {plan.up_to_snapshot_id}: the folder was copied, or its checkpoint was restored from a copy; "
@@ -74,26 +67,22 @@ def load_own_plan(store: Store, offset: OffsetRecord, settings: RunSettings) -> 
     return plan
 
 
-def plan_as_recorded(planned_batch: PlannedBatch, offset: OffsetRecord) -> PlannedBatch:
-    """A plan that is made again, as the release made it that opened the batch. Stops if it is not the same plan.
+def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord) -> None:
+    """Stops if a plan that is made again is not the one that the batch was opened with.
 
     Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
     divides the range differently would mix with them.
 
     Args:
         planned_batch: made again from the offset.
-        offset: offset of the batch; an offset of format 1 says nothing about its plan.
+        offset: offset of the batch.
 
     Raises:
         OtherFolderError: the plans differ, and also the folders of changes that they name.
         OtherPlanError: the plans differ otherwise.
     """
-    if offset.plan_digest is None or planned_batch.plan.digest == offset.plan_digest:
-        return planned_batch
-    # The plan names its tasks by their digests, and earlier releases wrote them in another way.
-    for earlier in planned_batch.earlier():
-        if earlier.plan.digest == offset.plan_digest:
-            return earlier
+    if planned_batch.plan.digest == offset.plan_digest:
+        return
     _refuse_other_folder(planned_batch.plan, offset)
     raise OtherPlanError(
         f"batch {offset.batch_number} of {planned_batch.plan.pipeline} cannot be planned again as it was opened with "

@@ -33,7 +33,6 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
     shared = [key for key, files in Counter(keys).items() if files > 1 and written[key].delete_states]
     shared_places = {key: place for place, key in enumerate(shared)}
     return MapTask(
-        version=3 if any(task.data_file.row_groups for task in tasks) else 2 if shared else 1,
         map_id=map_id,
         files=tuple(
             FileWork(data_file=task.data_file, shared=shared_places[key])

@@ -15,7 +15,7 @@ from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
-from icefloe.batch.plan.recorded_plan import load_own_plan, plan_as_recorded
+from icefloe.batch.plan.recorded_plan import load_own_plan, refuse_other_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
@@ -52,7 +52,8 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     if offset.move is not None:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
-    planned_batch = plan_as_recorded(_replanned_if_other(offset.spec, claimed, planned_batch), offset)
+    planned_batch = _replanned_if_other(offset.spec, claimed, planned_batch)
+    refuse_other_plan(planned_batch, offset)
     store = FencedStore(session.folder_of(offset))
 
     def is_over() -> bool:
@@ -65,7 +66,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     if is_over():
         return offset, None
     # Read back, because the plan of another run counts if it was created first.
-    plan = load_own_plan(store, offset, session.settings)
+    plan = load_own_plan(store, offset)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return offset, plan
 

@@ -25,7 +25,7 @@ class RangeResult:
     Attributes:
         sums: sums of the delivered changes; equal to the sums of the map outputs.
         fetched_bytes: compressed bytes fetched from map outputs.
-        fetched_blocks: shuffle blocks in them; None in results of releases that did not count them.
+        fetched_blocks: shuffle blocks in them.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -35,7 +35,7 @@ class RangeResult:
     message: CommitMessage
     sums: tuple[OrdinalSums, ...]
     fetched_bytes: int
-    fetched_blocks: int | None = None
+    fetched_blocks: int
     seconds: float
 
     @classmethod

@@ -177,7 +177,7 @@ def status_of(
         waiting_since=facts.waiting_since,
         open_batch=None if opened is None else opened.batch_number,
         open_since=None if opened is None else opened.opened_at,
-        open_run=None if opened is None or opened.opened_by is None else opened.opened_by.run,
+        open_run=None if opened is None else opened.opened_by.run,
         owner=None if view.owner is None else view.owner.writer.owner,
         checkpoint_id=None if view.owner is None else view.owner.checkpoint_id,
         load_part=load_part,

@@ -69,13 +69,13 @@ class ForgottenFiles:
             size_bytes=sum(counted.size_bytes for counted in self.names.values()),
             folder=self.folder.key,
             is_due=self.folders.is_old,
-            # Without its marker the rest would be told of as files of an earlier release.
+            # Without its marker nobody knows where the checkpoint of the rest was.
             last=f"{self.folder.key}/{MARKER}",
         )
 
     def notes(self) -> Iterator[str]:
         """The things of the pipeline that a sweep leaves to people."""
-        branch = PinNames.of(self.folder.pipeline, self.folder.checkpoint_id or "").branch
+        branch = PinNames.of(self.folder.pipeline, self.folder.checkpoint_id).branch
         yield (
             f"if pipeline {self.folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} and tags "
             f"{branch}_...: drop them"

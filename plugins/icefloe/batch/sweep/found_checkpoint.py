@@ -99,9 +99,9 @@ def find_checkpoint(
     environ: Mapping[str, str],
     coordination: str | None = None,
 ) -> FoundCheckpoint:
-    """The checkpoint of a folder of format 2, by the folder's marker.
+    """The checkpoint of a folder, by the folder's marker.
 
-    A folder of an earlier release has no marker. Its checkpoint is looked for at the place that it has by default.
+    If the marker was lost, the checkpoint is looked for at the place that it has by default.
     The marker of a backfill that has ended keeps the place from before a move, because no run opens it again. So that
     backfill is looked for with its pipeline too.
 

@@ -41,7 +41,7 @@ class ShuffleFolders:
     takes_forgotten: bool = False
 
     def find(self, folder: Folder) -> FoundCheckpoint:
-        """The checkpoint of a folder of format 2; see `find_checkpoint`."""
+        """The checkpoint of a folder; see `find_checkpoint`."""
         return find_checkpoint(
             folder,
             shuffle=self.shuffle,
@@ -52,7 +52,7 @@ class ShuffleFolders:
         )
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
-        """The leftovers in a folder of format 2.
+        """The leftovers in a folder.
 
         Args:
             folder: the folder.

@@ -13,30 +13,20 @@ from icefloe.storage.store import Store, StoredObject
 
 _NAME: Final = r"(?P<pipeline>[A-Za-z0-9_-]+)"
 _FILE: Final = re.compile(rf"{_NAME}/(?P<checkpoint_id>[0-9a-f]{{32}})/(?P<entry>[^/]+)(/.*)?", re.DOTALL)
-_FILE_OF_FORMAT_1: Final = re.compile(rf"{_NAME}/(backfills/(?P<backfill_id>[^/]+)/)?(?P<entry>[0-9]+)/.*", re.DOTALL)
 _TRIAL: Final = re.compile(rf"{re.escape(CLOCK_FOLDER)}/.*|[^/]+/{PROBE}[^/]*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder below ``shuffle/`` whose files are of one checkpoint.
-
-    Attributes:
-        pipeline: its name.
-        checkpoint_id: None in format 1, where pipelines of the same name share a folder.
-        backfill_id: only in format 1.
-    """
+    """A folder below ``shuffle/`` whose files are of one checkpoint of a pipeline."""
 
     pipeline: str
-    checkpoint_id: str | None = None
-    backfill_id: str | None = None
+    checkpoint_id: str
 
     @property
     def key(self) -> str:
         """The folder below ``shuffle/``."""
-        if self.checkpoint_id is not None:
-            return f"{self.pipeline}/{self.checkpoint_id}"
-        return self.pipeline if self.backfill_id is None else f"{self.pipeline}/backfills/{self.backfill_id}"
+        return f"{self.pipeline}/{self.checkpoint_id}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +79,7 @@ def list_shuffle(shuffle: Store, cutoff: datetime) -> ShuffleListing:
     folders: defaultdict[Folder, dict[str, Counted]] = defaultdict(dict)
     trials, foreign_objects = [], 0
     for stored in shuffle.list(""):
-        match = _FILE.fullmatch(stored.key) or _FILE_OF_FORMAT_1.fullmatch(stored.key)
+        match = _FILE.fullmatch(stored.key)
         if match is not None:
             parts = match.groupdict()
             entry = parts.pop("entry")

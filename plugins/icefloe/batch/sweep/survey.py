@@ -151,8 +151,6 @@ class _Look:
     def take_folders(self, folders: ShuffleFolders, listing: ShuffleListing) -> None:
         """Judges every folder of a listing."""
         for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
-            if folder.checkpoint_id is None:
-                continue
             with self.problems.noted():
                 try:
                     found = folders.find(folder)

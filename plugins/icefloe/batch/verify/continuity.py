@@ -6,7 +6,7 @@ from typing import Final
 
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord
+from icefloe.checkpoint.records import CommitRecord
 
 _MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
 
@@ -25,7 +25,7 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
         ended = before.end
         if batch.outcome in _MOVES:
             continue  # somebody moved the cursor on purpose
-        if not _follows(ended, batch) and not _is_reload(checkpoint.offset(batch.batch_number)):
+        if not _follows(ended, batch) and not _is_reload(checkpoint, batch.batch_number):
             yield (
                 f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
                 f"ended at {_end(ended)}: rows were delivered twice or not at all; deliver the table into a new "
@@ -44,11 +44,10 @@ def _follows(ended: Cursor, batch: CommitRecord) -> bool:
     return batch.after_snapshot_id == ended.snapshot_id and (batch.load_part is None or ended.snapshot_id is None)
 
 
-def _is_reload(offset: OffsetRecord | None) -> bool:
-    """True if the batch loads the table again on purpose; format 1 says so only in a warning."""
-    if offset is None or offset.version > 1:
-        return offset is not None and offset.spec.is_reload
-    return any("(on_gap: reload)" in warning for warning in offset.warnings)
+def _is_reload(checkpoint: Checkpoint, number: int) -> bool:
+    """True if the batch loads the table again on purpose."""
+    offset = checkpoint.offset(number)
+    return offset is not None and offset.spec.is_reload
 
 
 def _beginning(batch: CommitRecord) -> str:

@@ -81,8 +81,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         with airflow_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
                 raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
-        # A trigger of an earlier release says only a snapshot id.
-        if not event.get("is_due", event["snapshot_id"] is not None):
+        if not event["is_due"]:
             quiet = timedelta(seconds=self.timeout)
             logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
         elif event["snapshot_id"] is None:

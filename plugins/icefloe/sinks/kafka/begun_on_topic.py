@@ -14,13 +14,13 @@ class BegunOnTopic:
     Attributes:
         generation: of the claim; one of a later owner is greater.
         partitions: number of partitions of the topic.
-        topic: the topic in words, with the id that the cluster gave it; empty if an earlier release recorded the facts.
-        key_schema_id: the id that keys have from a schema registry; None: they have none, or an earlier release began.
+        topic: the topic in words, with the id that the cluster gave it.
+        key_schema_id: the id that keys have from a schema registry; None: they have none.
     """
 
     generation: int
     partitions: int
-    topic: str = ""
+    topic: str
     key_schema_id: int | None = None
 
     def facts(self) -> Mapping[str, object]:
@@ -35,10 +35,10 @@ class BegunOnTopic:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
-        """The facts as they were recorded. Earlier releases recorded others with them."""
+        """The facts as they were recorded."""
         return cls(
             generation=facts["generation"],
             partitions=facts["partitions"],
-            topic=facts.get("destination", ""),
+            topic=facts["destination"],
             key_schema_id=facts.get("key_schema_id"),
         )

@@ -117,8 +117,8 @@ def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOp
             f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
             topic=options.topic, partitions=new.partitions,
         )  # fmt: skip
-    # Messages of an owner before count no longer, and records of earlier releases have no id.
-    if last.generation == new.generation and last.key_schema_id not in (None, new.key_schema_id):
+    # Messages of an owner before count no longer.
+    if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
         raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
 
 

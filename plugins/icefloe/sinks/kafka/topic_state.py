@@ -48,7 +48,7 @@ class StartedBatch:
         key_types: types of the key's columns whose promotion would move keys, by column; empty also in records of
             releases that did not write it.
         key_schema_id: the id of the key's schema in the registry, which is part of the bytes of keys; None: there is
-            none, or the release did not write it.
+            none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -67,7 +67,7 @@ class StartedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCut:
-    """The division of the last batch into parts. A record of its own, which earlier releases leave alone.
+    """The division of the last batch into parts.
 
     Attributes:
         digest: see ``ProvenBatch.cut``.

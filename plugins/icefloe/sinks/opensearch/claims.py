@@ -54,8 +54,7 @@ class BegunBatch:
     Attributes:
         version: of its documents.
         target: the index that it and the batches after it are written to, up to the next load.
-        uuid: of that index, as a try of this batch has found it before it delivered anything. None: no try has, or one
-            of an earlier release.
+        uuid: of that index, as a try of this batch has found it before it delivered anything. None: no try has.
     """
 
     version: int

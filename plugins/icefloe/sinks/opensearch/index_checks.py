@@ -89,7 +89,7 @@ class IndexChecks:
         """
         known = index.columns
         if known is None:
-            # Of a release before this one: what is there counts as right.
+            # Of another program: what is there counts as right.
             return
         other, added = other_column(known, batch), column_with_default(known, batch)
         if (other is None and added is None) or not self._count(index.name):

@@ -80,7 +80,7 @@ def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None)
     offset = (checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)).offset(batch_number)
     if offset is None:
         return []
-    store = _open(expanded, batch_url(expanded, offset, backfill_id=backfill_id))
+    store = _open(expanded, batch_url(expanded, offset))
     found = (_load(store, key) for key in PHASE_KEYS)
     return [each for each in found if each is not None]
 

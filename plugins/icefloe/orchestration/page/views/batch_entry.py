@@ -13,7 +13,7 @@ _FIGURES: Final = (
     "num_partitions", "ranges", "map_seconds", "reduce_seconds", "seconds",
     "delivery",
 )  # fmt: skip
-"""Keys that are taken from a report; a report of an older release has fewer."""
+"""Keys that are taken from a report."""
 
 
 def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:

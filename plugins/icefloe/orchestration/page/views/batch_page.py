@@ -134,5 +134,5 @@ def _trouble(
 
 
 def _details(report: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Figures of single tasks from a report; a report of an older release has none."""
+    """Figures of single tasks from a report; none if the batch had no tasks."""
     return {} if report is None else {name: report[name] for name in _DETAILS if report.get(name) is not None}
