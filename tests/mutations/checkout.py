@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Final, Self
 from mutations.mutation import HISTORIES, Mutation, StaleMutationError
 from support.missing import SKIP_NOTHING
 
-__all__ = ["Checkout", "Outcome", "Verdict"]
+__all__ = ["Checkout", "Outcome", "Verdict", "library"]
 
 _LEFT_OUT: Final = (".git", ".venv", ".cache", ".demo", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info")
 _LIBRARY: Final = "plugins/icefloe"
@@ -25,6 +25,12 @@ _SHOWN: Final = 2_000
 _STOPPED: Final = -1
 _CRASHES: Final = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 """Ends of a process that reads outside of its memory: the test that it was in has noticed."""
+
+
+def library(root: Path) -> dict[str, str]:
+    """The texts of the library's files in a checkout, by path."""
+    folder = root / _LIBRARY
+    return {str(file.relative_to(folder)): file.read_text() for file in sorted(folder.rglob("*.py"))}
 
 
 class Outcome(Enum):
@@ -79,24 +85,17 @@ class Checkout:
         """Run tests until one fails, with the library broken in one way, or not at all."""
         if mutation is None:
             return self._verdict(f"nothing, {' '.join(suite)}", suite, timeout_seconds, Outcome.GREEN, Outcome.RED)
-        sources = {edit.path: self._source(edit.path) for edit in mutation.edits}
+        sources = library(self.folder)
         try:
-            broken = mutation.broken(sources)
+            path, broken = mutation.broken(sources)
         except StaleMutationError as stale:
             return Verdict(name=mutation.name, outcome=Outcome.STALE, output=str(stale))
-        self._write(broken)
+        file = self.folder / _LIBRARY / path
+        file.write_text(broken)
         try:
             return self._verdict(mutation.name, suite, timeout_seconds, Outcome.SURVIVED, Outcome.CAUGHT)
         finally:
-            self._write(sources)
-
-    def _source(self, path: str) -> str:
-        file = self.folder / _LIBRARY / path
-        return file.read_text() if file.exists() else ""
-
-    def _write(self, sources: Mapping[str, str]) -> None:
-        for path, source in sources.items():
-            (self.folder / _LIBRARY / path).write_text(source)
+            file.write_text(sources[path])
 
     def _verdict(
         self, name: str, suite: Sequence[str], timeout_seconds: float, passed: Outcome, failed: Outcome

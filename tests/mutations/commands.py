@@ -1,133 +1,99 @@
-"""Mutations of the commands that look: keys of rows, values that are shown, readers that go away, awaited tables."""
+"""Mutations of engines, Airflow, commands and pipeline files."""
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Kind, Mutation
 
 __all__ = ["COMMANDS"]
 
-_KEYS: Final = ("tests/cli/test_row_key.py",)
-_PIPES: Final = ("tests/cli/test_command_line.py",)
-_WAITING: Final = ("tests/cli/test_status.py",)
 
 COMMANDS: Final = (
     Mutation(
-        name="a line break in a name begins a line of its own in an error",
-        path="redaction/hidden.py",
-        before="seen = _UNSEEN.sub(_escaped, redacted(line))",
-        after='seen = "\\n".join(_UNSEEN.sub(_escaped, redacted(each)) for each in line.split("\\n"))',
-        suite=("tests/test_errors.py",),
-    ),
-    Mutation(
-        name="a line break in a name begins a record of its own in a log",
-        path="redacted_output.py",
-        before='hidden = hide(message) if is_theirs else hide(message).replace("\\n", "\\\\n")',
-        after="hidden = hide(message)",
-        suite=("tests/test_redacted_output.py",),
-    ),
-    Mutation(
-        name="a cell of a table moves the cursor",
-        path="cli/screen.py",
-        before="Text(quoted(text, cuts=False))",
-        after="Text(text)",
-        suite=("tests/cli/test_screen.py",),
-    ),
-    Mutation(
-        name="trace writes the name of a column into its filter without quotes",
-        path="cli/row_key.py",
-        before='condition = f"{_quoted(name)} {_comparison(value)}"',
-        after='condition = f"{name} {_comparison(value)}"',
-        suite=_KEYS,
-    ),
-    Mutation(
-        name="trace writes floats into its filter as Python shows them",
-        path="cli/row_key.py",
-        before='return f"{Decimal(repr(value)):f}"',
-        after="return repr(value)",
-        suite=_KEYS,
-    ),
-    Mutation(
-        name="trace looks for infinity as for the largest number",
-        path="cli/row_key.py",
-        before='return f"> {_digits(_LARGEST)}" if value > 0',
-        after='return f">= {_digits(_LARGEST)}" if value > 0',
-        suite=_KEYS,
-    ),
-    Mutation(
-        name="trace looks into a column whose name its filter changed",
-        path="cli/row_key.py",
-        before="said.keys() != {name} or ",
-        after="",
-        suite=_KEYS,
-    ),
-    Mutation(
-        name="trace looks for text that its filter changed",
-        path="cli/row_key.py",
-        before=" or (isinstance(value, str) and said[name] != [value])",
-        after="",
-        suite=_KEYS,
-    ),
-    Mutation(
-        name="trace prints numbers that JSON does not have",
-        path="cli/trace.py",
-        before="if isinstance(value, float) and not math.isfinite(value):",
-        after="if False:",
-        suite=("tests/cli/test_trace.py",),
-    ),
-    Mutation(
-        name="a row with nanoseconds cannot be shown without pandas",
-        path="changes/plain_rows.py",
-        before="= rows.to_pylist()\n    except (OverflowError, ValueError):",
-        after="= rows.to_pylist()\n    except OverflowError:",
-        suite=("tests/changes/test_plain_rows.py",),
-    ),
-    Mutation(
-        name="text that cannot be decoded is shown as a time",
-        path="changes/plain_rows.py",
-        before="if not pa.types.is_temporal(value.type):",
-        after="if False:",
-        suite=("tests/changes/test_plain_rows.py",),
-    ),
-    Mutation(
-        name="a reader that goes away is a fault of icefloe",
-        path="cli/command_line.py",
-        before="    except ReaderGoneError:\n        raise\n",
-        after="",
-        suite=_PIPES,
-    ),
-    Mutation(
-        name="a command whose reader went away has a code of Rich",
-        path="cli/screen.py",
-        before="except (BrokenPipeError, SystemExit) as cause:",
-        after="except BrokenPipeError as cause:",
-        suite=_PIPES,
-    ),
-    Mutation(
         name="the rest for a reader that went away is written as the process ends",
-        path="cli/command_line.py",
-        before="        os.dup2(nobody.fileno(), stream.fileno())\n",
-        after="        pass\n",
-        suite=_PIPES,
-    ),
-    Mutation(
-        name="status fails while a pipeline waits for its table",
-        path="cli/status.py",
-        before="        if pipeline.wait_for_table:\n            return session, error.sentence\n",
-        after="",
-        suite=_WAITING,
-    ),
-    Mutation(
-        name="a branch that a pipeline waits for is trouble",
-        path="cli/status.py",
-        before="return None if is_awaited else error.sentence",
-        after="return error.sentence",
-        suite=_WAITING,
+        function="_has_lost_a_reader", kind=Kind.WITHOUT, place=3, suite=("tests/cli/test_command_line.py",),
     ),
     Mutation(
         name="plan fails while a pipeline waits for its table",
-        path="cli/plan.py",
-        before="        if pipeline.wait_for_table:\n",
-        after="        if False:\n",
-        suite=("tests/cli/test_plan.py",),
+        function="_preview", kind=Kind.NEVER, suite=("tests/cli/test_plan.py",),
     ),
-)
+    Mutation(
+        name="trace prints numbers that JSON does not have",
+        function="trace:_plain", kind=Kind.NEVER, place=4, suite=("tests/cli/test_trace.py",),
+    ),
+    Mutation(
+        name="a backfill that was killed before its cleanup leaves its files",
+        function="run_batch:_run", kind=Kind.WITHOUT, place=16, suite=("tests/engines/test_run_batch.py",),
+    ),
+    Mutation(
+        name="tasks that failed on one executor are not handed to others",
+        function="SparkEngine.map", kind=Kind.ALWAYS, place=2, suite=("tests/engines/spark/test_executors.py",),
+    ),
+    Mutation(
+        name="an executor that tasks avoid runs them again",
+        function="Executor.refuse_if_in", kind=Kind.NEVER, place=1, suite=("tests/engines/spark/test_executors.py",),
+    ),
+    Mutation(
+        name="a worker with other libraries begins its task",
+        function="CheckedTask.__call__", kind=Kind.NEVER, suite=("tests/engines/spark/test_worker_libraries.py",),
+    ),
+    Mutation(
+        name="an extra that is no object ends a task with an internal error",
+        function="find_connection", kind=Kind.NEVER, place=4,
+        suite=("tests/orchestration/connections/test_airflow_connections.py",),
+    ),
+    Mutation(
+        name="a role of a connection is dropped without a word",
+        function="object_store_options", kind=Kind.NEVER,
+        suite=("tests/orchestration/connections/test_object_store_options.py",),
+    ),
+    Mutation(
+        name="a commit that is cleared starts the consumers again",
+        function="has_event", kind=Kind.ALWAYS, suite=("tests/dags/test_icefloe_pipelines.py",),
+    ),
+    Mutation(
+        name="a user without a right to any run gets an empty overview",
+        function="_overview", kind=Kind.NEVER, suite=("tests/dags/test_page_rights.py",),
+    ),
+    Mutation(
+        name="a table that is missing for good is waited for",
+        function="AbsencePatience.note", kind=Kind.NEVER, place=3,
+        suite=("tests/orchestration/tasks/test_absent_table.py",),
+    ),
+    Mutation(
+        name="tasks of other routes work on a batch",
+        function="skip_other_route", kind=Kind.NEVER, suite=("tests/orchestration/tasks/test_spark_phase_operator.py",),
+    ),
+    Mutation(
+        name="a day without an answer counts as a quiet day",
+        function="PipelineSnapshotTrigger._event_at_deadline", kind=Kind.NEVER,
+        suite=("tests/orchestration/tasks/test_snapshot_trigger.py",),
+    ),
+    Mutation(
+        name="a task goes on without the result of plan",
+        function="given_by_plan", kind=Kind.NEVER,
+        suite=(
+
+            "tests/orchestration/dags/test_dag_factory.py::test_a_route_whose_plan_was_marked_as_success_says_what_to_clear",
+        ),
+    ),
+    Mutation(
+        name="threads that wait for a dead place grow without end",
+        function="_Unanswered.refuse_too_many", kind=Kind.ALWAYS, suite=("tests/test_patience.py",),
+    ),
+    Mutation(
+        name="a value of the environment is shown in any key",
+        function="hide_values", kind=Kind.WITHOUT, place=6, suite=("tests/redaction/test_environment_values.py",),
+    ),
+    Mutation(
+        name="a pipeline file may hold what errors hide",
+        function="looks_secret", kind=Kind.NEVER, place=2, suite=("tests/pipeline/test_secret.py",),
+    ),
+    Mutation(
+        name="calls of a thread that died count as made",
+        function="_Calls.answers", kind=Kind.NEVER, place=1, suite=("tests/test_threads.py",),
+    ),
+    Mutation(
+        name="a duration may be longer than any calendar",
+        function="parse_seconds", kind=Kind.NEVER, suite=("tests/test_units.py",),
+    ),
+)  # fmt: skip

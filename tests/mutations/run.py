@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = named(options.names)
     if options.list:
         for mutation in chosen:
-            print(f"{mutation.name} ({mutation.path}; {' '.join(mutation.suite)})")
+            print(f"{mutation.name} ({mutation.function}: {mutation.kind}; {' '.join(mutation.suite)})")
         return 0
     if not chosen:
         print("No mutation has such words in its name; --list shows all")

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from mutations.checkout import Outcome, Verdict
-from mutations.mutation import Mutation
+from mutations.mutation import Kind, Mutation
 from mutations.mutations import MUTATIONS
 from mutations.run import judge, main, named
 from support.missing import SKIP_NOTHING
@@ -31,8 +31,8 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def mutation(before: str, after: str) -> Mutation:
-    return Mutation(name=f"{before} is {after}", path="sign.py", before=before, after=after, suite=SUITE)
+def mutation(kind: Kind, function: str = "sign") -> Mutation:
+    return Mutation(name=f"{function}: {kind}", function=function, kind=kind, suite=SUITE)
 
 
 def judged(root: Path, *mutations: Mutation, trust_suites: bool = True, jobs: int = 1) -> list[Verdict]:
@@ -40,25 +40,26 @@ def judged(root: Path, *mutations: Mutation, trust_suites: bool = True, jobs: in
 
 
 def test_a_mutation_that_a_test_notices_is_caught_by_that_test(root: Path) -> None:
-    [verdict] = judged(root, mutation("number < 0", "number > 0"))
+    [verdict] = judged(root, mutation(Kind.NEVER))
     assert (verdict.outcome, verdict.by) == (Outcome.CAUGHT, "test_sign.py::test_a_sign")
     assert verdict.is_right
 
 
 def test_a_mutation_that_no_test_notices_survives_and_the_code_is_whole_again(root: Path) -> None:
-    survives, fits = mutation("number < 0", "number <= 0"), mutation("number < 0", "number < 5")
-    assert [verdict.outcome for verdict in judged(root, survives, fits)] == [Outcome.SURVIVED, Outcome.SURVIVED]
+    [verdict] = judged(root, mutation(Kind.OTHERWISE))
+    assert verdict.outcome is Outcome.SURVIVED
     assert "number < 0" in (root / "plugins/icefloe/sign.py").read_text()
 
 
 def test_a_mutation_of_code_that_is_gone_is_stale(root: Path) -> None:
-    [verdict] = judged(root, mutation("number == 0", "number != 0"))
+    [verdict] = judged(root, mutation(Kind.NEVER, "gone"))
     assert verdict.outcome is Outcome.STALE
     assert not verdict.is_right
 
 
 def test_a_mutation_that_lets_no_test_be_collected_is_not_caught(root: Path) -> None:
-    [verdict] = judged(root, mutation("def sign", "def signed"))
+    (root / "test_sign.py").write_text("from icefloe.sign import signed\n")
+    [verdict] = judged(root, mutation(Kind.NEVER))
     assert verdict.outcome is Outcome.UNCLEAR
     assert "ImportError" in verdict.output
 
@@ -70,19 +71,20 @@ def test_a_test_that_lacks_something_of_its_machine_does_not_catch_a_mutation(
     (root / "test_sign.py").write_text(
         f"import os\n\n\ndef test_this_machine():\n    assert not os.environ.get('{SKIP_NOTHING}')\n"
     )
-    [verdict] = judged(root, mutation("number < 0", "number > 0"))
+    [verdict] = judged(root, mutation(Kind.NEVER))
     assert verdict.outcome is Outcome.SURVIVED
 
 
 def test_a_suite_that_fails_with_nothing_broken_is_red(root: Path) -> None:
     (root / "test_sign.py").write_text("def test_nothing():\n    assert False\n")
-    verdicts = judged(root, mutation("number < 0", "number > 0"), trust_suites=False, jobs=2)
+    verdicts = judged(root, mutation(Kind.NEVER), trust_suites=False, jobs=2)
     assert {verdict.outcome for verdict in verdicts} == {Outcome.RED, Outcome.CAUGHT}
 
 
 def test_mutations_are_chosen_by_words_of_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert named([]) == list(MUTATIONS)
-    assert {mutation.path for mutation in named(["images of an UPDATE"])} == {"changes/updates.py"}
-    assert main(["--list", "images"]) == 0
-    assert capsys.readouterr().out.startswith("the images of an update are swapped (changes/updates.py; ")
+    assert {mutation.function for mutation in named(["WHATEVER its checksum"])} >= {"load_plan"}
+    assert main(["--list", "a plan is run"]) == 0
+    said = "a plan is run whatever its checksum (load_plan: a condition never holds; tests/batch/plan/"
+    assert capsys.readouterr().out.startswith(said)
     assert main(["no such words"]) == 2
