@@ -25,7 +25,7 @@ class StaleMutationError(ValueError):
 
 
 class Kind(StrEnum):
-    """What is done to a function at one of the places where it can be done."""
+    """Ways to break a function at one of its places."""
 
     NEVER = "a condition never holds"
     ALWAYS = "a condition always holds"
