@@ -33,8 +33,8 @@ from rich.table import Table as Printed
 from icefloe.changes.columns import change_schema
 from icefloe.engines.run_batch import run_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
-from icefloe.sinks.part_sink import PartSink
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import Sink
 from support.pipelines.workspace import Workspace
 from support.servers.kafka import Kafka
 from support.servers.opensearch import OpenSearch
@@ -134,7 +134,7 @@ def write_changes(path: Path, rows: int) -> Path:
     return path
 
 
-def deliver(sink: PartSink, file: Path, *, number: int) -> None:
+def deliver(sink: Sink, file: Path, *, number: int) -> None:
     """Delivers the file as the one part of a batch."""
     found = pq.ParquetFile(file)
     rows = found.metadata.num_rows
@@ -152,10 +152,10 @@ def deliver(sink: PartSink, file: Path, *, number: int) -> None:
     sink.finish(batch, begun, [sink.deliver(batch, begun, part)])
 
 
-def opened(settings: dict[str, Any]) -> PartSink:
+def opened(settings: dict[str, Any]) -> Sink:
     options = {key: value for key, value in settings.items() if key != "type"}
-    sink = open_delivery_sink({"type": settings["type"], "options": options}, connection={}, open_store=_no_store)
-    assert isinstance(sink, PartSink)
+    sink = open_sink({"type": settings["type"], "options": options}, connection={}, open_store=_no_store)
+    assert isinstance(sink, Sink)
     return sink
 
 

@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 
-from icefloe.sinks.part_sink import KeepsDeletions
 from support.pipelines.workspace import Workspace, icefloe
 from support.sinks.document_folder import DocumentFolder, registered
 
 
-class Marked(DocumentFolder, KeepsDeletions):
+class Marked(DocumentFolder):
+    keeps_deletions = True
     purged = 0
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:

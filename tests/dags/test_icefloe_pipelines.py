@@ -14,8 +14,8 @@ from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.sink import BatchSummary, CommitMessage
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import BatchSummary, CommitMessage
 from icefloe.storage.location import open_store
 from support.pipelines.lake import Lake, TaskStates
 
@@ -137,19 +137,19 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
 def test_a_commit_that_finds_a_part_deleted_has_it_written_again_where_tasks_run_in_airflow(
     lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def after_a_deletion(sink: FilesSink, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+    def after_a_deletion(sink: ChangeFiles, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
         (lake.folder / f"changes/batch={summary.batch_number}/part-00000.parquet").unlink()
         patched.undo()
         commit_to_sink(sink, summary, messages)
 
     lake.write_pipeline("flights")
-    commit_to_sink = FilesSink.commit
+    commit_to_sink = ChangeFiles.commit
     lake.append((1, "AA"), (2, "UA"))
     for change in (None, lake.replace_carrier):
         if change is not None:
             change(2, "DL")
         with monkeypatch.context() as patched:
-            patched.setattr(FilesSink, "commit", after_a_deletion)
+            patched.setattr(ChangeFiles, "commit", after_a_deletion)
             assert run_dag("flights").run_state == "success"
     assert lake.changes(0) == {("INSERT", 1, "AA"): 1, ("INSERT", 2, "UA"): 1}
     assert lake.changes(1) == {("UPDATE_BEFORE", 2, "UA"): 1, ("UPDATE_AFTER", 2, "DL"): 1}

@@ -10,7 +10,7 @@ from support.pages.blocks import ROOT
 
 LIBRARY = ROOT / "plugins" / "icefloe"
 SPARK_JOBS = ROOT / "spark_jobs"
-CONTRACTS = ("sinks/sink", "sinks/part_sink")
+CONTRACTS = ("sinks/sink",)
 """Modules whose classes others implement: a call of the one leads to the other."""
 MODULES = {path.relative_to(LIBRARY).with_suffix("").as_posix(): path for path in LIBRARY.rglob("*.py")}
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.pipeline import settings
-from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from icefloe.sinks.open_sink import open_sink
 from support.pages.blocks import ROOT
 from support.pages.claims import Kind, claimed
 from support.sinks.installed import install_sinks
@@ -28,7 +27,7 @@ def package(tmp_path: Path) -> Path:
     for block in (SINK, TESTS):
         name, _, _ = block.text.removeprefix('"""').partition(":")
         (tmp_path / name).write_text(block.text)
-    points = tomllib.loads(REGISTRATION.text)["project"]["entry-points"][SINKS_GROUP]
+    points = tomllib.loads(REGISTRATION.text)["project"]["entry-points"]["icefloe.sinks"]
     install_sinks(tmp_path, points, name="icefloe_sqlite")
     return tmp_path
 
@@ -36,7 +35,7 @@ def package(tmp_path: Path) -> Path:
 def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(package)
     written = {"type": "sqlite", "options": {"path": str(package / "flights.db")}}
-    sink = open_delivery_sink(written, connection={}, open_store=lambda _: pytest.fail("it needs no store"))
+    sink = open_sink(written, connection={}, open_store=lambda _: pytest.fail("it needs no store"))
     sink.check()
     assert sink.url == f"sqlite://{package}/flights.db"
     sink.close()

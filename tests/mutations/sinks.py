@@ -22,7 +22,7 @@ SINKS: Final = (
     ),
     Mutation(
         name="in some schedule a manifest names parts that are gone",
-        function="FilesSink.commit", kind=Kind.WITHOUT, place=1, suite=_SCHEDULES,
+        function="ChangeFiles.commit", kind=Kind.WITHOUT, place=1, suite=_SCHEDULES,
     ),
     Mutation(
         name="keys move to other partitions between two batches",

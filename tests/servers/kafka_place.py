@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.location import open_store
 from sinks.kafka.staged_changes import Staged
 from support.servers.kafka import Kafka

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN
@@ -28,9 +28,7 @@ class OpenSearchPlace:
     def sink(self, **options: Any) -> OpenSearchSink:
         given = {"url": self.url, "index": self.index, "shards": 1, "replicas": 0, **options}
         connection = given.pop("connection", {})
-        sink = open_delivery_sink(
-            {"type": "opensearch", "options": given}, connection=connection, open_store=open_store
-        )
+        sink = open_sink({"type": "opensearch", "options": given}, connection=connection, open_store=open_store)
         assert isinstance(sink, OpenSearchSink)
         return sink
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.storage.location import open_store
-from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing import OutwardCalls, SinkConformance
 from icefloe.testing.interruption_cases import InterruptionCases
 from servers.kafka_place import NUMBERS
 from servers.one_history import OneHistory
@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("_part", parts, indirect=True, ids=[f"part-{part}-of-{PARTS}" for part in parts])
 
 
-class TestKafkaSink(OneHistory, DeliverySinkConformance):
+class TestKafkaSink(OneHistory, SinkConformance):
     @pytest.fixture(autouse=True)
     def _part(self, request: pytest.FixtureRequest) -> None:
         self.part: int | None = getattr(request, "param", None)

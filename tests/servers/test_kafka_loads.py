@@ -11,7 +11,7 @@ import pytest
 from icefloe.sinks.kafka import topic_batches
 from icefloe.sinks.kafka.changed_topic import TopicChangedError
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, LOAD, inserts
 from support.servers.kafka import Kafka

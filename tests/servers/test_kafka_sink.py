@@ -19,7 +19,7 @@ from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
 from icefloe.sinks.kafka.topic_batches import OtherPartsError
 from icefloe.sinks.kafka.topic_owner import TopicOwnedError
 from icefloe.sinks.kafka.transaction import TooLargeError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from icefloe.storage.location import open_store
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts

@@ -11,7 +11,7 @@ from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.conflicts import ForeignWriteError
 from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.index_checks import IndexMisfitError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
 from support.servers.opensearch import OpenSearch

@@ -9,7 +9,7 @@ from opensearchpy.exceptions import ConnectionError as LostConnectionError
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing import OutwardCalls, SinkConformance
 from icefloe.testing.arrival_cases import ArrivalCases
 from icefloe.testing.interruption_cases import InterruptionCases
 from icefloe.testing.sink_under_test import SinkUnderTest
@@ -92,7 +92,7 @@ class SinkOverCluster(SinkUnderTest):
         return LostConnectionError("N/A", "the connection broke", OSError())
 
 
-class TestSoftDeletesOverCluster(SinkOverCluster, OneHistory, DeliverySinkConformance):
+class TestSoftDeletesOverCluster(SinkOverCluster, OneHistory, SinkConformance):
     pass
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from icefloe.pipeline import unbuilt_keys
-from icefloe.sinks import open_delivery_sink
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks import open_sink
+from icefloe.sinks.sink import Sink
 from simulation.store import Process
 from support.sinks.index_sink import IndexSink
 from support.sinks.memory_index import ConflictError, MissingIndexError
@@ -24,7 +24,7 @@ _CALLS: Final = frozenset(
 def with_index() -> Iterator[None]:
     """Lets pipelines deliver to ``sink: {type: index}`` as long as the context lasts."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(open_delivery_sink, "_factory", lambda _: _sink))
+        stack.enter_context(patch.object(open_sink, "_factory", lambda _: _sink))
         # Asked for each batch that is opened, and answered from the file system otherwise.
         stack.enter_context(patch.object(unbuilt_keys, "entry_points", lambda **_: ["index"]))
         yield
@@ -35,7 +35,7 @@ def _sink(
     *,
     connection: Mapping[str, Any],
     open_store: Callable[..., Any],
-) -> DeliverySink:
+) -> Sink:
     """The sink in the process whose stores are opened like that."""
     opener: Any = open_store
     return IndexSink(SimulatedIndex(opener.func.__self__))  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ from icefloe.iceberg.manifests import manifest_reader
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
-from icefloe.sinks import files
+from icefloe.sinks import change_files
 from icefloe.sinks.parquet_files import write_parquet_files
 from icefloe.storage import parallel
 from simulation.expiry import FILES
@@ -171,7 +171,7 @@ _REPLACED: Final = (
     (map_inputs, "task_file_effects", _file_effects),
     (write_map_output, "CarryOver", _KeptCarryOver),
     (write_part, "CarryOver", _KeptCarryOver),
-    (files, "write_parquet_files", _parquet_files),
+    (change_files, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
     (parallel, "map_in_threads", _in_this_thread),
 )

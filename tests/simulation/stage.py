@@ -22,7 +22,7 @@ from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.claim import PathClaimedError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from icefloe.sinks.whole_batch import PathInUseError
 from simulation.catalog import present_table
 from simulation.promises import CHECKPOINT, Places

@@ -1,7 +1,7 @@
 import pytest
 
-from icefloe.sinks import files
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks import change_files
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store
 
 
@@ -17,10 +17,10 @@ def store(folder):
 
 @pytest.fixture
 def sink(store):
-    return FilesSink(store)
+    return ChangeFiles(store)
 
 
 @pytest.fixture
 def small_groups(monkeypatch):
     """Row groups of 64 KiB, so that little data rolls over many files."""
-    monkeypatch.setattr(files, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(change_files, "GROUP_BYTES", 1 << 16)

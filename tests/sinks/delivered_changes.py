@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.changes.columns import ChangeType, change_batch, change_schema
-from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
+from icefloe.sinks.manifest import BatchSummary, CommitMessage, Written
 
 __all__ = ["SCHEMA", "changes", "message", "rechunked", "summary"]
 

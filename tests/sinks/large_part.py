@@ -4,8 +4,8 @@ import random
 
 import pyarrow as pa
 
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.sink import Written
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import Written
 from icefloe.storage.store import Store
 from sinks.delivered_changes import message, summary
 from support.fakes.stores import Fault, FaultyStore
@@ -25,17 +25,17 @@ def overtaken_attempt(store: Store) -> list[str]:
 
     def overtake() -> None:
         if not committed:
-            sink = FilesSink(store)
+            sink = ChangeFiles(store)
             sink.commit(summary(_BATCH, _ROWS), [message(0, _ROWS, _write(sink, writer="this release"))])
             committed.update({each.key: store.get(each.key) for each in store.list("")})
 
     writes = [Fault(operation=operation, key="*part-*", action=overtake) for operation in ("create", "put")]
-    _write(FilesSink(FaultyStore(store, *writes)), writer="another release")
+    _write(ChangeFiles(FaultyStore(store, *writes)), writer="another release")
     assert max(map(len, committed.values())) > 64 * 2**20
     return [each.key for each in store.list("") if store.get(each.key) != committed.get(each.key)]
 
 
-def _write(sink: FilesSink, *, writer: str) -> Written:
+def _write(sink: ChangeFiles, *, writer: str) -> Written:
     random_bytes = random.Random(7)
     values = pa.array([random_bytes.randbytes(2**20) for _ in range(_ROWS)], pa.large_binary())
     schema = pa.schema({"value": pa.large_binary()}, metadata={"writer": writer})

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from icefloe.documents import TornDocumentError
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.claim import CLAIM, PathClaimedError
-from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
 
 
@@ -15,7 +15,7 @@ def store(tmp_path):
 
 
 def claim(store, owner: str) -> None:
-    FilesSink(store).claim(owner=owner, pipeline=f"flights_{owner}", table="nyc.flights")
+    ChangeFiles(store).claim(owner=owner, pipeline=f"flights_{owner}", table="nyc.flights")
 
 
 def test_the_first_owner_has_the_path_and_may_say_so_again(store):
@@ -34,12 +34,12 @@ def test_another_owner_is_refused_with_the_first_ones_name(store):
 
 def test_a_look_at_the_owner_refuses_another_one_and_claims_nothing(store):
     names = {"pipeline": "flights_b", "table": "nyc.flights"}
-    FilesSink(store).refuse_other_owner(owner="b", **names)
+    ChangeFiles(store).refuse_other_owner(owner="b", **names)
     assert list(store.list("")) == []
     claim(store, "a")
-    FilesSink(store).refuse_other_owner(owner="a", **names)
+    ChangeFiles(store).refuse_other_owner(owner="a", **names)
     with pytest.raises(PathClaimedError, match="not to checkpoint b of pipeline flights_b"):
-        FilesSink(store).refuse_other_owner(owner="b", **names)
+        ChangeFiles(store).refuse_other_owner(owner="b", **names)
 
 
 def test_of_many_owners_at_once_one_gets_the_path(store):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from icefloe.sinks import files
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.sink import DamagedPartsError
+from icefloe.sinks import change_files
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import changes, message, summary
@@ -15,7 +15,7 @@ from support.fakes.stores import CountingStore, Fault, FaultyStore
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(store, folder, small_groups, damage):
-    sink = FilesSink(store, target_file_bytes=60_000)
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     parts = {0: changes(60), 1: changes(10_000)}
     messages = [message(number, rows.num_rows, write(sink, number, [rows])) for number, rows in parts.items()]
     DAMAGES[damage](folder / "batch=3" / "part-00001-1.parquet")
@@ -30,7 +30,7 @@ def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest
 
 
 def test_bytes_that_moved_from_one_file_of_a_part_to_another_are_seen(store, folder, small_groups):
-    sink = FilesSink(store, target_file_bytes=60_000)
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     messages = [message(0, 10_000, write(sink, 0, [changes(10_000)]))]
     first, second = (folder / "batch=3" / name for name in ("part-00000.parquet", "part-00000-1.parquet"))
     second.write_bytes(first.read_bytes()[-1:] + second.read_bytes())
@@ -48,11 +48,11 @@ def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, fold
 
 
 def test_an_attempt_restores_a_part_that_goes_while_it_is_compared(store, folder):
-    write(FilesSink(store), 0, [changes(60)])
+    write(ChangeFiles(store), 0, [changes(60)])
     [data] = contents(folder).values()
     part = folder / "batch=3" / "part-00000.parquet"
     going = FaultyStore(store, Fault(operation="get_ranges", key="*/part-*", action=part.unlink))
-    written = write(FilesSink(going), 0, [changes(60)])
+    written = write(ChangeFiles(going), 0, [changes(60)])
     assert going.struck
     assert contents(folder) == {f"batch=3/{written.details['names'][0]}": data}
 
@@ -60,13 +60,13 @@ def test_an_attempt_restores_a_part_that_goes_while_it_is_compared(store, folder
 def test_existing_results_are_seen_by_one_listing(sink, store):
     messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
     counting = CountingStore(store)
-    FilesSink(counting).commit(summary(BATCH, 100), messages)
+    ChangeFiles(counting).commit(summary(BATCH, 100), messages)
     assert counting.calls == {"list": 1, "create": 1}
 
 
 def test_a_new_part_takes_one_look_at_its_batch_and_one_write(store):
     counting = CountingStore(store)
-    write(FilesSink(counting), 0, [changes(60)])
+    write(ChangeFiles(counting), 0, [changes(60)])
     assert counting.calls == {"get": 1, "create": 1}
 
 
@@ -75,16 +75,16 @@ def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replace
 ):
     def overtake() -> None:
         monkeypatch.undo()
-        deliver(FilesSink(store), {0: changes(5_000)})
+        deliver(ChangeFiles(store), {0: changes(5_000)})
         committed.update(contents(folder))
 
     committed: dict[str, bytes] = {}
     stopped = FaultyStore(store, Fault(operation="create", key="*/part-*", action=overtake))
     other_bytes(monkeypatch)
-    write(FilesSink(stopped), 0, [changes(5_000)])
+    write(ChangeFiles(stopped), 0, [changes(5_000)])
     assert stopped.struck
     assert contents(folder) == committed
-    [part] = FilesSink(store).manifest(BATCH).parts
+    [part] = ChangeFiles(store).manifest(BATCH).parts
     assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
 
 
@@ -94,9 +94,9 @@ def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_either():
 
 
 def test_files_stay_below_what_one_request_can_carry_whatever_the_target(store, folder, small_groups, monkeypatch):
-    monkeypatch.setattr(files, "_MOST_FILE_BYTES", 60_000)
+    monkeypatch.setattr(change_files, "_MOST_FILE_BYTES", 60_000)
     for number, target_file_bytes in enumerate((None, 10**9)):
-        written = write(FilesSink(store, target_file_bytes=target_file_bytes), number, [changes(10_000)])
+        written = write(ChangeFiles(store, target_file_bytes=target_file_bytes), number, [changes(10_000)])
         assert len(written.details["names"]) > 2
         assert max(written.details["sizes"]) < 120_000
 

@@ -7,7 +7,7 @@ import pytest
 
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part, batch_prefix
 from icefloe.sinks.whole_batch import PathInUseError
 from icefloe.storage.store import KeyMissingError
@@ -50,7 +50,7 @@ def test_a_retry_writes_the_same_bytes_however_its_batches_are_cut(sink, folder)
 
 
 def test_zombies_and_retries_at_once_leave_the_same_bytes(store, folder, small_groups):
-    sink = FilesSink(store, target_file_bytes=40_000)
+    sink = ChangeFiles(store, target_file_bytes=40_000)
     write(sink, 0, [changes(6_000)])
     first = contents(folder)
     with ThreadPoolExecutor(4) as pool:
@@ -62,7 +62,7 @@ def test_zombies_and_retries_at_once_leave_the_same_bytes(store, folder, small_g
 def test_an_error_in_the_changes_leaves_nothing_visible(store, small_groups, target_file_bytes, tmp_path, monkeypatch):
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
-    sink = FilesSink(store, target_file_bytes=target_file_bytes)
+    sink = ChangeFiles(store, target_file_bytes=target_file_bytes)
     with pytest.raises(TerminalError, match="do not add up"):
         write(sink, 0, breaking_off(rechunked(changes(6_000), 500), TerminalError("they do not add up")))
     assert contents(tmp_path) == {}
@@ -95,7 +95,7 @@ def test_an_error_in_a_retry_leaves_the_part_of_the_first_attempt(sink, folder):
 
 
 def test_a_part_rolls_over_files_of_about_the_target_size(store, folder, small_groups):
-    sink = FilesSink(store, target_file_bytes=60_000)
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     written = write(sink, 12, rechunked(changes(10_000), 700))
     names = written.details["names"]
     assert names[:2] == ["part-00012.parquet", "part-00012-1.parquet"]
@@ -115,7 +115,7 @@ def test_memory_stays_bounded_however_many_changes_come(store):
             yield changes(2_000, first=number * 2_000)
             peaks.append(pa.total_allocated_bytes() - before)
 
-    write(FilesSink(store, target_file_bytes=200_000), 0, stream(30))
+    write(ChangeFiles(store, target_file_bytes=200_000), 0, stream(30))
     assert max(peaks[15:]) < 1.5 * max(peaks[:15])
     assert max(peaks) < 5_000_000
 
@@ -197,15 +197,15 @@ def test_a_commit_is_repeated_without_effect(sink, folder):
 def test_a_commit_whose_answer_was_lost_is_done(store, folder):
     lost = Fault(operation="create", key="*/_manifest.json", is_after=True)
     with pytest.raises(TransientError):
-        deliver(FilesSink(FaultyStore(store, lost)), {0: changes(60)})
-    deliver(FilesSink(store), {0: changes(60)})
-    assert FilesSink(store).manifest(BATCH).batch.rows == 60
+        deliver(ChangeFiles(FaultyStore(store, lost)), {0: changes(60)})
+    deliver(ChangeFiles(store), {0: changes(60)})
+    assert ChangeFiles(store).manifest(BATCH).batch.rows == 60
 
 
 def test_a_duplicate_after_the_commit_finds_its_part_and_writes_nothing(sink, store):
     deliver(sink, {0: changes(60), 1: changes(0)})
     counting = CountingStore(store)
-    written = [write(FilesSink(counting), 0, [changes(60)]), write(FilesSink(counting), 1, [])]
+    written = [write(ChangeFiles(counting), 0, [changes(60)]), write(ChangeFiles(counting), 1, [])]
     assert counting.calls["put"] == 0
     assert written[0].size_bytes == sink.manifest(BATCH).parts[0].size_bytes
 
@@ -232,8 +232,8 @@ def test_a_batch_of_another_pipeline_on_the_same_path_is_refused_at_commit_at_th
 def test_a_part_that_could_not_be_put_is_an_error_and_a_retry_makes_it_whole(store, small_groups):
     cut = FaultyStore(store, Fault(operation="create", nth=2))
     with pytest.raises(TransientError):
-        write(FilesSink(cut, target_file_bytes=60_000), 0, [changes(10_000)])
-    sink = FilesSink(store, target_file_bytes=60_000)
+        write(ChangeFiles(cut, target_file_bytes=60_000), 0, [changes(10_000)])
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     deliver(sink, {0: changes(10_000)})
     [part] = sink.manifest(BATCH).parts
     assert sum(batch.num_rows for batch in sink.read_part(BATCH, part)) == 10_000

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks import files
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks import change_files
+from icefloe.sinks.change_files import ChangeFiles
 from sinks.delivered_changes import changes, rechunked
 from sinks.written_parts import BATCH, contents, deliver, other_bytes, write
 from support.fakes.stores import Fault, FaultyStore
@@ -21,7 +21,7 @@ def rows_of(sink):
 
 def cut_elsewhere(patched) -> None:
     """Attempts end their files at other rows, as with another PyArrow."""
-    patched.setattr(files, "GROUP_BYTES", 40_000)
+    patched.setattr(change_files, "GROUP_BYTES", 40_000)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
@@ -33,23 +33,23 @@ def test_an_attempt_that_cut_elsewhere_and_stopped_before_a_file_changes_no_byte
 
         def overtake() -> None:
             patched.undo()
-            deliver(FilesSink(store, target_file_bytes=60_000), {0: changes(ROWS)})
+            deliver(ChangeFiles(store, target_file_bytes=60_000), {0: changes(ROWS)})
             committed.update(contents(folder))
 
         stopped = FaultyStore(store, Fault(operation="create", key="*/part-*", nth=nth, action=overtake))
         cut_elsewhere(patched)
-        write(FilesSink(stopped, target_file_bytes=60_000), 0, [changes(ROWS)])
+        write(ChangeFiles(stopped, target_file_bytes=60_000), 0, [changes(ROWS)])
     assert stopped.struck
     assert {key: contents(folder)[key] for key in committed} == committed
-    assert rows_of(FilesSink(store)).equals(pa.Table.from_batches([changes(ROWS)]))
+    assert rows_of(ChangeFiles(store)).equals(pa.Table.from_batches([changes(ROWS)]))
 
 
 def test_files_of_an_attempt_that_cut_elsewhere_stay_aside_and_are_not_named(store, folder, small_groups, monkeypatch):
     with monkeypatch.context() as patched:
         cut_elsewhere(patched)
-        write(FilesSink(store, target_file_bytes=60_000), 0, [changes(ROWS)])
+        write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
     before = contents(folder)
-    sink = FilesSink(store, target_file_bytes=60_000)
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     deliver(sink, {0: changes(ROWS)})
     [part] = sink.manifest(BATCH).parts
     assert part.names[:2] == ("part-00000.1.parquet", "part-00000-1.1.parquet")
@@ -60,18 +60,18 @@ def test_files_of_an_attempt_that_cut_elsewhere_stay_aside_and_are_not_named(sto
 def test_a_retry_finds_its_files_also_behind_those_of_another_attempt(store, folder, small_groups, monkeypatch):
     with monkeypatch.context() as patched:
         cut_elsewhere(patched)
-        write(FilesSink(store, target_file_bytes=60_000), 0, [changes(ROWS)])
-    first = write(FilesSink(store, target_file_bytes=60_000), 0, [changes(ROWS)])
+        write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
+    first = write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
     before = contents(folder)
-    assert write(FilesSink(store, target_file_bytes=60_000), 0, [changes(ROWS)]) == first
+    assert write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)]) == first
     assert contents(folder) == before
 
 
 def test_a_damaged_part_of_a_whole_batch_with_such_names_is_written_again(store, folder, small_groups, monkeypatch):
     with monkeypatch.context() as patched:
         cut_elsewhere(patched)
-        write(FilesSink(store, target_file_bytes=60_000), 0, [changes(ROWS)])
-    sink = FilesSink(store, target_file_bytes=60_000)
+        write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     messages = deliver(sink, {0: changes(ROWS)})
     before = contents(folder)
     (folder / "batch=3" / "part-00000.1.parquet").write_bytes(b"cut")
@@ -90,9 +90,9 @@ def test_rows_with_nan_are_the_same_rows_in_other_bytes(store, folder, monkeypat
     )
     with monkeypatch.context() as patched:
         other_bytes(patched)
-        first = FilesSink(store).write(batch_number=BATCH, number=0, schema=FLOATS, changes=iter([rows]))
+        first = ChangeFiles(store).write(batch_number=BATCH, number=0, schema=FLOATS, changes=iter([rows]))
     before = contents(folder)
-    second = FilesSink(store).write(batch_number=BATCH, number=0, schema=FLOATS, changes=iter([rows]))
+    second = ChangeFiles(store).write(batch_number=BATCH, number=0, schema=FLOATS, changes=iter([rows]))
     assert (second, contents(folder)) == (first, before)
 
 
@@ -100,14 +100,14 @@ def test_rows_with_nan_that_differ_elsewhere_are_other_rows(store, folder):
     schema = pa.schema({"value": pa.float64(), "id": pa.int64()})
     for ids in ([1, 2], [1, 3]):
         rows = pa.record_batch([[float("nan")] * 2, ids], schema=schema)
-        FilesSink(store).write(batch_number=BATCH, number=0, schema=schema, changes=iter([rows]))
+        ChangeFiles(store).write(batch_number=BATCH, number=0, schema=schema, changes=iter([rows]))
     assert contents(folder).keys() == {"batch=3/part-00000.parquet", "batch=3/part-00000.1.parquet"}
 
 
 @pytest.mark.parametrize("rows", [100, 333, 1000, 4000])
 def test_a_part_is_cut_at_the_same_rows_whatever_the_memory_of_its_task(store, folder, small_groups, rows):
     """The sizes of the batches that a task makes follow from its memory, which may be edited between two tries."""
-    sink = FilesSink(store, target_file_bytes=60_000)
+    sink = ChangeFiles(store, target_file_bytes=60_000)
     batch = changes(ROWS)
     # Rows of many sizes: the average of a batch is not that of the part.
     texts = pa.array(["x" * (n * n % 997) for n in range(ROWS)], batch.column("name").type)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.sink import CommitMessage, DamagedPartsError
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import CommitMessage, DamagedPartsError
 from icefloe.sinks.whole_batch import MixedPartsError, PathInUseError
 from icefloe.storage.location import open_store
 from sinks.delivered_changes import SCHEMA, changes, message, summary
@@ -23,12 +23,12 @@ def folder(tmp_path):
 
 @pytest.fixture
 def sink(folder):
-    sink = FilesSink(open_store(folder.as_uri()))
+    sink = ChangeFiles(open_store(folder.as_uri()))
     commit(sink, write(sink, FIRST))
     return sink
 
 
-def write(sink: FilesSink, parts) -> list[CommitMessage]:
+def write(sink: ChangeFiles, parts) -> list[CommitMessage]:
     """A message's hash sum tells its rows."""
     messages = []
     for number, rows in parts.items():
@@ -38,7 +38,7 @@ def write(sink: FilesSink, parts) -> list[CommitMessage]:
     return messages
 
 
-def commit(sink: FilesSink, messages: list[CommitMessage], *, rows: int = 160) -> None:
+def commit(sink: ChangeFiles, messages: list[CommitMessage], *, rows: int = 160) -> None:
     sink.commit(summary(BATCH, rows), messages)
 
 

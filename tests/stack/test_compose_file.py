@@ -13,7 +13,7 @@ import yaml
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from icefloe.sinks.open_sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
 from support.stack.compose_file import load_compose, read_compose
@@ -170,7 +170,7 @@ def test_the_example_of_a_sink_names_a_connection_to_it(services: dict[str, Any]
     connection = json.loads(
         services["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_{str(pipeline.sink.conn_id).upper()}"]
     )
-    sink = open_delivery_sink(asdict(pipeline.sink), connection=connection, open_store=lambda _: pytest.fail("unused"))
+    sink = open_sink(asdict(pipeline.sink), connection=connection, open_store=lambda _: pytest.fail("unused"))
     assert sink.url.removeprefix("kafka://") == f"{address}/flights"
     sink.close()
 

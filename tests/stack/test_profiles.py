@@ -9,8 +9,8 @@ import pytest
 
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import Sink
 from make.make_env import make_env
 from support.missing import missing
 from support.stack.compose_file import load_compose
@@ -24,7 +24,7 @@ EXAMPLES = COMPOSE_FILE.parent / "stack" / "examples"
 
 
 @pytest.fixture(params=["flights_search.yaml", "flights_topic.yaml"])
-def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeliverySink]:
+def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sink]:
     """The sink of an example, over the server that its profile starts."""
     settings = load_pipeline(EXAMPLES / request.param).sink
     profile = settings.type
@@ -39,14 +39,12 @@ def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeliverySin
         translate = Translation(hosts=started, ports=ports, folders={})
         connection = json.loads(translate(services["airflow-scheduler"].environment[variable]))
         with Stack(started, folder=tmp_path / "stack", ports=ports, say=print) as stack:
-            yield open_delivery_sink(
-                asdict(settings), connection=connection, open_store=lambda _: pytest.fail("unused")
-            )
+            yield open_sink(asdict(settings), connection=connection, open_store=lambda _: pytest.fail("unused"))
             stack.refuse_dead()
     except ServerUnavailableError as reason:
         missing(f"the profile {profile} cannot be had here", str(reason))
 
 
-def test_a_pipeline_may_deliver_to_the_server_of_a_profile(sink: DeliverySink) -> None:
+def test_a_pipeline_may_deliver_to_the_server_of_a_profile(sink: Sink) -> None:
     sink.check()
     sink.close()

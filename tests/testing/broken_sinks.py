@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from icefloe.testing import DeliverySinkConformance
+from icefloe.testing import SinkConformance
 from testing.suites import IndexSuite, LogSuite, TableSuite
 
 __all__ = ["BROKEN", "BrokenSink"]
@@ -36,12 +36,12 @@ class BrokenSink:
     """
 
     name: str
-    suite: type[DeliverySinkConformance]
+    suite: type[SinkConformance]
     before: str
     after: str
     case: str
 
-    def broken(self) -> DeliverySinkConformance:
+    def broken(self) -> SinkConformance:
         """The suite over the broken sink."""
         whole: type[Any] = self.suite.sink  # type: ignore[attr-defined]
         source = Path(str(sys.modules[whole.__module__].__file__)).read_text()

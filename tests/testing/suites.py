@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing import OutwardCalls, SinkConformance
 from support.sinks.index_sink import IndexSink
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import POISON, MemoryIndex
@@ -14,7 +14,7 @@ from support.sinks.table_sink import Head, MemoryTable, TableSink
 __all__ = ["IndexSuite", "LogSuite", "TableSuite"]
 
 
-class IndexSuite(DeliverySinkConformance):
+class IndexSuite(SinkConformance):
     sink: type[Any] = IndexSink
 
     def new_destination(self) -> MemoryIndex:
@@ -39,7 +39,7 @@ class IndexSuite(DeliverySinkConformance):
         destination.refusals = 0
 
 
-class LogSuite(DeliverySinkConformance):
+class LogSuite(SinkConformance):
     sink: type[Any] = LogSink
 
     def new_destination(self) -> MemoryLog:
@@ -60,7 +60,7 @@ class LogSuite(DeliverySinkConformance):
         destination.refusals = 0
 
 
-class TableSuite(DeliverySinkConformance):
+class TableSuite(SinkConformance):
     sink: type[Any] = TableSink
 
     def new_destination(self) -> MemoryTable:

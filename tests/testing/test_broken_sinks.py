@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.testing import DeliverySinkConformance, NotConformingError
+from icefloe.testing import NotConformingError, SinkConformance
 from testing.broken_sinks import BROKEN, BrokenSink
 
 
@@ -21,13 +21,13 @@ def test_each_broken_sink_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def run_case(suite: DeliverySinkConformance, case: str) -> None:
+def run_case(suite: SinkConformance, case: str) -> None:
     """Runs a test of a suite with all of its arguments, as pytest does."""
     for arguments in arguments_of(suite, case):
         getattr(suite, case)(**arguments)
 
 
-def arguments_of(suite: DeliverySinkConformance, case: str) -> Iterator[dict[str, Any]]:
+def arguments_of(suite: SinkConformance, case: str) -> Iterator[dict[str, Any]]:
     marks = [mark for mark in getattr(getattr(suite, case), "pytestmark", []) if mark.name == "parametrize"]
     names = [mark.args[0] for mark in marks]
     for values in product(*(mark.args[1] for mark in marks)):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 
 __all__ = ["BatchDelivery"]
 

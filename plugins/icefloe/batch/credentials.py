@@ -24,7 +24,7 @@ class Credentials:
         catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
         storage_options: options of the object store under ``storage``; empty: the machine's own identity.
         sink_options: options of the files sink; empty: the machine's own identity.
-        sink_connection: the connection of a sink that batches are delivered to, as `open_delivery_sink` takes it.
+        sink_connection: the connection of a sink that batches are delivered to, as `open_sink` takes it.
     """
 
     catalog_properties: Mapping[str, Any] = field(default_factory=dict)

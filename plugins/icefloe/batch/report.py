@@ -16,7 +16,7 @@ from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dum
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
-from icefloe.sinks.sink import BatchSummary
+from icefloe.sinks.manifest import BatchSummary
 
 __all__ = ["BatchReport"]
 

@@ -15,7 +15,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import with_sink_of
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 
 _KEYS: Final = {"there before": "repeated", "dead letters": "dead_letters"}

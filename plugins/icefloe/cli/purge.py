@@ -10,7 +10,6 @@ from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
 from icefloe.cli.screen import Screen
 from icefloe.errors import UsageError
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.part_sink import KeepsDeletions
 
 
 @changing_command
@@ -26,7 +25,7 @@ def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> int:
     purged = 0
     credentials = credentials_here(pipeline)
     with sink_of_pipeline(pipeline, credentials) as sink:
-        if not isinstance(sink, KeepsDeletions):
+        if sink is None or not sink.keeps_deletions:
             raise UsageError(
                 f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",
                 pipeline=pipeline.name,

@@ -19,8 +19,7 @@ from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
+from icefloe.sinks.sink import Sink
 from icefloe.storage.store import KeyMissingError
 
 
@@ -45,7 +44,7 @@ class TracedRow:
     notes: tuple[str, ...] = ()
 
 
-def trace_row(session: PipelineSession, sink: DeliverySink | None, given: Sequence[str]) -> TracedRow:
+def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> TracedRow:
     """Finds every change of a row; changes nothing.
 
     Changes are read from the files in which they are kept. For batches whose files are gone they are computed again
@@ -85,7 +84,7 @@ class _Trace:
         self._key = RowKey.parse(given, self._schema, self._identity.columns)
         self._notes: list[str] = []
 
-    def found(self, sink: DeliverySink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> TracedRow:
+    def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> TracedRow:
         batches = [each for each in committed if each.outcome is BatchOutcome.DELIVERED]
         kept: dict[int, list[dict[str, object]]] = {}
         for batch in batches:
@@ -105,8 +104,6 @@ class _Trace:
     def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
         """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
         files = self._session.folder_of_changes
-        if not isinstance(files, FilesSink):
-            return None
         try:
             found: list[dict[str, object]] = []
             number, manifest = batch.batch_number, files.manifest(batch.batch_number)
@@ -170,7 +167,7 @@ class _Trace:
         state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
         return [row for batch in state.rows() for row in plain_rows(batch)]
 
-    def _held(self, sink: DeliverySink) -> list[dict[str, object]] | None:
+    def _held(self, sink: Sink) -> list[dict[str, object]] | None:
         columns = self._session.pipeline.columns
         shown = self._schema if columns is None else self._schema.select(columns)
         if not self._identity.columns:
@@ -178,7 +175,7 @@ class _Trace:
             return None
         if sink.keyed:
             return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in plain_rows(rows)]
-        finds_keys = not isinstance(sink, KeepsWrittenColumns) or sink.finds_keys
+        finds_keys = not sink.keeps_written_columns or sink.finds_keys
         if not finds_keys and not self._key.is_shown_by(shown.arrow):
             self._notes.append(f"{sink.url} was not asked: its rows do not show {', '.join(self._identity.columns)}")
             return None

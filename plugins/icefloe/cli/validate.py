@@ -3,7 +3,6 @@
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Final
 
@@ -28,7 +27,7 @@ from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
-from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store, plain_endpoint
 from icefloe.storage.options import plain_address
 from icefloe.storage.probe import probe
@@ -100,7 +99,7 @@ def _probe(url: str, credentials: Credentials) -> str:
 
 def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
     """Tries the sink; returns its endpoint if that is not encrypted."""
-    open_sink(asdict(sink), credentials.sink_options).check()
+    ChangeFiles(open_store(sink.path, options=credentials.sink_options)).check()
     return plain_endpoint(sink.path, credentials.sink_options)
 
 

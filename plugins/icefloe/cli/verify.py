@@ -9,7 +9,7 @@ from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.error_lines import with_lines
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 
 
 def verify(arguments: Namespace, screen: Screen) -> int:
@@ -48,7 +48,7 @@ def _replay(session: PipelineSession, arguments: Namespace, screen: Screen) -> i
     return 0
 
 
-def _compare(session: PipelineSession, sink: DeliverySink, arguments: Namespace, screen: Screen) -> int:
+def _compare(session: PipelineSession, sink: Sink, arguments: Namespace, screen: Screen) -> int:
     with screen.under_way(f"reading {sink.url} back"), with_lines(session.pipeline):
         found = verify_delivery(session, sink, sample=arguments.sample)
     for note in found.notes:

@@ -16,6 +16,7 @@ Read in this order:
 - `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
 - `schedule`: schedules
+- `sink_types`: the sinks that icefloe comes with
 - `unbuilt_keys`: keys that this release does not support yet, refused
 - `recorded_configuration`: the part of a pipeline that the checkpoint records
 - `yaml_file`: YAML with line numbers
@@ -33,6 +34,7 @@ __all__ = [
     "pipeline_file",
     "recorded_configuration",
     "settings",
+    "sink_types",
     "unbuilt_keys",
     "url",
     "yaml_file",

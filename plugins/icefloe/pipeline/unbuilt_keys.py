@@ -6,20 +6,15 @@ When a feature arrives, its line leaves the table; nothing else changes.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from icefloe.errors import NotBuiltError
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.problems import Problem, in_line_order
+from icefloe.pipeline.sink_types import OUR_SINKS, registered_sinks
 
-__all__ = ["SINKS_GROUP", "refuse_unbuilt"]
-
-
-SINKS_GROUP: Final = "icefloe.sinks"
-"""The group of entry points in which other packages register their sinks: the name is ``sink.type``."""
-_OUR_SINKS: Final = ("files", "opensearch", "kafka")
+__all__ = ["refuse_unbuilt"]
 
 
 class UnbuiltKeysError(NotBuiltError):
@@ -53,7 +48,7 @@ def _one_of(*values: object) -> Callable[[Any], bool]:
 
 
 def _has_sink(name: object) -> bool:
-    return name in _OUR_SINKS or any(entry_points(group=SINKS_GROUP, name=str(name)))
+    return name in OUR_SINKS or str(name) in registered_sinks()
 
 
 _NOT_BUILT: Final = (
@@ -61,7 +56,7 @@ _NOT_BUILT: Final = (
         "sink.type",
         _has_sink,
         "a sink of this name is",
-        "write files, opensearch or kafka, or install the package of the sink",
+        f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink",
     ),
     _Unbuilt("sink.format", _one_of("parquet"), "a format other than Parquet is", "write parquet"),
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotte
 from icefloe.pipeline.schedule import schedule_fault
 from icefloe.pipeline.schema import schema_problems
 from icefloe.pipeline.secret import looks_secret
-from icefloe.pipeline.url import holds_password, is_address, location_fault, table_fault, url_fault
+from icefloe.pipeline.sink_types import OUR_SINKS
+from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
 
@@ -26,16 +28,6 @@ _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
     (("coordination",), table_fault),
     (("schedule",), schedule_fault),
 )
-_ADDRESSES: Final[Mapping[str, Mapping[KeyPath, Callable[[str], str | None]]]] = {
-    "opensearch": {("sink", "url"): lambda text: _no_address(is_address(text, "http", "https"), "https://HOST:PORT")},
-    "kafka": {
-        ("sink", "bootstrap_servers"): lambda text: _no_address(is_address(text, is_list=True), "HOST:PORT"),
-        ("sink", "schema_registry", "url"): lambda text: _no_address(
-            is_address(text, "http", "https", "mock", is_list=True), "https://HOST:PORT"
-        ),
-    },
-}
-"""The keys of each sink that hold addresses."""
 _NOT_TEXT: Final[tuple[KeyPath, ...]] = (
     ("pin",), ("storage_is_shared",), ("verify_sample",), ("shuffle", "partitions"),
 )  # fmt: skip
@@ -111,7 +103,7 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         *_TEXT_CHECKS,
         *([(("sink", "path"), url_fault)] if is_files_sink else ()),
         (("changelog", "path"), url_fault),
-        *(_ADDRESSES.get(kind, {}).items() if isinstance(kind, str) else ()),
+        *_address_checks(kind),
         *(
             (("allowed_locations", at), location_fault)
             for at in range(len(allowed) if isinstance(allowed, list) else 0)
@@ -161,9 +153,15 @@ def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> I
         yield _problem(file, path, f"{dotted(path)} holds a password or token: leave it out and keep it in {place}")
 
 
-def _no_address(is_fit: bool, form: str) -> str | None:
+def _address_checks(sink_type: object) -> Iterator[tuple[KeyPath, Callable[[str], str | None]]]:
+    ours = OUR_SINKS.get(sink_type) if isinstance(sink_type, str) else None
+    for key, (is_fit, form) in ours.addresses.items() if ours else ():
+        yield ("sink", *key.split(".")), partial(_no_address, is_fit, form)
+
+
+def _no_address(is_fit: Callable[[str], bool], form: str, text: str) -> str | None:
     advice = "a user or a password belongs in the connection that sink.conn_id names"
-    return None if is_fit else f"is not of the form {form}: correct it; {advice}"
+    return None if is_fit(text) else f"is not of the form {form}: correct it; {advice}"
 
 
 def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:

@@ -1,13 +1,11 @@
 """Destinations of changes.
 
-Tasks write changes to the files of a `Sink`. A `DeliverySink` gets the proven batch from there.
+Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from there.
 
 Read in this order:
 
-- `sink`: the contract of the sink that tasks write to: files
-- `open_sink`: from settings to such a sink
+- `change_files`: the files that tasks write, and that readers of a files sink see
 - `claim`: the owner of a path
-- `files`: the files sink
 - `files_delivery`: the same files for batches that are proven first and then reduced
 - `whole_batch`: a batch whose manifest is there already when its parts are written or committed again
 - `manifest`: the parts of a batch
@@ -16,8 +14,8 @@ Read in this order:
 - `row_bytes`: the size of each row, by which they are cut
 - `same_rows`: the check whether two files hold the same rows
 - `batch_to_deliver`: a batch whose sums are proven, and its parts
-- `part_sink`: the contract of sinks that such batches are delivered to
-- `open_delivery_sink`: from settings to one of them
+- `sink`: the contract of sinks that such batches are delivered to
+- `open_sink`: from settings to one of them
 - `dotted_names`: columns by dotted names
 - `key_changes`: changes that come to one operation for each key
 - `moment_texts`: dates and timestamps as text
@@ -30,14 +28,12 @@ Read in this order:
 
 __all__ = [
     "batch_to_deliver",
+    "change_files",
     "claim",
     "dead_letters",
-    "files",
     "files_delivery",
     "manifest",
-    "open_delivery_sink",
     "open_sink",
-    "part_sink",
     "sink",
     "whole_batch",
 ]

@@ -1,6 +1,6 @@
 """The batch that a delivery sink is given: whose it is, what it holds, and its parts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -134,3 +134,14 @@ class StagedPart:
     rows: int
     size_bytes: int
     read: Callable[[], Iterator[pa.RecordBatch]]
+
+    @classmethod
+    def whole(cls, parts: Sequence["StagedPart"]) -> "StagedPart":
+        """All parts of a batch as one, number 0."""
+
+        def read() -> Iterator[pa.RecordBatch]:
+            for part in parts:
+                yield from part.read()
+
+        rows, size_bytes = (sum(sizes) for sizes in ([p.rows for p in parts], [p.size_bytes for p in parts]))
+        return cls(number=0, first_row=0, rows=rows, size_bytes=size_bytes, read=read)

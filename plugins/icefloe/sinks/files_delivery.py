@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.dotted_names import named_columns
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.part_sink import KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
-from icefloe.sinks.sink import BatchSummary, CommitMessage
+from icefloe.sinks.manifest import BatchSummary, CommitMessage
+from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 
 __all__ = ["FilesDelivery"]
 
 
-class FilesDelivery(PartSink, KeepsWrittenColumns):
+class FilesDelivery(Sink):
     """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers.
 
     Args:
@@ -27,9 +27,10 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
     """
 
     keyed: ClassVar[bool] = False
+    keeps_written_columns: ClassVar[bool] = True
     finds_keys: ClassVar[bool] = False
 
-    def __init__(self, files: FilesSink) -> None:
+    def __init__(self, files: ChangeFiles) -> None:
         self._files = files
 
     @property
@@ -42,7 +43,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
         self._files.check()
 
     def refuse_other_owner(self, origin: Origin) -> None:
-        """Read ``_icefloe.json``, if it exists; see `FilesSink`."""
+        """Read ``_icefloe.json``, if it exists; see `ChangeFiles`."""
         self._files.refuse_other_owner(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:  # noqa: ARG002 - batches there are numbered
@@ -50,7 +51,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
         self._files.claim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
-        """Refuse another batch of that number; see `FilesSink`."""
+        """Refuse another batch of that number; see `ChangeFiles`."""
         self._files.refuse_other_batch(
             pipeline=batch.origin.pipeline,
             table=batch.origin.table,
@@ -61,7 +62,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
         return {}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
-        """Write the rows of a part; repeating it finds the same files. See `FilesSink.write`."""
+        """Write the rows of a part; repeating it finds the same files. See `ChangeFiles.write`."""
         tally = _Tally(batch)
         written = self._files.write(
             batch_number=batch.batch_number, number=part.number, schema=tally.schema, changes=tally.counted(part)
@@ -81,7 +82,7 @@ class FilesDelivery(PartSink, KeepsWrittenColumns):
         )
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
-        """Write the manifest; see `FilesSink.commit`."""
+        """Write the manifest; see `ChangeFiles.commit`."""
         messages = [
             CommitMessage(**{**each.details, "hash_sum": int(each.details["hash_sum"], 16)}) for each in deliveries
         ]

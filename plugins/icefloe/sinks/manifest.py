@@ -1,19 +1,77 @@
-"""The manifest of a batch in the files sink."""
+"""The manifest of a batch of change files, and what tasks report of the files that they wrote."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, Hash128, digest_of
-from icefloe.sinks.sink import BatchSummary, CommitMessage
+from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of
+from icefloe.errors import TransientError
 from icefloe.units import natural
 
-__all__ = ["MANIFEST", "Manifest", "Part"]
+__all__ = ["MANIFEST", "BatchSummary", "CommitMessage", "DamagedPartsError", "Manifest", "Part"]
 
 MANIFEST: Final = "_manifest.json"
+
+
+class DamagedPartsError(TransientError):
+    """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
+
+    url: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The result of one task's write.
+
+    Attributes:
+        size_bytes: bytes written to the destination.
+        details: facts that the sink needs at commit, for example file names; JSON values only.
+    """
+
+    size_bytes: int
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """One task's delivered changes: the facts of its sink, and the counts and hash sum of the changes.
+
+    Attributes:
+        number: of the task, a map id or a range id; a batch has each number at most once.
+        counts: rows by change type.
+        hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    number: int
+    rows: int
+    counts: Mapping[str, int]
+    hash_sum: Hash128
+    size_bytes: int
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSummary:
+    """Summary of a whole batch, for the sink that commits it; ``hash_key`` is the key of its hash sums."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    pipeline: str
+    table: str
+    batch_number: int
+    after_snapshot_id: SnapshotId | None
+    up_to_snapshot_id: SnapshotId | None
+    steps: int
+    rows: int
+    counts: Mapping[str, int]
+    hash_sum: Hash128
+    hash_key: Hash128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

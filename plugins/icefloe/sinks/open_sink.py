@@ -1,40 +1,56 @@
-"""From settings to the sink that tasks write to; `open_delivery_sink` opens the others."""
+"""From a pipeline's ``sink`` to a sink that delivers."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, TypeAlias
 
-from icefloe.errors import NotBuiltError
-from icefloe.sinks.files import FilesSink
+from icefloe.errors import TerminalError
+from icefloe.pipeline.sink_types import OUR_SINKS, registered_sinks
 from icefloe.sinks.sink import Sink
-from icefloe.storage.location import StoreOpener, open_store
-from icefloe.storage.requests import Requests
+from icefloe.storage.store import Store
 
 __all__ = ["open_sink"]
 
+SinkFactory: TypeAlias = Callable[..., Sink]
+"""Makes a sink: ``factory(options, *, connection, open_store)``; see `open_sink`."""
+
+
+class UnknownSinkError(TerminalError):
+    """No installed package has a sink of this type."""
+
+    sink_type: str
+
 
 def open_sink(
-    settings: Mapping[str, Any],
-    options: Mapping[str, str],
-    requests: Requests | None = None,
-    *,
-    open_store: StoreOpener = open_store,
+    settings: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
 ) -> Sink:
-    """The sink that a plan or a pipeline describes.
+    """The sink that a pipeline describes. It is opened in each process that needs it, and closed there.
 
     Args:
-        settings: the pipeline's ``sink``, ``${ENV}`` expanded; for a backfill its ``path`` is the backfill's own.
-        options: credentials of the destination.
-        requests: counts the requests to its store.
-        open_store: opens its store.
+        settings: the pipeline's ``sink`` as `SinkSettings` has it: ``type``, and the other keys in ``options``, with
+            ``${ENV}`` expanded.
+        connection: the Airflow connection of ``sink.conn_id``: ``conn_type``, ``host``, ``port``, ``schema``,
+            ``login``, ``password`` and ``extra``, a mapping. Empty: there is none.
+        open_store: opens a folder of the pipeline's storage, such as that of dead letters, by its URL.
 
     Raises:
-        NotBuiltError: this release does not have the type or the format.
+        UnknownSinkError: no package that is installed here has such a sink.
+        TerminalError: the keys do not fit.
     """
-    if settings["type"] != "files":
-        raise NotBuiltError(f"sink.type {settings['type']} is not built yet: use files", sink_type=settings["type"])
-    if settings.get("format", "parquet") != "parquet":
-        raise NotBuiltError(
-            f"sink.format {settings['format']} is not built yet: use parquet", format=settings["format"]
+    return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
+
+
+def _factory(sink_type: str) -> SinkFactory:
+    registered = registered_sinks()
+    if factory := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
+        module, _, name = factory.partition(":")
+        return getattr(import_module(module), name)
+    if sink_type not in registered:
+        known = ", ".join(sorted({*OUR_SINKS, *registered}))
+        raise UnknownSinkError(
+            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
+            f"{known}: correct it, or install the package wherever tasks run",
+            key="sink.type",
+            sink_type=sink_type,
         )
-    store = open_store(settings["path"], options=options, requests=requests)
-    return FilesSink(store, target_file_bytes=settings.get("target_file_bytes"))
+    return registered[sink_type].load()

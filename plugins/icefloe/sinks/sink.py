@@ -1,169 +1,273 @@
-"""The contract of the sink that tasks write to; `part_sink` has that of the sinks a batch is delivered to."""
+"""The contract of a sink: it takes batches that are proven, and makes their changes arrive.
+
+A batch is staged as `change_files` first, and its sums are proven. Only then is it delivered: `begin` once for each
+try, then every part, then `finish`. Each of these may be repeated at any time, by a retry, by a second worker, or by a
+zombie that wakes up after later batches. So they hold:
+
+- *Repeating*: a part that is there already is found there, and nothing is there twice.
+- *Fencing*: a call of a batch that is over changes nothing that a later batch has written. It returns, or raises
+  `SupersededError`.
+- *Honesty*: what the destination refused for good is an error, or is counted as a dead letter. It is never left out in
+  silence.
+
+Attributes of its class say what else a sink can do; the methods of what it cannot do are never called.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, Hash128, SnapshotId
-from icefloe.errors import TransientError
+from icefloe.documents import STRICT
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
-__all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink"]
+__all__ = ["PartDelivery", "Sink", "SupersededError"]
 
 
-class DamagedPartsError(TransientError):
-    """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
+SchemaOf: TypeAlias = Callable[[int, Sequence[str]], pa.Schema]
+"""The schema of the changes of a batch, by its number and the names of columns that some of its changes have.
+
+Names inside of structs may be among them, dotted. A struct of which they have no name may be null in all changes.
+"""
+
+
+class SupersededError(TerminalError):
+    """A batch that is no replay came too late: the destination holds a later one, which stays as it is."""
 
     url: str
-    numbers: tuple[int, ...]
+    batch_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """The result of one task's write.
+class PartDelivery:
+    """The result of one part at the destination; recorded, so that a retry skips the part.
 
     Attributes:
-        size_bytes: bytes written to the destination.
-        details: facts that the sink needs at commit, for example file names; JSON values only.
-    """
-
-    size_bytes: int
-    details: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitMessage:
-    """One task's delivered changes: the facts of its sink, and the counts and hash sum of the changes.
-
-    Attributes:
-        number: of the task, a map id or a range id; a batch has each number at most once.
-        counts: rows by change type.
-        hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
+        number: number of the part.
+        rows: changes that were read from it.
+        documents: documents written or deleted, or events sent, over all tries of this call.
+        repeated: of these, how many were there already, from an earlier try.
+        retries: requests that were sent again.
+        refused: documents that the destination refused for now, and took later.
+        dead_letters: documents that the destination refused for good, and that are in the dead-letter folder.
+        superseded: of a replay, documents that a later batch has written since, so that they were left alone.
+        bytes: bytes that were sent.
+        details: facts that the sink needs in `finish`; JSON values only.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
+    version: Literal[1] = 1
     number: int
     rows: int
-    counts: Mapping[str, int]
-    hash_sum: Hash128
-    size_bytes: int
-    details: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSummary:
-    """Summary of a whole batch, for the sink that commits it; ``hash_key`` is the key of its hash sums."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    pipeline: str
-    table: str
-    batch_number: int
-    after_snapshot_id: SnapshotId | None
-    up_to_snapshot_id: SnapshotId | None
-    steps: int
-    rows: int
-    counts: Mapping[str, int]
-    hash_sum: Hash128
-    hash_key: Hash128
+    documents: int
+    repeated: int = 0
+    retries: int = 0
+    refused: int = 0
+    dead_letters: int = 0
+    superseded: int = 0
+    bytes: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Sink(ABC):
-    """A destination of changes. Tasks write, one process commits.
+    """A destination of proven batches. It is opened in every process that needs it, and closed there.
 
-    `write` runs in many processes at once, may be repeated for the same number, and may still run in a zombie after
-    the batch is committed. docs/sinks.md says for each sink what a reader may trust then.
+    Attributes:
+        keyed: True if the destination holds one entry per identity, so that the pipeline needs identifier columns.
+            False if it holds the changes themselves.
+        commits_once: True if a batch arrives by one commit at the destination, as in a table. `deliver` is then called
+            once, in the driver, with one part that has all changes. False if parts arrive one by one, in tasks that run
+            at once.
+        keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
+        keeps_dead_letters: True if what the destination refuses for good is kept and can be sent again: `dead_letters`,
+            `replay_dead_letters`.
+        keeps_written_columns: True if changes keep the columns that they were written with, whatever the table calls
+            them since: `read_back_as_written`.
+        finds_keys: False if `read_back_as_written` gives all changes whatever keys it is given, so that the caller has
+            to look for them.
+        letters_way_out: how dead letters get to the destination after all, as the end of a sentence.
+        wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
     """
+
+    keyed: ClassVar[bool]
+    commits_once: ClassVar[bool] = False
+    keeps_deletions: ClassVar[bool] = False
+    keeps_dead_letters: ClassVar[bool] = False
+    keeps_written_columns: ClassVar[bool] = False
+    finds_keys: ClassVar[bool] = True
+    letters_way_out: ClassVar[str] = "`icefloe deliver NAME --dead-letters` sends them again"
+    wants_unique_keys: bool = False
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The destination, for people and errors; without secrets."""
+
+    @property
+    def shows_removed_rows(self) -> bool:
+        """False if a log leaves out the rows before updates, and shows of a deleted row its key alone."""
+        return True
 
     @abstractmethod
     def check(self) -> None:
-        """Prove that the destination can be written; leaves nothing behind.
+        """Prove that the destination answers and may be written; leaves nothing behind.
 
         Raises:
             TerminalError: it cannot be written; the error says why.
+            TransientError: it did not answer.
         """
 
     @abstractmethod
-    def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Claim the destination for an owner before its first batch is opened; repeating it has no further effect.
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Raise if `claim` would, without changing anything.
+
+        Raises:
+            TerminalError: the destination is another origin's, or holds what nobody claimed.
+        """
+
+    @abstractmethod
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        """Make the destination an origin's own, before its first batch is opened; repeating it has no further effect.
 
         Args:
-            owner: the id of the checkpoint whose batches are delivered.
-            pipeline: name of the pipeline, for people.
-            table: name of the table, for people.
+            origin: who delivers from now on.
+            takes_over: True if another origin's destination becomes this origin's. Its batches count as later ones
+                than any of the origin before.
 
         Raises:
-            TerminalError: the destination is another owner's.
+            TerminalError: the destination is another origin's; or it is filled and nobody's, and ``owner`` among the
+                facts of the error is empty.
         """
 
     @abstractmethod
-    def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Raise if `claim` would, without changing anything; called before the checkpoint of a new pipeline is begun.
-
-        Raises:
-            TerminalError: the destination is another owner's.
-        """
-
-    @abstractmethod
-    def refuse_other_batch(
-        self,
-        *,
-        pipeline: str,
-        table: str,
-        batch_number: int,
-        after_snapshot_id: int | None,
-        up_to_snapshot_id: int | None,
-    ) -> int | None:
-        """Refuse a batch before it is opened, if the destination already holds a whole batch of its number.
-
-        A batch of the same range is let through: delivering it again, under its key, changes nothing.
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """Prepare the destination for a batch, in the driver, before any of its parts; may be repeated at any time.
 
         Returns:
-            The key of the row hashes of the batch that the destination holds; None if it holds none.
+            Facts that every part needs, such as the name of the index behind an alias; JSON values only. The first try
+            records them, and all later tries and all parts get the recorded ones. So a part that wakes up late never
+            takes for its own what the alias names by then. Return only facts that no later try may change. A setting
+            that somebody corrects so that the next try succeeds, such as a largest message, is asked for by `deliver`.
+
+            A fact ``destination`` says in words which place takes the parts, with an id that this place keeps and no
+            other place has, such as the uuid of an index. If a later try finds another one, the batch is refused: parts
+            that are recorded as delivered are not sent again, and would be missing there.
 
         Raises:
-            TerminalError: the batch there belongs to another pipeline, or to an earlier start of this one.
+            SupersededError: the destination holds a later batch.
+            TerminalError: the batch does not fit: its columns, its identity, or another origin; or it continues
+                batches of which the destination knows nothing.
         """
 
     @abstractmethod
-    def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
-        """Write the changes of one task; an exception raised by ``changes`` leaves nothing visible.
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, object], part: StagedPart) -> PartDelivery:
+        """Deliver one part, or the whole batch if it ``commits_once``; may be repeated, and run in two places at once.
 
         Args:
-            batch_number: the batch.
-            number: of the task.
-            schema: of every record batch: the change columns, then the table's.
-            changes: in delivery order.
-        """
-
-    @abstractmethod
-    def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Make the batch whole for readers; repeating it has no further effect, even with other parts.
+            batch: the batch.
+            begun: facts that `begin` returned, as they were recorded.
+            part: the part.
 
         Raises:
-            DamagedPartsError: files that some tasks delivered are missing or cut; nothing was made whole.
+            SupersededError: the destination holds a later batch, which stays as it is.
+            TerminalError: the destination refuses rows for good.
+            TransientError: the destination did not answer, or refused for longer than the patience allows.
         """
 
     @abstractmethod
-    def whole(self, batch_number: int) -> BatchSummary | None:
-        """Summary of a batch that is whole for readers; None if it is not. No later commit can replace it."""
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, object], deliveries: Sequence[PartDelivery]) -> None:
+        """Make the batch visible as a whole, in the driver, after all its parts; may be repeated at any time.
 
-    @abstractmethod
-    def size_of(self, batch_number: int) -> int:
-        """Bytes that tasks have written for a batch until now."""
+        Args:
+            batch: the batch.
+            begun: facts that `begin` returned, as they were recorded.
+            deliveries: of all parts, by number.
 
-    @abstractmethod
-    def delete_before(self, batch_number: int, *, age: timedelta) -> int:
-        """Delete whole batches that come before a batch and are older, and return the number of objects."""
-
-    @abstractmethod
-    def discard(self, batch_number: int) -> int:
-        """Delete what tasks wrote for a batch that is whole without it, and return the number of objects.
-
-        Readers never see these objects. A zombie may write more of them later.
+        Raises:
+            DamagedPartsError: parts that were delivered are lost. They are delivered again, and `finish` is called once
+                more.
+            SupersededError: the destination holds a later batch, which stays as it is.
+            TooManyDeadLettersError: all parts together have more dead letters than the destination allows. Parts that
+                earlier tries delivered with some are delivered again, and `finish` is called once more.
         """
+
+    @abstractmethod
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows or changes that the destination really holds.
+
+        A keyed sink gives the table's columns of ``schema``, one row per key, as of one moment. Another sink gives all
+        columns of ``schema``, one row per change, in the order of the changes of each key.
+
+        Args:
+            schema: as in `ProvenBatch`, without hidden columns that the destination does not hold.
+            keys: identifier columns of the only rows to be read; None: all rows.
+
+        Raises:
+            TransientError: a load replaced the rows while they were read.
+        """
+
+    def foreign_writes(self) -> int:
+        """Number of entries of other programs that can keep the next batches from writing, as far as it sees any.
+
+        They are those among the entries of the last `read_back`, once it is read to its end.
+        """
+        return 0
+
+    def may_lack_oldest(self) -> bool:
+        """False if a log has all keys that it was given since its last load: no rule of its own removes the oldest.
+
+        Raises:
+            TerminalError: nothing of what was delivered is left, so that no rule explains it.
+        """
+        return True
+
+    def may_lack_replaced(self) -> bool:
+        """False if no rule of a log removes changes of a key that have a later one."""
+        return True
+
+    def read_back_as_written(
+        self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes in the columns of their batches, in the order of `read_back`.
+
+        Args:
+            schema_of: the schema in which a batch was delivered.
+            first_batch: changes of earlier batches are left out.
+            keys: as in `read_back`.
+
+        Returns:
+            Record batches, each with changes of one batch.
+        """
+        raise NotImplementedError
+
+    def purge(self, *, before: datetime, dry_run: bool = False) -> int:
+        """Remove the marks of rows that were deleted before a time (aware); returns how many. A dry run only counts."""
+        raise NotImplementedError
+
+    def dead_letters(self) -> Mapping[int, int]:
+        """Number of letters by batch; of a sink whose keys name no folder, none."""
+        raise NotImplementedError
+
+    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
+        """Send the letters of a committed batch again, in the state that they had; may be repeated at any time.
+
+        What the destination takes, or has in a later state, leaves the folder. What it refuses again stays with the new
+        reason.
+
+        Returns:
+            A result for each part. ``rows`` counts the letters, ``dead_letters`` those that stay.
+
+        Raises:
+            TransientError: the destination did not answer.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back connections. A closed sink is not used again."""

@@ -13,9 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of, slot_of
+from icefloe.sinks.manifest import BatchSummary, CommitMessage, Manifest, Part, Written, batch_prefix, parts_of, slot_of
 from icefloe.sinks.same_rows import holds_same_rows
-from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 

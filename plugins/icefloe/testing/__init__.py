@@ -1,6 +1,6 @@
 """The tests that a sink of another package must pass.
 
-A test module of that package subclasses `DeliverySinkConformance`; docs/write_a_sink.md shows one.
+A test module of that package subclasses `SinkConformance`; docs/write_a_sink.md shows one.
 This is the only room that imports pytest.
 
 Read in this order:
@@ -20,8 +20,8 @@ Read in this order:
 - `random_cases`: random histories with random faults
 """
 
-from icefloe.testing.conformance import DeliverySinkConformance
+from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import OutwardCalls
 
-__all__ = ["DeliverySinkConformance", "NotConformingError", "OutwardCalls"]
+__all__ = ["NotConformingError", "OutwardCalls", "SinkConformance"]

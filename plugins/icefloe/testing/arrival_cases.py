@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from icefloe.testing.held_content import require_some
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import OutwardCalls

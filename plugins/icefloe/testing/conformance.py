@@ -8,8 +8,8 @@ from icefloe.testing.refusal_cases import RefusalCases
 from icefloe.testing.schema_cases import SchemaCases
 
 
-class DeliverySinkConformance(ArrivalCases, InterruptionCases, OwnershipCases, RefusalCases, SchemaCases, RandomCases):
-    """The contract of `icefloe.sinks.part_sink` as tests: a test class derives from it and opens its sink.
+class SinkConformance(ArrivalCases, InterruptionCases, OwnershipCases, RefusalCases, SchemaCases, RandomCases):
+    """The contract of `icefloe.sinks.sink` as tests: a test class derives from it and opens its sink.
 
     A keyed sink is compared with the rows of the table, another one with the changes of each key in their order.
     """

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from icefloe.changes.columns import BATCH, change_schema
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.staged_history import Row, StagedHistory
 
@@ -15,7 +15,7 @@ _SHOWN: Final = 3
 
 
 def require_content(
-    sink: DeliverySink,
+    sink: Sink,
     history: StagedHistory,
     *,
     without: Collection[int] = (),
@@ -53,7 +53,7 @@ def require_content(
             )
 
 
-def require_some(sink: DeliverySink, history: StagedHistory, ids: Collection[int]) -> None:
+def require_some(sink: Sink, history: StagedHistory, ids: Collection[int]) -> None:
     """Compare the rows or changes of some keys, read by these keys, with the table.
 
     Raises:
@@ -66,7 +66,7 @@ def require_some(sink: DeliverySink, history: StagedHistory, ids: Collection[int
     _require_rows(rows, [row for row in wanted if row["id"] in ids], schema)
 
 
-def _read(sink: DeliverySink, schema: pa.Schema, keys: pa.RecordBatch | None = None) -> list[Row]:
+def _read(sink: Sink, schema: pa.Schema, keys: pa.RecordBatch | None = None) -> list[Row]:
     rows: list[Row] = []
     for batch in sink.read_back(schema, keys=keys):
         if not batch.schema.equals(schema):

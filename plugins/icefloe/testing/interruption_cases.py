@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from icefloe.testing.arrival_cases import MIXED
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import Fault, OutwardCalls, ProcessEndedError

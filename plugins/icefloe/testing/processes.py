@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from threading import Event, Thread
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from icefloe.errors import TransientError
-from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.part_sink import DriverSink, PartDelivery, PartSink
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import Fault, OutwardCalls
 from icefloe.testing.staged_history import Row, StagedBatch, through_json
 
-OpenSink: TypeAlias = Callable[[OutwardCalls], PartSink | DriverSink]
+OpenSink: TypeAlias = Callable[[OutwardCalls], Sink]
 """Opens a sink at one destination, as a new process does."""
 
 _SECONDS: Final = 120
@@ -62,14 +62,11 @@ class DeliveringProcess:
         """Deliver the parts that have no result yet, of a batch that was begun."""
         batch = staged.batch
         with self._opened() as sink:
-            if isinstance(sink, DriverSink):
-                if (batch.batch_number, 0) not in self.deliveries:
-                    self._keep(batch, 0, batch.rows, sink.deliver_all(batch, staged.begun, staged.parts))
-                return
-        for part in staged.parts:
+            parts = [StagedPart.whole(staged.parts)] if sink.commits_once else staged.parts
+        for part in parts:
             if (batch.batch_number, part.number) not in self.deliveries:
                 with self._opened() as worker:
-                    delivery = cast("PartSink", worker).deliver(batch, staged.begun, part)
+                    delivery = worker.deliver(batch, staged.begun, part)
                 self._keep(batch, part.number, part.rows, delivery)
 
     def read_back(self, schema: pa.Schema) -> list[Row] | None:
@@ -85,7 +82,7 @@ class DeliveringProcess:
         return sorted(found, key=lambda each: each.number)
 
     @contextmanager
-    def _opened(self) -> Iterator[PartSink | DriverSink]:
+    def _opened(self) -> Iterator[Sink]:
         """A sink that is closed at the end, unless the process is killed."""
         sink = self._open_sink(self.calls)
         try:

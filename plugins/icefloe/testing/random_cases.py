@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from icefloe.testing.outward_calls import Fault, OutwardCalls, ProcessEndedError
 from icefloe.testing.processes import DeliveringProcess, StoppedProcess
 from icefloe.testing.sink_under_test import SinkUnderTest, case

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from icefloe.errors import TransientError, one_line
-from icefloe.sinks.part_sink import DriverSink, PartSink
+from icefloe.sinks.sink import Sink
 from icefloe.testing.held_content import require_content
 from icefloe.testing.not_conforming import NotConformingError
 from icefloe.testing.outward_calls import OutwardCalls
@@ -26,7 +26,7 @@ class SinkUnderTest(ABC):
         """A destination that holds nothing; another one at each call."""
 
     @abstractmethod
-    def open_sink(self, destination: Any, calls: OutwardCalls) -> PartSink | DriverSink:
+    def open_sink(self, destination: Any, calls: OutwardCalls) -> Sink:
         """A sink as a new process opens it; ``calls.watch(client)`` takes the place of its client.
 
         Its patience should be short, because cases wait for it.

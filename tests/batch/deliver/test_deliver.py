@@ -18,7 +18,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest
 from support.catalogs import sql_properties
 from support.pipelines.workspace import icefloe
@@ -204,13 +204,13 @@ def test_batches_that_an_earlier_checkpoint_staged_are_refused_with_the_way_out(
 def test_a_part_reads_no_manifest_once_more(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.append(1, 2)
     read: list[int] = []
-    real = FilesSink.manifest
+    real = ChangeFiles.manifest
 
-    def counted(sink: FilesSink, batch_number: int) -> Manifest:
+    def counted(sink: ChangeFiles, batch_number: int) -> Manifest:
         read.append(batch_number)
         return real(sink, batch_number)
 
-    monkeypatch.setattr(FilesSink, "manifest", counted)
+    monkeypatch.setattr(ChangeFiles, "manifest", counted)
     assert lab.deliver(shuffle={"map_task_bytes": 1}).code == 0
     beside_parts = len(read) - 1  # a task that stages a part looks once itself
     for number in (3, 4, 5):

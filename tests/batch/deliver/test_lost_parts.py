@@ -12,7 +12,7 @@ from icefloe.batch.deliver.delivery_records import DeliveryRecords
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
 from sinks.written_parts import DAMAGES, contents
 from support.fakes.gates import GatedRun, gated_stores
@@ -105,14 +105,14 @@ def test_a_part_that_is_lost_again_and_again_is_delivered_once_more_in_each_run(
 ) -> None:
     written = []
 
-    def lose(_: FilesSink, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
+    def lose(_: ChangeFiles, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
         written.append(slot)
         return f"{slot}.parquet", file.stat().st_size
 
     stop_before_manifest(lab, "upsert")
     lab.part(1).unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(FilesSink, "_deliver_file", lose)
+        patched.setattr(ChangeFiles, "_deliver_file", lose)
         for tries in (1, 2):
             failed = lab.command("run", changes="upsert")
             assert (failed.code, "1 of 3 parts in" in failed.err) == (75, True)

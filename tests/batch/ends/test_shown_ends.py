@@ -9,7 +9,7 @@ import pytest
 
 from batch.deliver.delivered import Delivered
 from icefloe.errors import TransientError
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
 from support.pipelines.delivered_state import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
@@ -240,16 +240,16 @@ def test_a_reset_that_is_killed_among_these_manifests_is_completed_by_a_run(
     moved: Moved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, changes = moved.lab, moved.changes
-    commit, written = FilesSink.commit, []
+    commit, written = ChangeFiles.commit, []
 
-    def once(sink: FilesSink, *given: Any) -> None:
+    def once(sink: ChangeFiles, *given: Any) -> None:
         if written:
             raise KeyboardInterrupt
         written.append(given)
         commit(sink, *given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FilesSink, "commit", once)
+        patched.setattr(ChangeFiles, "commit", once)
         assert command(lab, "reset", "--yes", changes=changes).code == 130
     assert not (lab.output() / "batch=4").exists()
     lab.append(9)

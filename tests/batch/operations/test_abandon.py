@@ -10,7 +10,7 @@ from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store
 from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
@@ -211,7 +211,7 @@ def test_a_sink_that_holds_the_abandoned_batch_takes_no_other_one_of_its_number(
     with pytest.raises(TransientError, match="it was abandoned or moved the cursor, and this run came too late"):
         type(batch).commit(batch)
     assert committing.checkpoint.committed(1) is None
-    sink = FilesSink(open_store(f"file://{operated.sink}"))
+    sink = ChangeFiles(open_store(f"file://{operated.sink}"))
     assert sink.whole(1).rows == 0
     operated.require_consistent()
 

@@ -14,7 +14,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 from support.sinks.index_sink import IndexSink
 from support.sinks.memory_index import MemoryIndex

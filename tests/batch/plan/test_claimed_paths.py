@@ -9,8 +9,8 @@ import pytest
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.claim import PathClaimedError
-from icefloe.sinks.files import FilesSink
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -56,15 +56,15 @@ def test_a_first_run_that_is_overtaken_by_another_of_its_pipeline_goes_on_with_i
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workshop.append(range(10))
-    check = FilesSink.check
+    check = ChangeFiles.check
     opened: list[OpenBatch] = []
 
-    def overtaken(sink: FilesSink) -> None:
+    def overtaken(sink: ChangeFiles) -> None:
         check(sink)
         monkeypatch.undo()
         opened.append(workshop.open())
 
-    monkeypatch.setattr(FilesSink, "check", overtaken)
+    monkeypatch.setattr(ChangeFiles, "check", overtaken)
     assert workshop.prepare().plan_url == opened[0].plan_url
 
 
@@ -73,16 +73,16 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_planned: bool
 ) -> None:
     workshop.append(range(10))
-    refuse = FilesSink.refuse_other_batch
+    refuse = ChangeFiles.refuse_other_batch
     delivered: list[Any] = []
 
-    def overtaken(sink: FilesSink, **batch: Any) -> None:
+    def overtaken(sink: ChangeFiles, **batch: Any) -> None:
         refuse(sink, **batch)
         monkeypatch.undo()
         workshop.set(storage=f"file://{workshop.folder}/storage", name="events")
         delivered.append(workshop.deliver() if is_planned else workshop.open())
 
-    monkeypatch.setattr(FilesSink, "refuse_other_batch", overtaken)
+    monkeypatch.setattr(ChangeFiles, "refuse_other_batch", overtaken)
     second = workshop.set(storage=f"file://{workshop.folder}/of the second", name="second").session()
     with pytest.raises(
         PathClaimedError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"

@@ -5,7 +5,7 @@ import pytest
 from icefloe.batch.stage.range_results import RangeResult
 from icefloe.errors import TerminalError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
-from icefloe.sinks.sink import CommitMessage
+from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.location import open_store
 
 MESSAGE = CommitMessage(number=3, rows=1, counts={"insert": 1}, hash_sum=2**127, size_bytes=9, details={"names": ["a"]})

@@ -8,7 +8,7 @@ import pytest
 
 from batch.verify.verified_sinks import VerifiedSinks, WholeLog
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from support.pipelines.workspace import icefloe
 from support.sinks.memory_log import MemoryLog, Message
 from support.sinks.registered import LOGS, registered_sinks

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.types import DoubleType
 
 from batch.verify.verified_sinks import VerifiedSinks, live
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import icefloe
 from support.sinks.fake_cluster import FakeCluster
@@ -193,7 +193,7 @@ def test_rows_whose_identity_is_not_shown_are_counted(lab: VerifiedSinks, sink: 
 def test_keys_with_several_rows_are_a_fault_of_a_sink_that_wants_none(
     lab: VerifiedSinks, sink: str, is_fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DeliverySink, "wants_unique_keys", is_fault)
+    monkeypatch.setattr(Sink, "wants_unique_keys", is_fault)
     lab.append(1, 2, 3)
     lab.deliver(sink)
     lab.append(3)

@@ -18,7 +18,7 @@ from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.shipped_package import build_package_zip
 from icefloe.engines.spark.spark_conf import spark_conf
-from icefloe.sinks.sink import DamagedPartsError
+from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.storage.requests import RequestTotals
 
 TASKS = 8

@@ -22,7 +22,7 @@ from icefloe.orchestration.telemetry.metrics import (
     send_status,
     status_metrics,
 )
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from support.pipelines.workshop import Workshop
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

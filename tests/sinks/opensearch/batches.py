@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from icefloe.changes.columns import change_schema
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 
 ORIGIN = Origin(owner="checkpoint-1", pipeline="people", table="app.people")
 PEOPLE = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.large_string())])

@@ -16,7 +16,7 @@ from icefloe.sinks.opensearch.conflicts import ConflictingRowsError, ForeignWrit
 from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster

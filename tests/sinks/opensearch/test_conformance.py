@@ -9,7 +9,7 @@ import pytest
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing import OutwardCalls, SinkConformance
 from icefloe.testing.staged_history import Row
 from sinks.opensearch.sinks import sink_at
 from support.sinks.fake_cluster import FakeCluster
@@ -26,7 +26,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
-class SinkOverMemory(DeliverySinkConformance):
+class SinkOverMemory(SinkConformance):
     deletes = "soft"
     step = 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.sinks.opensearch.claims import IndexClaimedError
 from icefloe.sinks.opensearch.index_checks import IndexMisfitError
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
 from support.sinks.fake_cluster import FakeCluster

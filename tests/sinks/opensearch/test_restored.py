@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.sinks.opensearch.index_checks import IndexMisfitError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
 from support.sinks.fake_cluster import FakeCluster

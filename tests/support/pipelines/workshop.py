@@ -41,7 +41,7 @@ from icefloe.batch.task_outcome import Engine
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.spark.row_counts import Row, difference, rows_of, weights_of
@@ -134,7 +134,7 @@ class Workshop(EventsTable):
     def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
         """The files in the manifest of a batch, in the order of delivery."""
         place = "" if backfill_id is None else f"/_backfills/{backfill_id}"
-        sink = FilesSink(open_store(f"file://{self.folder}/changes{place}"))
+        sink = ChangeFiles(open_store(f"file://{self.folder}/changes{place}"))
         parts = sink.manifest(batch).parts
         batches = [found for part in parts for found in sink.read_part(batch, part)]
         return pa.Table.from_batches(batches) if batches else pa.table({})

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery, PartSink
+from icefloe.sinks.sink import PartDelivery, Sink
 from support.sinks.registered import registered_sinks
 
 BROKEN: dict[str, Callable[[], None]] = {}
 """What a test lets happen in a call of the sink, by the name of the call."""
 
 
-class DocumentFolder(PartSink):
+class DocumentFolder(Sink):
     """Documents carry the batch that wrote them; deleted rows stay as documents without a row."""
 
     keyed = True

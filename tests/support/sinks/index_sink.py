@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery, PartSink, SupersededError
+from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from support.sinks.memory_index import BusyError, ConflictError, Document, MemoryIndex, MissingIndexError
 from support.sinks.rows_of_keys import final_rows, refuse_other, selected
 
@@ -20,7 +20,7 @@ __all__ = ["IndexSink"]
 _TRIES = 3
 
 
-class IndexSink(PartSink):
+class IndexSink(Sink):
     keyed: ClassVar[bool] = True
 
     def __init__(self, index: MemoryIndex) -> None:

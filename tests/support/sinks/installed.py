@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
-
 __all__ = ["install_sinks"]
 
 
@@ -19,5 +17,5 @@ def install_sinks(folder: Path, sinks: Mapping[str, str], *, name: str = "furthe
     information = folder / f"{name}-1.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1\n")
-    lines = [f"[{SINKS_GROUP}]", *(f"{sink_type} = {place}" for sink_type, place in sinks.items())]
+    lines = ["[icefloe.sinks]", *(f"{sink_type} = {place}" for sink_type, place in sinks.items())]
     (information / "entry_points.txt").write_text("\n".join(lines))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import PartDelivery, PartSink, SupersededError
+from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from support.sinks.memory_log import BusyLogError, FencedError, MemoryLog, Message
 from support.sinks.rows_of_keys import key_of, refuse_other, selected
 
@@ -21,7 +21,7 @@ __all__ = ["LogSink"]
 _SLOTS = 8
 
 
-class LogSink(PartSink):
+class LogSink(Sink):
     keyed: ClassVar[bool] = False
 
     def __init__(self, log: MemoryLog) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 from support.sinks.index_sink import IndexSink
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import MemoryIndex
@@ -23,15 +23,15 @@ LOGS: defaultdict[str, MemoryLog] = defaultdict(MemoryLog)
 class _Registered:
     """Stands in for an entry point, of which only name and factory count."""
 
-    def __init__(self, name: str, factory: Callable[[Mapping[str, Any]], DeliverySink]) -> None:
+    def __init__(self, name: str, factory: Callable[[Mapping[str, Any]], Sink]) -> None:
         self.name, self._factory = name, factory
 
-    def load(self) -> Callable[..., DeliverySink]:
+    def load(self) -> Callable[..., Sink]:
         return lambda options, **_: self._factory(options)
 
 
 @contextmanager
-def registered_sinks(**further: Callable[[Mapping[str, Any]], DeliverySink]) -> Iterator[None]:
+def registered_sinks(**further: Callable[[Mapping[str, Any]], Sink]) -> Iterator[None]:
     """Registers the sinks as another package does.
 
     Args:
@@ -48,8 +48,7 @@ def registered_sinks(**further: Callable[[Mapping[str, Any]], DeliverySink]) -> 
         return [_Registered(each, factory) for each, factory in factories.items() if name in (None, each)]
 
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr("icefloe.pipeline.unbuilt_keys.entry_points", entry_points)
-        patches.setattr("icefloe.sinks.open_delivery_sink.entry_points", entry_points)
+        patches.setattr("icefloe.pipeline.sink_types.entry_points", entry_points)
         yield
     INDICES.clear()
     LOGS.clear()

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.part_sink import DriverSink, PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from support.sinks.rows_of_keys import final_rows, refuse_other, selected
 
 __all__ = ["Head", "MemoryTable", "TableSink"]
@@ -42,8 +42,9 @@ class MemoryTable:
             self._head = head
 
 
-class TableSink(DriverSink):
+class TableSink(Sink):
     keyed: ClassVar[bool] = True
+    commits_once: ClassVar[bool] = True
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
@@ -74,7 +75,7 @@ class TableSink(DriverSink):
             raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
         return {}
 
-    def deliver_all(self, batch: ProvenBatch, _: Mapping[str, Any], parts: Sequence[StagedPart]) -> PartDelivery:
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
         head = self._load()
         done = head.properties["done"]
         is_late = done > batch.batch_number and not batch.is_replay
@@ -83,7 +84,7 @@ class TableSink(DriverSink):
         is_there = done >= batch.batch_number
         if not is_there:
             before = head.properties.get("loading", {}) if batch.is_load else head.rows
-            changed = {**({} if batch.begins_anew else before), **final_rows(batch, parts)}
+            changed = {**({} if batch.begins_anew else before), **final_rows(batch, [part])}
             rows = {key: row for key, row in changed.items() if row is not None}
             properties: dict[str, Any] = {"owner": batch.origin.owner, "done": batch.batch_number}
             if batch.is_load and not batch.ends_load:

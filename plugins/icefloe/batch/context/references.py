@@ -20,7 +20,7 @@ from icefloe.batch.run_settings import SETTINGS_VARIABLE, RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
@@ -95,17 +95,17 @@ class BatchReference:
         return Checkpoint(self._open_store(self.settings.checkpoint_url))
 
     @property
-    def folder_of_changes(self) -> Sink:
+    def folder_of_changes(self) -> ChangeFiles:
         """The folder to which tasks of the batch write changes; known without its plan."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings)
 
     @property
-    def delivered_folder(self) -> Sink | None:
+    def delivered_folder(self) -> ChangeFiles | None:
         """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
         return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @contextmanager
-    def delivery_sink(self) -> Iterator[DeliverySink]:
+    def delivery_sink(self) -> Iterator[Sink]:
         """The sink that the batch is delivered to, open until the block ends.
 
         Raises:

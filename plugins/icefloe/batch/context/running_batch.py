@@ -11,7 +11,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
 
 __all__ = ["BatchCommittedError", "RunningBatch"]
@@ -39,7 +39,7 @@ class RunningBatch:
     folder: BatchFolder
     written: FencedStore
     checkpoint: Checkpoint
-    folder_of_changes: Sink
+    folder_of_changes: ChangeFiles
     settings: RunSettings
     requests: Requests
 

@@ -23,7 +23,7 @@ from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import JSON, result_configuration
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests
@@ -133,22 +133,22 @@ class PipelineSession:
         return Checkpoint(self.open_storage(self.settings.checkpoint_url))
 
     @cached_property
-    def folder_of_changes(self) -> Sink:
+    def folder_of_changes(self) -> ChangeFiles:
         """The folder to which tasks write changes, opened: of the sink, or on the way to another one."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings, requests=self.requests)
 
     @cached_property
-    def delivered_folder(self) -> Sink | None:
+    def delivered_folder(self) -> ChangeFiles | None:
         """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
         return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @property
-    def counted_folder(self) -> Sink | None:
+    def counted_folder(self) -> ChangeFiles | None:
         """The folder in which readers count batches; None if the sink is no folder of files."""
         return self.delivered_folder if self.pipeline.delivers else self.folder_of_changes
 
     @property
-    def numbered_folders(self) -> tuple[Sink, ...]:
+    def numbered_folders(self) -> tuple[ChangeFiles, ...]:
         """The folders in which each batch has its number, also one without changes."""
         staged, delivered = self.folder_of_changes, self.delivered_folder
         return (staged,) if delivered is None else (staged, delivered)
@@ -161,7 +161,7 @@ class PipelineSession:
             table=self.pipeline.table,
         )
 
-    def delivery_sink(self) -> AbstractContextManager[DeliverySink | None]:
+    def delivery_sink(self) -> AbstractContextManager[Sink | None]:
         """The sink that staged batches are delivered to, open until the block ends; None: the files are the sink."""
         return delivery_sink(self.settings, self.credentials, self.surroundings)
 

@@ -4,16 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
-from icefloe.sinks.open_delivery_sink import open_delivery_sink
 from icefloe.sinks.open_sink import open_sink
-from icefloe.sinks.part_sink import DeliverySink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 
@@ -27,7 +26,7 @@ def folder_of_changes(
     *,
     requests: Requests | None = None,
     recorded: Mapping[str, object] = MappingProxyType({}),
-) -> Sink:
+) -> ChangeFiles:
     """The folder to which tasks write changes: the files sink, or the place where batches are staged.
 
     Args:
@@ -37,26 +36,22 @@ def folder_of_changes(
         requests: counts the requests to it.
         recorded: settings that a batch has recorded; they come before those of the run.
     """
-    return open_sink(
-        {**settings.sink, **recorded},
-        credentials.storage_options if settings.is_staged else credentials.sink_options,
-        requests,
-        open_store=surroundings.open_store,
-    )
+    places: dict[str, Any] = {**settings.sink, **recorded}
+    options = credentials.storage_options if settings.is_staged else credentials.sink_options
+    store = surroundings.open_store(places["path"], options=options, requests=requests)
+    return ChangeFiles(store, target_file_bytes=places["target_file_bytes"])
 
 
-def delivered_folder(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> FilesSink | None:
+def delivered_folder(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> ChangeFiles | None:
     """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
     if settings.delivery.get("type") != "files":
         return None
     store = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
-    return FilesSink(store, target_file_bytes=settings.delivery["target_file_bytes"])
+    return ChangeFiles(store, target_file_bytes=settings.delivery["target_file_bytes"])
 
 
 @contextmanager
-def delivery_sink(
-    settings: RunSettings, credentials: Credentials, surroundings: Surroundings
-) -> Iterator[DeliverySink | None]:
+def delivery_sink(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> Iterator[Sink | None]:
     """The sink that staged batches are delivered to, open until the block ends; None if the files are the sink."""
     if not settings.delivery:
         yield None
@@ -65,16 +60,16 @@ def delivery_sink(
         yield sink
 
 
-def sink_of_pipeline(pipeline: Pipeline, credentials: Credentials) -> AbstractContextManager[DeliverySink | None]:
+def sink_of_pipeline(pipeline: Pipeline, credentials: Credentials) -> AbstractContextManager[Sink | None]:
     """The sink of a pipeline as its file says, open for a block; None if the files are the sink."""
     return delivery_sink(RunSettings.of(pipeline), credentials, Surroundings())
 
 
-def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> DeliverySink:
+def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> Sink:
     folder = delivered_folder(settings, credentials, surroundings)
     if folder is not None:
         return FilesDelivery(folder)
-    return open_delivery_sink(
+    return open_sink(
         settings.delivery,
         connection=credentials.sink_connection,
         open_store=partial(surroundings.open_store, options=credentials.storage_options),

@@ -23,9 +23,8 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
-from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, SupersededError
-from icefloe.sinks.sink import DamagedPartsError
+from icefloe.sinks.manifest import DamagedPartsError, Manifest
+from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from icefloe.units import time_text
 
 __all__ = ["deliver_batch", "staged_bytes"]
@@ -127,7 +126,7 @@ def _show_ends_before(reference: BatchReference, running: RunningBatch) -> None:
 
 @contextmanager
 def _taken_back(
-    batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
+    batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[None]:
     """Names the reason if the sink calls a batch late because the sink's owner changed twice since the first try.
 
@@ -153,7 +152,7 @@ def _taken_back(
 
 
 def _refuse_other_destination(
-    batch: ProvenBatch, sink: DeliverySink, begun: Mapping[str, object], now: Mapping[str, object]
+    batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> None:
     """Stop a batch whose first parts went elsewhere."""
     before, found = begun.get("destination"), now.get("destination")
@@ -173,9 +172,9 @@ def _proven_manifest(running: RunningBatch) -> Manifest:
     return staged_manifest(running.folder_of_changes, running.plan.batch_number)
 
 
-def _part_numbers(sink: DeliverySink, manifest: Manifest) -> Sequence[int]:
-    """The numbers of the calls that deliver a batch: each part, or all parts at once for a driver sink."""
-    return range(1 if isinstance(sink, DriverSink) else len(manifest.parts))
+def _part_numbers(sink: Sink, manifest: Manifest) -> Sequence[int]:
+    """The numbers of the calls that deliver a batch: each part, or one for all of them if the sink commits once."""
+    return range(1 if sink.commits_once else len(manifest.parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +195,7 @@ class _PartsCall:
     running: RunningBatch
     tally: PhaseTally
 
-    def finish(self, sink: DeliverySink) -> list[PartDelivery]:
+    def finish(self, sink: Sink) -> list[PartDelivery]:
         """Delivers the parts that are left and finishes the batch; returns the deliveries of all parts.
 
         Some parts are delivered again, once: those that the sink lost since their delivery was recorded, and those with
@@ -219,7 +218,7 @@ class _PartsCall:
         self._deliver_missing()
         return self._finished(sink)
 
-    def _finished(self, sink: DeliverySink) -> list[PartDelivery]:
+    def _finished(self, sink: Sink) -> list[PartDelivery]:
         deliveries = self._deliveries()
         sink.finish(self.task.batch, self.task.begun, deliveries)
         return deliveries

@@ -11,7 +11,7 @@ from icefloe.batch.deliver.proven_batch import staged_parts
 from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink
+from icefloe.sinks.sink import PartDelivery, Sink
 
 __all__ = ["delivered_part"]
 
@@ -53,15 +53,11 @@ class DeliverPart:
 
 
 def delivered_part(
-    sink: DeliverySink,
+    sink: Sink,
     batch: ProvenBatch,
     begun: Mapping[str, object],
     parts: Sequence[StagedPart],
     number: int,
 ) -> PartDelivery:
-    """Hands one part to a part sink, or all parts to a driver sink."""
-    if isinstance(sink, DriverSink):
-        return sink.deliver_all(batch, begun, parts)
-    if isinstance(sink, PartSink):
-        return sink.deliver(batch, begun, parts[number])
-    raise TypeError(f"{type(sink).__name__} is neither a part sink nor a driver sink")
+    """Hands one part to a sink, or the whole batch if the sink commits once."""
+    return sink.deliver(batch, begun, StagedPart.whole(parts) if sink.commits_once else parts[number])

@@ -10,7 +10,7 @@ from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.batch_keys import begun_key, delivery_key
 from icefloe.batch.context.batch_folder import load_batch_document
 from icefloe.documents import STRICT, dump_document
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 

@@ -12,7 +12,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, ChangeType, removed_rows
 from icefloe.pipeline.option_values import OutputOption
 from icefloe.sinks.batch_to_deliver import StagedPart
-from icefloe.sinks.sink import BatchSummary
+from icefloe.sinks.manifest import BatchSummary
 
 __all__ = ["OutputMode"]
 

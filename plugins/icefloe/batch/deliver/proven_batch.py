@@ -14,9 +14,8 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
-from icefloe.sinks.sink import Sink
 
 __all__ = ["committed_batch", "staged_parts"]
 
@@ -119,16 +118,16 @@ def _proven(
     )
 
 
-def staged_manifest(sink: Sink, batch_number: int) -> Manifest:
+def staged_manifest(sink: ChangeFiles, batch_number: int) -> Manifest:
     """The manifest of a staged batch.
 
     Raises:
         KeyMissingError: the batch is not whole.
     """
-    return _staged_files(sink).manifest(batch_number)
+    return sink.manifest(batch_number)
 
 
-def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterator[StagedPart]:
+def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) -> Iterator[StagedPart]:
     """The parts of a staged batch, numbered by their places in the manifest, which never changes.
 
     Args:
@@ -136,7 +135,7 @@ def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterat
         manifest: of the batch.
         memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
     """
-    files, bound, first_row = _staged_files(sink), RowLimit(memory_bytes=memory_bytes), 0
+    files, bound, first_row = sink, RowLimit(memory_bytes=memory_bytes), 0
     for number, part in enumerate(manifest.parts):
         yield StagedPart(
             number=number,
@@ -148,16 +147,10 @@ def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterat
         first_row += part.rows
 
 
-def _read(files: FilesSink, batch_number: int, part: Part, bound: RowLimit) -> Iterator[pa.RecordBatch]:
+def _read(files: ChangeFiles, batch_number: int, part: Part, bound: RowLimit) -> Iterator[pa.RecordBatch]:
     for rows in files.read_part(batch_number, part):
         bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
         yield rows
-
-
-def _staged_files(sink: Sink) -> FilesSink:
-    if not isinstance(sink, FilesSink):
-        raise TypeError(f"a batch is staged as files, found {type(sink).__name__}")
-    return sink
 
 
 def _selected(offset: OffsetRecord) -> tuple[str, ...] | None:

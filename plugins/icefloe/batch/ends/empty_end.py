@@ -8,7 +8,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
-from icefloe.sinks.sink import BatchSummary
+from icefloe.sinks.manifest import BatchSummary
 from icefloe.units import now_text
 
 __all__ = ["EmptyEnd"]

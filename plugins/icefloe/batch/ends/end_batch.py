@@ -20,7 +20,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 
 __all__ = ["complete_unfinished_end", "end_here", "end_without_changes"]
 
@@ -70,7 +70,7 @@ def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
 
 
 def end_without_changes(
-    end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, delivered: Sink | None, writer: Writer
+    end: EmptyEnd, *, checkpoint: Checkpoint, sink: ChangeFiles, delivered: ChangeFiles | None, writer: Writer
 ) -> CommitRecord:
     """Ends a batch without changes; repeating it completes what was begun.
 
@@ -105,7 +105,7 @@ def end_without_changes(
     return found
 
 
-def _make_whole(end: EmptyEnd, sink: Sink) -> None:
+def _make_whole(end: EmptyEnd, sink: ChangeFiles) -> None:
     number, summary = end.offset.batch_number, end.summary
     sink.claim(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table)
     try:

@@ -16,15 +16,14 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError
-from icefloe.sinks.files import FilesSink
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 
 __all__ = ["missing_numbers", "show_end", "show_ends", "try_to_show_ends"]
 
 logger = logging.getLogger(__name__)
 
 
-def show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeline: str, table: str) -> None:
+def show_ends(checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str) -> None:
     """Gives batches that ended without changes their manifests; after that no late run can make them visible.
 
     Args:
@@ -43,7 +42,7 @@ def show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeli
         show_end(commit, folder, pipeline=pipeline, table=table)
 
 
-def show_end(commit: CommitRecord, folder: Sink, *, pipeline: str, table: str) -> None:
+def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table: str) -> None:
     """Gives one batch that ended without changes its manifest; arguments and errors as in `show_ends`."""
     number = commit.batch_number
     folder.claim(owner=commit.checkpoint_id, pipeline=pipeline, table=table)
@@ -51,7 +50,9 @@ def show_end(commit: CommitRecord, folder: Sink, *, pipeline: str, table: str) -
     folder.discard(number)
 
 
-def try_to_show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int, pipeline: str, table: str) -> None:
+def try_to_show_ends(
+    checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str
+) -> None:
     """`show_ends` for an end that is recorded already, and so is no error any more."""
     try:
         show_ends(checkpoint, folder, up_to=up_to, pipeline=pipeline, table=table)
@@ -59,7 +60,7 @@ def try_to_show_ends(checkpoint: Checkpoint, folder: Sink | None, *, up_to: int,
         logger.warning("readers learn of the end of batch %d with the next batch that is delivered: %s", up_to, error)
 
 
-def show_gaps(folder: Sink | None, *, before: int, pipeline: str, table: str) -> None:
+def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: str) -> None:
     """Gives empty manifests to numbers that a folder lacks among earlier ones; repeating it completes it.
 
     Args:
@@ -77,21 +78,21 @@ def show_gaps(folder: Sink | None, *, before: int, pipeline: str, table: str) ->
         folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
 
 
-def missing_numbers(folder: Sink | None, *, before: int | None = None) -> list[int]:
+def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) -> list[int]:
     """Numbers without a manifest behind one that has it, ascending.
 
     Args:
         folder: the folder in which readers count batches; None: there is none.
         before: the first number that is not looked at; None: the last one that has a manifest.
     """
-    found = folder.whole_batches() if isinstance(folder, FilesSink) else []
+    found = [] if folder is None else folder.whole_batches()
     if not found:
         return []
     # Those before the first may be deleted, as everybody has read them.
     return sorted(set(range(found[0], found[-1] if before is None else before)) - set(found))
 
 
-def _missing(checkpoint: Checkpoint, folder: Sink, up_to: int) -> list[CommitRecord]:
+def _missing(checkpoint: Checkpoint, folder: ChangeFiles, up_to: int) -> list[CommitRecord]:
     """The ends without a manifest, in the order in which they get one: before one that has it, none is missing."""
     found: list[CommitRecord] = []
     for number in range(up_to, -1, -1):

@@ -15,13 +15,13 @@ from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_record import MapOutputRecord
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 
 __all__ = ["inserted_rows", "write_part"]
 
 
 def write_part(
-    inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | None = None, generation: int | None = None
+    inputs: MapInputs, sink: ChangeFiles, map_id: int, *, attempt: str | None = None, generation: int | None = None
 ) -> MapOutputRecord:
     """Delivers every row of one map task's files as INSERT, or adopts an existing record.
 

@@ -30,7 +30,8 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.sink import BatchSummary, DamagedPartsError, Sink
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import BatchSummary, DamagedPartsError
 from icefloe.storage.store import Store
 from icefloe.units import now_text
 
@@ -216,7 +217,7 @@ class AbandonablePipeline:
         return DeliveryRecords(self._reference(offset).folder).batch() if self._settings.delivery else None
 
     @property
-    def _sink(self) -> Sink:
+    def _sink(self) -> ChangeFiles:
         return folder_of_changes(self._settings, self.credentials, self.surroundings)
 
     @property

@@ -24,7 +24,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import result_configuration
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -162,7 +162,7 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
     return done
 
 
-def _require_free(folder: Sink, pipeline: Pipeline, offset: OffsetRecord) -> None:
+def _require_free(folder: ChangeFiles, pipeline: Pipeline, offset: OffsetRecord) -> None:
     """Raise unless a folder can be written, and has no other batch of the number of a move."""
     folder.check()
     folder.refuse_other_batch(

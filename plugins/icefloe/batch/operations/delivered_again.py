@@ -21,9 +21,8 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest
-from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery
+from icefloe.sinks.sink import PartDelivery, Sink
 
 __all__ = ["Redelivery"]
 
@@ -103,8 +102,8 @@ class Redelivery:
             self._refuse_own_sink(sink, batch)
             sink.claim(batch.origin)
             begun = sink.begin(batch)
-            if isinstance(sink, DriverSink):
-                deliveries = [sink.deliver_all(batch, begun, parts)]
+            if sink.commits_once:
+                deliveries = [sink.deliver(batch, begun, StagedPart.whole(parts))]
             else:
                 deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), range(len(parts)))
             sink.finish(batch, begun, deliveries)
@@ -117,8 +116,6 @@ class Redelivery:
         folder = folder_of_changes(
             RunSettings.of(self.pipeline, backfill_id=self.backfill_id), self.credentials, self.surroundings
         )
-        if not isinstance(folder, FilesSink):
-            raise TypeError(f"batches are kept as files, found {type(folder).__name__}")
         counted = None
         if self.backfill_id is None:
             counted = delivered_folder(RunSettings.of(self.target), self.credentials, self.surroundings)
@@ -141,7 +138,7 @@ class Redelivery:
                 sink.check()
             return sink.url
 
-    def _refuse_own_sink(self, sink: DeliverySink, batch: ProvenBatch) -> None:
+    def _refuse_own_sink(self, sink: Sink, batch: ProvenBatch) -> None:
         """Stops a backfill before the sink of its pipeline says that another pipeline owns it.
 
         The changes of its range are older than what the sink holds, and nothing says which of them still count.
@@ -162,7 +159,7 @@ class Redelivery:
                 backfill_id=self.backfill_id,
             ) from error
 
-    def _owns(self, sink: DeliverySink) -> bool:
+    def _owns(self, sink: Sink) -> bool:
         """True if the sink belongs to the pipeline of the backfill."""
         store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
         owner = Checkpoint(store).look().checkpoint_id
@@ -181,7 +178,7 @@ class Redelivery:
             return delivered_part(sink, batch, begun, parts, number)
 
     @contextmanager
-    def _open_sink(self) -> Iterator[DeliverySink]:
+    def _open_sink(self) -> Iterator[Sink]:
         with delivery_sink(RunSettings.of(self.target), self.credentials, self.surroundings) as sink:
             if sink is None:
                 raise UsageError("a sink of type files takes no batches that are delivered once more: copy the files")

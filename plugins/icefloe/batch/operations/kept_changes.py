@@ -11,7 +11,7 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest
 from icefloe.storage.store import KeyMissingError
 
@@ -35,8 +35,8 @@ class KeptChanges:
 
     pipeline: Pipeline
     checkpoint: Checkpoint
-    folder: FilesSink
-    counted_folder: FilesSink | None
+    folder: ChangeFiles
+    counted_folder: ChangeFiles | None
 
     def check(self, numbers: Sequence[int]) -> list[int]:
         """The batches among these that have changes for the sink; see `show_ends` for the others.

@@ -10,7 +10,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters, PartDelivery
+from icefloe.sinks.sink import PartDelivery, Sink
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class KeptLetters:
     pipeline: Pipeline
     checkpoint: Checkpoint
     settings: RunSettings
-    open_sink: Callable[[], AbstractContextManager[DeliverySink]]
+    open_sink: Callable[[], AbstractContextManager[Sink]]
 
     def counts(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
         """Number of dead letters by committed batch: of these batches, or of all.
@@ -62,9 +62,9 @@ class KeptLetters:
         return found
 
     @contextmanager
-    def _sink(self) -> Iterator[KeepsDeadLetters]:
+    def _sink(self) -> Iterator[Sink]:
         with self.open_sink() as sink:
-            if not isinstance(sink, KeepsDeadLetters) or not self.settings.delivery["options"].get("dead_letters"):
+            if not sink.keeps_dead_letters or not self.settings.delivery["options"].get("dead_letters"):
                 raise UsageError(
                     "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
                     "for them in sink.dead_letters",

@@ -18,7 +18,7 @@ from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.ordinal_sums import OrdinalSums
-from icefloe.sinks.sink import CommitMessage
+from icefloe.sinks.manifest import CommitMessage
 
 __all__ = ["FinishedTasks", "UnfinishedTasksError"]
 

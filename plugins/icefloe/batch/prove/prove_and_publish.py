@@ -14,7 +14,7 @@ from icefloe.batch.stage.range_results import RangeResult
 from icefloe.changes.columns import removed_rows
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.sinks.sink import BatchSummary, DamagedPartsError
+from icefloe.sinks.manifest import BatchSummary, DamagedPartsError
 
 __all__ = ["prove_and_publish"]
 

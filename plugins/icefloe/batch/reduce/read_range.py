@@ -16,7 +16,7 @@ from icefloe.batch.reduce.load_moves import load_moves
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.stage.range_results import RangeResult
 from icefloe.batch.stage.staged_changes import StagedChanges
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.requests import Requests, RequestTotals
 
@@ -25,7 +25,7 @@ __all__ = ["range_changes", "read_range"]
 logger = logging.getLogger(__name__)
 
 
-def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requests, epoch: int) -> RangeResult:
+def read_range(folder: BatchFolder, sink: ChangeFiles, range_id: int, *, requests: Requests, epoch: int) -> RangeResult:
     """Delivers the changes of one reduce range, or adopts an existing result.
 
     Args:

@@ -11,7 +11,7 @@ from icefloe.batch.batch_keys import result_key
 from icefloe.batch.context.batch_folder import load_batch_document
 from icefloe.documents import STRICT, dump_document
 from icefloe.shuffle.ordinal_sums import OrdinalSums
-from icefloe.sinks.sink import CommitMessage
+from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 

@@ -11,7 +11,8 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.changes.columns import ChangeType, change_batch, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.sinks.sink import CommitMessage, Sink
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import CommitMessage
 
 __all__ = ["CHANGE_WEIGHTS", "StagedChanges"]
 
@@ -82,7 +83,7 @@ class StagedChanges:
                 batch_number=self._batch_number if self._with_batch else None,
             )
 
-    def write(self, sink: Sink, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
+    def write(self, sink: ChangeFiles, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
         """Writes the changes as a part.
 
         Args:

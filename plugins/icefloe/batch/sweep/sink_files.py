@@ -11,8 +11,8 @@ from typing import Final
 from icefloe.batch.sweep.batch_states import BatchState, BatchStates
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.claim import load_claim
-from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import MANIFEST
 from icefloe.storage.clock import CLOCK_FOLDER
 from icefloe.storage.parallel import map_parallel
@@ -65,7 +65,7 @@ class SinkFiles:
             if not _is_claimed_by(checkpoint, root):
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
-            states, sink = BatchStates.of(checkpoint), FilesSink(root)
+            states, sink = BatchStates.of(checkpoint), ChangeFiles(root)
             judge = partial(self._judge, backfill_id, states, sink)
             for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
@@ -76,7 +76,7 @@ class SinkFiles:
         self,
         backfill_id: str | None,
         states: BatchStates,
-        sink: FilesSink,
+        sink: ChangeFiles,
         batch: tuple[int, Sequence[StoredObject]],
     ) -> tuple[Leftover | None, str | None]:
         """The files of a batch that may go, and a note about files that stay although nobody names them."""

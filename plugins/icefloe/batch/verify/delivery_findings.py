@@ -12,7 +12,7 @@ from icefloe.audit.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters
+from icefloe.sinks.sink import Sink
 
 _SHOWN: Final = 10
 _KINDS: Final[Mapping[str, str]] = {
@@ -123,9 +123,9 @@ class Retention:
         )
 
 
-def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
+def dead_letters_note(sink: Sink) -> tuple[str, ...]:
     """A note that differences may come from changes that the sink refused for good."""
-    if not isinstance(sink, KeepsDeadLetters) or not (letters := sum(sink.dead_letters().values())):
+    if not sink.keeps_dead_letters or not (letters := sum(sink.dead_letters().values())):
         return ()
     note = (
         f"{sink.url} refused {letters:,} changes that are in the folder of dead letters: their keys are missing or "
@@ -134,7 +134,7 @@ def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
     return (note,)
 
 
-def foreign_writes_note(sink: DeliverySink) -> tuple[str, ...]:
+def foreign_writes_note(sink: Sink) -> tuple[str, ...]:
     """A note that another program wrote to the sink; call it right after all rows were read back."""
     count = sink.foreign_writes()
     if not count:

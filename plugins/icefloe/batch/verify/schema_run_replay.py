@@ -22,7 +22,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
-from icefloe.sinks.files import FilesSink
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
@@ -70,7 +70,7 @@ class SchemaRunReplay:
         schema_run: the batches.
     """
 
-    def __init__(self, session: PipelineSession, sink: FilesSink, schema_run: SchemaRun) -> None:
+    def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
         self._session = session
         self._sink = sink
         self._schema_run = schema_run

@@ -17,7 +17,7 @@ from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_TYPE, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.errors import TerminalError
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 
 _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])
 
@@ -34,7 +34,7 @@ class SinkRows:
         retained: changes of each batch that the last whole reading of a log found.
     """
 
-    def __init__(self, sink: DeliverySink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
+    def __init__(self, sink: Sink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
         self.sink, self.shape, self.written, self.first_batch = sink, shape, written, first_batch
         self.names = [] if shape.is_identity_carried else [".".join(path) for path in shape.identity]
         self.retained: Counter[int] = Counter()

@@ -12,9 +12,8 @@ from icefloe.batch.verify.schema_run_replay import SchemaRunReplay, VerifyReport
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.errors import TerminalError
 from icefloe.pipeline.error_lines import with_lines
-from icefloe.sinks.files import FilesSink
 
 __all__ = ["found_batches", "verify_batches"]
 
@@ -31,14 +30,11 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
 
     Raises:
-        NotBuiltError: the sink cannot be read back.
         ConfigurationChangedError: the table was replaced, or keys like ``sink.path`` edited, since the first batch.
         TerminalError: a state that is needed, or the schema of a batch, has expired; a manifest is gone.
         TransientError: the sink or the table's files did not answer.
     """
     sink = session.folder_of_changes
-    if not isinstance(sink, FilesSink):
-        raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
     recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)

@@ -37,7 +37,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
 
 __all__ = ["verify_delivery"]
@@ -49,7 +49,7 @@ _CHANGES_OF_A_LETTER: Final = 2
 """The rows before and after an update are one message."""
 
 
-def verify_delivery(session: PipelineSession, sink: DeliverySink, *, sample: int | None = None) -> DeliveryFindings:
+def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None = None) -> DeliveryFindings:
     """Compares a sink with the table, key by key; changes nothing.
 
     Batches may go on meanwhile. Keys that differ are then read again, between two looks at the checkpoint that agree,
@@ -85,7 +85,7 @@ class _Comparison:
     """One comparison of a sink with the table."""
 
     def __init__(
-        self, session: PipelineSession, sink: DeliverySink, view: CheckpointView, cursor: Cursor, identity: Identity
+        self, session: PipelineSession, sink: Sink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
         session, batches = found_batches(session)
         session, cursor = session.with_cursor(cursor)

@@ -18,7 +18,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.iceberg.projection.renamed_rows import rows_in_schema
 from icefloe.iceberg.schemas.identifier_columns import identity_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.sinks.part_sink import DeliverySink, KeepsWrittenColumns
+from icefloe.sinks.sink import Sink
 
 __all__ = ["WrittenColumns"]
 
@@ -82,7 +82,7 @@ class WrittenColumns:
         """Reads the batches from the last one at which readers drop what they hold."""
         return cls(session, since_last_load(committed_batches(session)), delivered)
 
-    def read(self, sink: DeliverySink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, sink: Sink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that a log holds since the first batch, in the columns that the table has now.
 
         Args:
@@ -93,7 +93,7 @@ class WrittenColumns:
             TerminalError: changes have columns that no known schema has.
             TransientError: they are of a batch that was delivered meanwhile.
         """
-        if not isinstance(sink, KeepsWrittenColumns):
+        if not sink.keeps_written_columns:
             yield from sink.read_back(change_schema(self._delivered.arrow, with_batch=True), keys=keys)
             return
         found = sink.read_back_as_written(self._arrow_schema, first_batch=self._first_batch, keys=keys)

@@ -24,7 +24,7 @@ class BegunOnTopic:
     key_schema_id: int | None = None
 
     def facts(self) -> Mapping[str, object]:
-        """The answer of `PartSink.begin`."""
+        """The answer of `Sink.begin`."""
         facts = {
             "generation": self.generation,
             "partitions": self.partitions,

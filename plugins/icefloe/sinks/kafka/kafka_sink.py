@@ -25,7 +25,7 @@ from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
 from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
 from icefloe.sinks.kafka.topic_state import StartedBatch
 from icefloe.sinks.kafka.topics import cluster_id, may_be_compacted
-from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsWrittenColumns, PartDelivery, PartSink, SchemaOf
+from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.store import Store
 
 Answer = TypeVar("Answer")
@@ -41,10 +41,12 @@ class LetterOrderError(TerminalError):
     batch_number: int
 
 
-class KafkaSink(PartSink, KeepsDeadLetters, KeepsWrittenColumns):
+class KafkaSink(Sink):
     """Sends each change once to a topic, for readers of committed messages."""
 
     keyed: ClassVar[bool] = False
+    keeps_dead_letters: ClassVar[bool] = True
+    keeps_written_columns: ClassVar[bool] = True
     letters_way_out: ClassVar[str] = "raise max.message.bytes of the topic, then `icefloe reset NAME` loads it again"
 
     def __init__(self, options: KafkaOptions, clients: KafkaClients, letters: DeadLetterFolder | None = None) -> None:
@@ -208,7 +210,7 @@ def open_kafka_sink(
     connection: Mapping[str, object],
     open_store: Callable[[str], Store],
 ) -> KafkaSink:
-    """The sink that a pipeline describes; arguments as in `open_delivery_sink`.
+    """The sink that a pipeline describes; arguments as in `open_sink`.
 
     Raises:
         TerminalError: a key does not fit.

@@ -22,7 +22,7 @@ from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.retained import RetainedChanges, batch_of, is_change, json_payload, key_text
 from icefloe.sinks.kafka.row_keys import key_rows, widened
-from icefloe.sinks.part_sink import SchemaOf
+from icefloe.sinks.sink import SchemaOf
 
 
 @dataclass(kw_only=True)
@@ -59,7 +59,7 @@ class MessageFormat:
     def changes_as_written(
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
     ) -> Iterator[pa.RecordBatch]:
-        """Reads messages back, each by the schema of its batch; arguments as in `KeepsWrittenColumns`."""
+        """Reads messages back, each by the schema of its batch; arguments as in `Sink`."""
         any_columns = self.changes(pa.schema([]))
         for number, group in groupby(filter(is_change, messages), batch_of):
             if number >= first_batch:

@@ -19,7 +19,7 @@ from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
 from icefloe.sinks.key_changes import one_row_per_key
-from icefloe.sinks.part_sink import PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, SupersededError
 
 _TIME_SHARE: Final = 0.25
 """A transaction is committed after this share of the time after which the broker aborts it."""

@@ -23,7 +23,7 @@ from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_ot
 from icefloe.sinks.kafka.topic_state import BATCH_KEY, CUT_KEY, BatchCut, StartedBatch, TopicClaim, TopicState
 from icefloe.sinks.kafka.topics import Topic, end_offsets, holds_messages
 from icefloe.sinks.kafka.transaction import TransactionProducer
-from icefloe.sinks.part_sink import PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, SupersededError
 
 
 class OtherPartsError(TerminalError):

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `opensearch_sink`: the sink, by the contract of part sinks
+- `opensearch_sink`: the sink
 - `opensearch_options`: the keys of a pipeline and its connection
 - `cluster`: requests to the cluster, and their errors; an index that is gone is one of them
 - `cluster_client`: the client library, with credentials and certificates

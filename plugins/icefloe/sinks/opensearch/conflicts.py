@@ -13,7 +13,7 @@ from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.operations import BulkOperations
 from icefloe.sinks.opensearch.row_documents import DELETED
 from icefloe.sinks.opensearch.stored_documents import stored_documents
-from icefloe.sinks.part_sink import SupersededError
+from icefloe.sinks.sink import SupersededError
 
 
 class Verdict(Enum):

@@ -17,8 +17,8 @@ from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.conflicts import ConflictJudge
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
-from icefloe.sinks.part_sink import PartDelivery
 from icefloe.sinks.row_groups import row_slices
+from icefloe.sinks.sink import PartDelivery
 
 _MOST_ROWS: Final = 20_000
 _MOST_BYTES: Final = 8 * 2**20
@@ -61,7 +61,7 @@ class PartDeliverer:
     refuse_superseded: Callable[[], None]
 
     def deliver(self) -> PartDelivery:
-        """Send everything; errors are those of `PartSink.deliver`."""
+        """Send everything; errors are those of `Sink.deliver`."""
         # An index forgets hard deletions, so versions alone do not keep a late write from bringing a row back.
         before_each = self.refuse_superseded if self.settings.deletes == "hard" else None
         sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes, before_each=before_each)

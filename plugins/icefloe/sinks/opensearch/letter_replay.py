@@ -14,7 +14,7 @@ from icefloe.sinks.opensearch.cluster import Cluster
 from icefloe.sinks.opensearch.conflicts import Verdict, verdict_of
 from icefloe.sinks.opensearch.operations import bulk_lines
 from icefloe.sinks.opensearch.stored_documents import stored_documents
-from icefloe.sinks.part_sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery
 
 _NOT_OURS: Final = (
     "another program wrote or deleted the document (_update_by_query is one), or another row has its key, so its "

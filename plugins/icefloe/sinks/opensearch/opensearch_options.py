@@ -70,7 +70,7 @@ class OpenSearchSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], connection: Mapping[str, Any]) -> "OpenSearchSettings":
-        """Check the keys of a pipeline's ``sink``; arguments as in `open_delivery_sink`.
+        """Check the keys of a pipeline's ``sink``; arguments as in `open_sink`.
 
         Raises:
             TerminalError: a key is missing, unknown or has a wrong value.

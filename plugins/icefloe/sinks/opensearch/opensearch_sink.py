@@ -23,14 +23,14 @@ from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.present_index import PresentIndex
 from icefloe.sinks.opensearch.read_back import read_documents
-from icefloe.sinks.part_sink import KeepsDeadLetters, KeepsDeletions, PartDelivery, PartSink
+from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
 
 
 def open_opensearch_sink(
     options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
 ) -> "OpenSearchSink":
-    """The sink that a pipeline describes; arguments as in `open_delivery_sink`."""
+    """The sink that a pipeline describes; arguments as in `open_sink`."""
     settings = OpenSearchSettings.of(options, connection)
     letters = settings.dead_letters
     if letters is None:
@@ -39,7 +39,7 @@ def open_opensearch_sink(
     return OpenSearchSink(settings, letters=folder)
 
 
-class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
+class OpenSearchSink(Sink):
     """Documents in an index behind an alias.
 
     Every write names a version: the batch number, below the number of times that the index changed its owner. The
@@ -51,6 +51,8 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
     """
 
     keyed: ClassVar[bool] = True
+    keeps_deletions: ClassVar[bool] = True
+    keeps_dead_letters: ClassVar[bool] = True
 
     def __init__(self, settings: OpenSearchSettings, *, letters: DeadLetterFolder | None = None) -> None:
         self._settings = settings
@@ -80,7 +82,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
             self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
 
     def refuse_other_owner(self, origin: Origin) -> None:
-        """Read the claim; without one, look whether the name is free; see `DeliverySink`."""
+        """Read the claim; without one, look whether the name is free; see `Sink`."""
         found = self._claims.find()
         if found is None:
             self._indexes.refuse_foreign()
@@ -88,7 +90,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
             self._claims.refuse_other(found, origin)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        """Create the claim in the hidden index next to the documents; see `DeliverySink`."""
+        """Create the claim in the hidden index next to the documents; see `Sink`."""
         first_generation = 0
         if self._claims.find() is None:
             self._indexes.refuse_foreign()
@@ -103,7 +105,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
         return self._batch_index.begin(batch)
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
-        """Write one document for each key of the part that changed; see `PartSink`."""
+        """Write one document for each key of the part that changed; see `Sink`."""
         if "replaced_by" in begun:
             # Its changes are counted, and not the documents that they would make, so that nothing has to be read.
             return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)

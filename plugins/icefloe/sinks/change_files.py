@@ -1,4 +1,4 @@
-"""The files sink: Parquet parts of a batch, and the manifest that makes the batch whole."""
+"""Change files: what tasks write of a batch, and the manifest that makes the batch whole for readers."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,12 @@ from icefloe.documents import dump_document, load_document
 from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path, refuse_claimed
 from icefloe.sinks.manifest import (
     MANIFEST,
+    BatchSummary,
+    CommitMessage,
+    DamagedPartsError,
     Manifest,
     Part,
+    Written,
     batch_prefix,
     is_left_out,
     number_of_folder,
@@ -26,7 +30,6 @@ from icefloe.sinks.manifest import (
 from icefloe.sinks.parquet_files import parquet_schema, read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
-from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
 from icefloe.sinks.whole_batch import WholeBatch
 from icefloe.storage.clock import store_time
 from icefloe.storage.keys import join_url
@@ -37,14 +40,16 @@ from icefloe.storage.store import KeyMissingError, Store, StoredObject
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
 
-__all__ = ["FilesSink"]
+__all__ = ["ChangeFiles"]
 
 
-class FilesSink(Sink):
-    """Files under ``<path>/batch=<N>/``; a part's rows follow from its task alone.
+class ChangeFiles:
+    """The changes of batches under ``<path>/batch=<N>/``; a part's rows follow from its task alone.
 
-    A retry or a zombie keeps files that exist already and hold the same rows, and never replaces others. Files that no
-    manifest names do not count.
+    A files sink is change files that readers see. For any other sink they are the place where a batch is staged, until
+    it is proven. Tasks `write` in many processes at once, may repeat it, and may still write in a zombie after the
+    batch is committed. A retry or a zombie keeps files that exist already and hold the same rows, and never replaces
+    others. Files that no manifest names do not count.
 
     Args:
         store: the sink's path.
