@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def measured(rows: int, files: int, target_mib: int) -> MoveFigures:
     """Runs a batch in this process, in one thread."""
-    small = patch("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 1 << 14)
+    small = patch("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 1 << 14)
     with TemporaryDirectory() as folder, small:
         batch = opened(Path(folder), rows, files, target_mib)
         started = time.process_time()

@@ -22,8 +22,8 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
-from icefloe.checkpoint.record_order import BatchNotOpenError
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
@@ -206,7 +206,7 @@ def test_a_run_whose_number_goes_to_a_reset_leaves_the_reset_as_it_is(
         batch.session.checkpoint.create_offset(replace(reset.offset, checkpoint_id=batch.offset.checkpoint_id))
         return record_batch(batch, **options)
 
-    monkeypatch.setattr("icefloe.batch.plan.write_plan.record_batch", overtaken)
+    monkeypatch.setattr("icefloe.batch.plan.open_and_plan.record_batch", overtaken)
     found = open_and_plan(workshop.session()).plan
     ended = workshop.session().checkpoint.committed(1)
     assert ended is not None

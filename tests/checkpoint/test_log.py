@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.checkpoint.cursor import Cursor
-from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.record_order import BatchNotOpenError, CursorMovedError, OpenBatchError
+from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError

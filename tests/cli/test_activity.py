@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from icefloe.cli.activity import Activity
+from icefloe.cli.run import Activity
 
 
 def console(*, is_terminal: bool) -> Console:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.orchestration.page.server import snapshot_history, table_watch
+from icefloe.orchestration.page.server import page_documents
 from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.fakes.rest_server import rest_server
@@ -48,8 +48,8 @@ def test_a_circle_on_a_side_branch_disturbs_nobody(workspace: Workspace, form: s
         pipeline = workspace.pipeline(catalog={"type": "rest", "uri": uri})
         loaded = load_pipeline(pipeline)
         assert work_of(loaded).is_due
-        assert len(snapshot_history._load(loaded)["snapshots"]) == 2
-        assert table_watch._look(loaded, cursor, None, is_loading=False)["lag_snapshots"] == 1
+        assert len(page_documents._load(loaded)["snapshots"]) == 2
+        assert page_documents._look(loaded, cursor, None, is_loading=False)["lag_snapshots"] == 1
         for command in ("validate", "plan", "status", "run", "verify"):
             done = icefloe(command, pipeline)
             assert (command, done.code, done.err) == (command, 0, "")
@@ -72,9 +72,9 @@ def test_a_circle_on_the_branch_that_is_read_is_one_sentence(workspace: Workspac
         loaded = load_pipeline(pipeline)
         assert work_of(loaded).is_due
         with pytest.raises(TerminalError, match=sentence):
-            snapshot_history._load(loaded)
+            page_documents._load(loaded)
         with pytest.raises(TerminalError, match=sentence):
-            table_watch._look(loaded, cursor, None, is_loading=False)
+            page_documents._look(loaded, cursor, None, is_loading=False)
         for command in ("validate", "plan", "status", "run"):
             done = icefloe(command, pipeline)
             assert (command, done.code, sentence in done.out + done.err) == (command, 65, True), done

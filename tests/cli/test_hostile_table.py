@@ -83,11 +83,11 @@ def test_no_command_imports_the_class_that_a_table_names(pipeline: Path, mark: P
 
 
 def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
-    from icefloe.orchestration.page.server import snapshot_history, table_watch
+    from icefloe.orchestration.page.server import page_documents
 
     assert work_of(load_pipeline(pipeline)).is_due
-    assert len(snapshot_history._load(load_pipeline(pipeline))["snapshots"]) == 1
-    assert table_watch._look(load_pipeline(pipeline), None, None, is_loading=False)["lag_snapshots"] == 1
+    assert len(page_documents._load(load_pipeline(pipeline))["snapshots"]) == 1
+    assert page_documents._look(load_pipeline(pipeline), None, None, is_loading=False)["lag_snapshots"] == 1
     assert not mark.exists()
 
 

@@ -21,7 +21,7 @@ RELAYS: Final = frozenset(
         "batch/context/job_error.py",  # of a Spark application, raised by whoever started it
         "cli/sweep.py",  # of places that it could not judge or delete
         "cli/verify.py",  # what verify found to differ
-        "orchestration/dags/broken_dag.py",  # of a pipeline file
+        "orchestration/dags/dag_factory.py",  # of a pipeline file
         "orchestration/tasks/snapshot_sensor.py",  # of the trigger
         "redacted_output.py",  # of any error, without what was hidden after it was made
         "pipeline/unbuilt_keys.py",  # of keys, as of a pipeline file

@@ -20,8 +20,8 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecor
 from icefloe.documents import dump_document, load_document
 from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
-from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.history.metadata_log import MetadataVersion
 from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list

@@ -67,7 +67,7 @@ TABLES: Final = (
     ),
     Mutation(
         name="a dictionary is no part of a column's bytes",
-        function="column_layout:_range", kind=Kind.NEVER, place=1,
+        function="identical_columns:_range", kind=Kind.NEVER, place=1,
         suite=("tests/iceberg/files/test_identical_columns.py",),
     ),
     Mutation(

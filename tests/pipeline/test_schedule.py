@@ -3,7 +3,7 @@ from croniter import croniter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.pipeline.schedule import schedule_fault
+from icefloe.pipeline.validation import schedule_fault
 
 NUMBERS = st.integers(min_value=0, max_value=70).map(str)
 WORDS = st.sampled_from(["*", "?", "L", "l3", "5L", "1#2", "6#6", "mon", "SUN", "jan", "DEC", "x", "", "15W", "3#1"])

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.pipeline.secret import looks_secret
+from icefloe.pipeline.validation import looks_secret
 
 
 @pytest.mark.parametrize(

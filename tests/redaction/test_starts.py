@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.redaction.starts import Starts
+from icefloe.redaction.hidden import Starts
 
 TEXTS = st.text("abc", min_size=4, max_size=9)
 NAMED = st.dictionaries(st.sampled_from("xyz"), st.lists(TEXTS, max_size=3))

@@ -8,14 +8,14 @@ from typing import Final, Self
 from unittest.mock import patch
 
 from icefloe import units
-from icefloe.batch.commit import batch_figures
+from icefloe.batch.commit import commit_batch
 from simulation.scheduler import THREAD_PREFIX
 
 __all__ = ["HOURS", "with_clocks"]
 
 HOURS: Final = (-2, 0, 0, 2)
 """Hours by which a clock is ahead of the store's; a scenario draws one for each actor."""
-_READERS: Final = (units, batch_figures)
+_READERS: Final = (units, commit_batch)
 
 
 @contextmanager

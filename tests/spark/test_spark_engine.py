@@ -9,8 +9,8 @@ import pytest
 from batch.reduce.changed_keys import edited, require_selected, types_of
 from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.task_outcome import TaskOutcome
+from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.shipped_package import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
@@ -67,7 +67,7 @@ def test_spark_and_one_thread_deliver_the_same_changes_in_the_same_order(
 def test_workers_find_the_rows_that_only_change_their_identity(
     engine: SparkEngine, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 2)
+    monkeypatch.setattr("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 2)
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE, engine)
     assert len(batch.coalesce().plan.hash_ranges) > 4

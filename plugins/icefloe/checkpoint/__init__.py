@@ -10,7 +10,6 @@ Read in this order:
 - `identity`: the identity of rows, as records keep it
 - `view`: one look at a checkpoint, from which everything is decided
 - `log`: opens batches and commits them; refuses gaps between them, and records that are gone
-- `record_order`: a batch begins where the one before ended, and is closed as it was opened
 - `ownership`: one owner at a time
 - `record_keys`: the keys of the records
 - `record_store`: reads and creates single records; refuses a store that says of everything that it exists

@@ -5,7 +5,6 @@ Read in this order:
 
 - `command_line`: from arguments to an exit code
 - `parser`: the arguments of every command
-- `upkeep_parser`: those of the commands that delete, serve, or move a pipeline by hand
 - `shared_options`: those that several commands share
 - `pipeline_session`: the pipeline that a command names, opened
 - `validate`: checks everything that a run needs
@@ -17,7 +16,6 @@ Read in this order:
 - `verify`: replays the delivered changes
 - `trace`: shows what became of one row
 - `row_trace`: its changes, found in files or in the table's history
-- `row_key`: the key of the row, as it is written
 - `deliver`: delivers committed batches once more
 - `purge`: removes the marks of deleted rows
 - `sweep`: deletes what dead runs left
@@ -28,9 +26,7 @@ Read in this order:
 - `set_cursor`: moves the cursor
 - `reset`: begins a pipeline again
 - `consent`: asks before anything is changed for good
-- `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output
-- `activity`: progress on standard error
 - `shown_values`: ids and times, as people and programs read them
 """
 

@@ -2,9 +2,10 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from time import monotonic
+from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.sinks import sink_of_pipeline
@@ -13,24 +14,106 @@ from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.plan.table_check import TableCheck
-from icefloe.cli.checklist import Checklist
 from icefloe.cli.pipeline_session import TABLE_IS_MISSING, credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
-from icefloe.patience import patience_seconds
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store, plain_endpoint
 from icefloe.storage.options import plain_address
 from icefloe.storage.probe import probe
+
+Found = TypeVar("Found")
+
+_NAME_WIDTH: Final = 10
+
+
+class Checklist:
+    """Makes checks and prints the result of each.
+
+    Waiting for places that do not answer does not add up: once a check has waited in vain, later checks share the rest
+    of the patience.
+
+    Args:
+        screen: prints the lines.
+        patience_seconds: for all places together that do not answer.
+    """
+
+    def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
+        self._screen = screen
+        self._patience_seconds = patience_seconds
+        self._seconds_in_vain = 0.0
+        self._errors: list[IcefloeError] = []
+        self._documents: list[dict[str, object]] = []
+        can_tick = screen.output.encoding.startswith("utf")
+        self._tick, self._cross = ("✓", "✗") if can_tick else ("ok", "failed")
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all checks passed; 65 if an error is permanent; 75 if all errors are transient."""
+        if not self._errors:
+            return 0
+        is_final = any(isinstance(error, TerminalError) for error in self._errors)
+        return TerminalError.exit_code if is_final else TransientError.exit_code
+
+    @property
+    def documents(self) -> list[dict[str, object]]:
+        """The results of the checks in their order, for programs."""
+        return list(self._documents)
+
+    def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
+        """Makes one check.
+
+        Args:
+            name: of the check.
+            check: raises an error of ours if something is wrong.
+            say: makes the text to print if nothing is wrong.
+
+        Returns:
+            The result of the check; None if it failed. A fault that an earlier check reported is not reported again.
+        """
+        try:
+            found = self._answer(name, check)
+        except IcefloeError as error:
+            lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.split("\n")
+            self._errors.append(error)
+            for line in lines:
+                self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
+            self._documents.append({"check": name, "is_passed": False, "text": error.sentence})
+            return None
+        text = redacted(say(found))
+        self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {text}")
+        self._documents.append({"check": name, "is_passed": True, "text": text})
+        return found
+
+    def _answer(self, name: str, check: Callable[[], Found]) -> Found:
+        started = monotonic()
+        try:
+            if not self._seconds_in_vain:
+                return check()
+            seconds_left = max(self._patience_seconds - self._seconds_in_vain, brief_seconds(self._patience_seconds))
+            return answer_within(seconds_left, check)
+        except TimeoutError as error:
+            self._seconds_in_vain += monotonic() - started
+            raise TransientError(
+                f"{name} could not be checked: {error}; other places did not answer either, so icefloe did not wait "
+                "longer for this one; run again when they answer"
+            ) from None
+        except TransientError:
+            self._seconds_in_vain += monotonic() - started
+            raise
+
 
 _ADDRESSES: Final = ("uri", "s3.endpoint")
 """The properties of a catalog with the address of a service."""

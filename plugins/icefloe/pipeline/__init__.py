@@ -13,14 +13,11 @@ Read in this order:
 - `environment`: ``${NAME}``
 - `url`: URLs of storage, checkpoint and sinks
 - `nested_places`: places that contain each other, refused
-- `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
-- `schedule`: schedules
 - `sink_types`: the sinks that icefloe comes with
 - `unbuilt_keys`: keys that this release does not support yet, refused
 - `recorded_configuration`: the part of a pipeline that the checkpoint records
 - `yaml_file`: YAML with line numbers
-- `yaml_tree`: the tree of a YAML text
 - `yaml_scalar`: scalars of YAML 1.2
 """
 

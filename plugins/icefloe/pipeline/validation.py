@@ -13,13 +13,110 @@ from icefloe.pipeline.environment import (
     missing_variables,
 )
 from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
-from icefloe.pipeline.schedule import schedule_fault
 from icefloe.pipeline.schema import schema_problems
-from icefloe.pipeline.secret import looks_secret
 from icefloe.pipeline.sink_types import OUR_SINKS
 from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
+from icefloe.redaction.secret_values import names_secret
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "credentials")
+_SECRET_WORDS: Final = frozenset(
+    {"pwd", "pass", "sas", "authorization", "apikey", "accesskey", "secretkey", "privatekey", "accountkey"}
+)
+_SECRET_PAIRS: Final = frozenset(
+    {
+        ("access", "key"),
+        ("account", "key"),
+        ("api", "key"),
+        ("connection", "string"),
+        ("encryption", "key"),
+        ("private", "key"),
+        ("sasl", "username"),
+        ("secret", "key"),
+    }
+)
+# A word after the secret word turns the key into something else: `aws.credentials.provider` is a class.
+_HARMLESS: Final = re.compile(
+    "algorithm|alias|at|bit|class|enabled|endpoint|file|impl|interval|issuer|length|path|providers?|ref|refresh|renewal|"
+    "timeout|ttl|type|ur[il]"
+)
+# A key of rows, in the options of a sink that somebody else wrote; names of secrets in Kubernetes.
+_NO_SECRET: Final = re.compile(
+    r"((.+[._-])?(primary|foreign|unique|partition|merge|sort|message|row)[._-])?key|spark\.kubernetes\..*([sS]ecrets(\..*)?|Name)"
+)
+
+
+def looks_secret(key: str) -> bool:
+    """True if the value of a key is probably a secret, judged by the key alone. Errors hide the values of these keys.
+
+    >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
+    [True, True, True, False]
+    >>> [looks_secret(key) for key in ("token-refresh-enabled", "spark.hadoop.fs.s3a.aws.credentials.provider")]
+    [False, False]
+    """
+    words = [word.lower() for word in _WORD.findall(key)]
+    last = max((position for position in range(len(words)) if _is_secret(words, position)), default=None)
+    if last is not None:
+        return not any(_HARMLESS.fullmatch(word) for word in words[last + 1 :])
+    return names_secret(key) and _NO_SECRET.fullmatch(key) is None
+
+
+def _is_secret(words: list[str], position: int) -> bool:
+    word = words[position]
+    pair = (words[position - 1], word) if position else None
+    return word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS or pair in _SECRET_PAIRS
+
+
+_PRESETS: Final = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+_FIELDS: Final = (
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of month", "1 to 31"),
+    ("month", "1 to 12 or jan to dec"),
+    ("day of week", "0 to 7 or sun to sat"),
+    ("second", "0 to 59"),
+)
+_ANY_TIME: Final = 0.0
+
+
+def schedule_fault(text: str) -> str | None:
+    """Fault of a schedule as the end of a sentence that begins with its key; None if there is none.
+
+    >>> schedule_fault("*/5 8-17 * * mon-fri"), schedule_fault("@continuous")
+    (None, None)
+    >>> schedule_fault("61 * * * *")
+    "has '61' for the minute, which takes 0 to 59"
+    """
+    if text.startswith("@"):
+        return None if text in _PRESETS else f"must be one of {', '.join(_PRESETS)}, not '{text}'"
+    from croniter import (
+        CroniterBadDateError,
+        croniter,
+    )  # a tenth of a second, which commands that read no schedule need not pay
+
+    parts = text.split()
+    if len(parts) not in (5, 6):
+        return (
+            'must be "@continuous", a cron expression of 5 or 6 fields such as "0 * * * *", or {asset: NAME}, '
+            f"not '{text}'"
+        )
+    for place, part in enumerate(parts):
+        # Airflow reads cron expressions by this library, which does not say which field is wrong: each is tried alone.
+        # Its R is a random number, another one in each process that reads the file.
+        alone = " ".join(part if each == place else "*" for each in range(len(parts)))
+        if part[0] in "Rr" or not croniter.is_valid(alone):
+            name, takes = _FIELDS[place]
+            return f"has '{part}' for the {name}, which takes {takes}"
+    if not croniter.is_valid(text):
+        return f"'{text}' is no cron expression"
+    try:
+        croniter(text, _ANY_TIME).get_next()
+    except CroniterBadDateError:
+        return f"has '{text}', which never comes: no year has such a day"
+    return None
+
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}(?<!__backfill)")
 _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (

@@ -5,7 +5,6 @@ Read in this order:
 - `hidden`: values that this process hides
 - `secret_values`: which values of a configuration are secret
 - `forms`: the forms of a value in the text of others
-- `starts`: which values a text may hold, by their first characters
 """
 
 __all__ = ["hidden", "secret_values"]

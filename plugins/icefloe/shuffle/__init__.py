@@ -25,7 +25,6 @@ Read in this order:
 - `blocks`: rows of one map task for one partition
 - `block_frame`: a large block, read piece by piece
 - `block_file`: the blocks of all partitions
-- `buffered_rows`: rows that wait for their blocks
 - `spilled_rows`: rows on local disk in numbered parts
 - `index_file`: the position of each block
 - `statistics_file`: the contents of each block
@@ -37,7 +36,6 @@ Read in this order:
 - `coalesce`: partitions merged into ranges
 - `reduce_ranges`: the ranges, created once
 - `extents`: the blocks of a range
-- `partition_sums`: sums of many statistics files
 - `collected_blocks`: the blocks of all map outputs, by reduce partition; refuses ranges that leave one out
 - `extents_file`: extents as bytes
 - `stored_extents`: the extents of all ranges in the store

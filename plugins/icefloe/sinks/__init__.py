@@ -11,7 +11,6 @@ Read in this order:
 - `manifest`: the parts of a batch
 - `parquet_files`: Parquet files of changes
 - `row_groups`: batches cut into row groups
-- `row_bytes`: the size of each row, by which they are cut
 - `same_rows`: the check whether two files hold the same rows
 - `batch_to_deliver`: a batch whose sums are proven, and its parts
 - `sink`: the contract of sinks that such batches are delivered to

@@ -22,7 +22,6 @@ Read in this order:
 - `store_errors`: obstore's errors as ours
 - `store_health`: stores that did not answer
 - `local_store`: local disk
-- `synced_files`: files that outlast a loss of power
 - `unfinished`: files that are being written
 - `local_file`: a local file that is to become a value
 - `local_folders`: local disks of a task: folders for spilling, and temporary ones

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
-from icefloe.batch.map import ordered_rows, remaining_rows, updated_columns
+from icefloe.batch.map import remaining_rows, rewritten_files, updated_columns
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.iceberg.files import projected_file
@@ -60,8 +60,8 @@ def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, b
         patches.setattr(projected_file, "BATCH_ROWS", batch_rows)
         if batch_rows < BATCH_ROWS:
             # Samples of a few rows, so that files have many windows.
-            patches.setattr(ordered_rows, "_SAMPLE_ROWS", 8)
-            patches.setattr(ordered_rows, "_PROBE_ROWS", 4)
+            patches.setattr(rewritten_files, "_SAMPLE_ROWS", 8)
+            patches.setattr(rewritten_files, "_PROBE_ROWS", 4)
         removed, added, before, after = written_pair(Path(folder), rewrite)
         for ways in WAYS:
             carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)

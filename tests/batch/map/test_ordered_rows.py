@@ -7,11 +7,11 @@ import pytest
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import FastWay
-from icefloe.batch.map import ordered_rows
+from icefloe.batch.map import rewritten_files
 from icefloe.batch.map.file_window import FileWindow
 from icefloe.batch.map.hashed_rows import MemoryBudget
-from icefloe.batch.map.ordered_rows import cancel_in_order
 from icefloe.batch.map.read_tally import FileTally
+from icefloe.batch.map.rewritten_files import cancel_in_order
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 
@@ -20,7 +20,7 @@ def test_rows_of_likely_pairs_that_differ_in_some_column_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped: float
 ) -> None:
     # The column that changes does not tell rows apart, so the pairs are found without it.
-    monkeypatch.setattr(ordered_rows, "telling_columns", lambda _: [0])
+    monkeypatch.setattr(rewritten_files, "telling_columns", lambda _: [0])
     rewrite = Rewrite(
         seed=3, rows=200, keys=10_000, changed=0.03, changed_column=2, dropped=dropped, group_rows=(200, 200)
     )

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.map import ordered_rows
+from icefloe.batch.map import rewritten_files
 from icefloe.batch.map.verified_sample import SampleDiffersError, is_sampled
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.run_settings import RunSettings
@@ -46,7 +46,7 @@ def test_a_map_task_that_lost_a_change_commits_nothing(
 ) -> None:
     inputs = replace(batch.inputs, folder=replace(batch.inputs.folder, fast_ways=ways))
     # Changed rows are taken for copies on both sides, so their counts still close.
-    monkeypatch.setattr(ordered_rows, "differing_rows", lambda *_: np.zeros(0, np.int64))
+    monkeypatch.setattr(rewritten_files, "differing_rows", lambda *_: np.zeros(0, np.int64))
     with pytest.raises(SampleDiffersError, match=advice) as caught:
         write_map_output(inputs, 0)
     assert (caught.value.map_id, caught.value.change_ordinal) == (0, 0)

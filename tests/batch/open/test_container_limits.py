@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.container_limits import cpu_limit, memory_limit
+from icefloe.batch.open.cores import cpu_limit, memory_limit
 
 GIB = 2**30
 UNLIMITED = 0x7FFFFFFFFFFFF000

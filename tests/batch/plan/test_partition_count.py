@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.batch.plan.partition_count import MAX_PARTITIONS, partition_count
+from icefloe.batch.plan.make_plan import MAX_PARTITIONS, partition_count
 
 MIB = 1 << 20
 

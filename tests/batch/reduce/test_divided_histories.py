@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icefloe.batch.reduce import coalesce_map_outputs
 from icefloe.flow import Phase
-from icefloe.shuffle import buffered_rows
+from icefloe.shuffle import map_output
 from icefloe.shuffle.coalesce import coalesce
 from support.pipelines.workshop import Workshop
 from support.tables.events import SCHEMA
@@ -44,7 +44,7 @@ def delivered(folder: Path, seed: int, divide: Divide, keys: dict[str, Any]) -> 
     workshop.replace(some_rows(chance, 100))
     batch = workshop.open()
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(buffered_rows, "hot_partitions", divide)
+        patches.setattr(map_output, "hot_partitions", divide)
         patches.setattr(
             coalesce_map_outputs, "coalesce", lambda *given, **sizes: coalesce(*given, **sizes, min_range_bytes=1)
         )

@@ -14,7 +14,7 @@ from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
-from icefloe.shuffle import buffered_rows
+from icefloe.shuffle import map_output
 from icefloe.shuffle.divided_partitions import WHOLE, hot_partitions
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.map_output_record import MapOutputRecord
@@ -65,7 +65,7 @@ def undivided(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Turns off that map tasks divide partitions, or on again."""
 
     def turn(is_off: bool) -> None:
-        monkeypatch.setattr(buffered_rows, "hot_partitions", lambda *_: () if is_off else hot_partitions(*_))
+        monkeypatch.setattr(map_output, "hot_partitions", lambda *_: () if is_off else hot_partitions(*_))
 
     return turn
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.match_rows import matched_rows
 from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
+from icefloe.batch.reduce.write_moves import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
 
@@ -59,7 +59,7 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
     from_file = WeightedHashes.from_file
     monkeypatch.setattr(WeightedHashes, "from_file", counted)
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.reduce.match_rows._BYTES_PER_ROW", 1)
+        patched.setattr("icefloe.batch.reduce.write_moves._BYTES_PER_ROW", 1)
         with matched_rows(iter([rows]), rows=3000, coalesce_plan=PLAN, memory_bytes=most):
             assert len(loaded) > 20
             # Parts by random hashes are not all of one size.

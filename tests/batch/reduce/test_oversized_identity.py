@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from changes.hash_values import KEY
-from icefloe.batch.reduce import oversized_identity
-from icefloe.batch.reduce.oversized_identity import TornIdentity
+from icefloe.batch.reduce import group_changes
+from icefloe.batch.reduce.group_changes import TornIdentity
 from icefloe.batch.stage.staged_changes import StagedChanges
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import pair_updates
@@ -58,7 +58,7 @@ def test_its_changes_are_those_of_all_rows_at_once(
     with pytest.MonkeyPatch.context() as patches, TornIdentity(
         SCHEMA, hash_key=KEY, num_ordinals=STEPS, memory_bytes=memory_bytes
     ) as torn:  # fmt: skip
-        patches.setattr(oversized_identity, "_MOST_ROWS", at_once)
+        patches.setattr(group_changes, "_MOST_ROWS", at_once)
         for piece in range(pieces):
             some = by_hash[groups * pieces // 31 == piece] if len(groups) else by_hash
             some = some[::-1]

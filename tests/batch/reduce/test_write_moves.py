@@ -42,7 +42,7 @@ from support.tiers import soak
 @pytest.fixture(autouse=True)
 def _many_hash_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash partition for about two rows; ranges of one byte then make a task of each."""
-    monkeypatch.setattr("icefloe.batch.plan.partition_count._ROWS_PER_HASH_PARTITION", 2)
+    monkeypatch.setattr("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 2)
 
 
 def with_moves(batch: OpenBatch) -> CoalescePlan:
@@ -143,7 +143,7 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
         damaged(batch, record.map_id)
         return record
 
-    monkeypatch.setattr("icefloe.batch.run.task_run.write_map_output", written_badly)
+    monkeypatch.setattr("icefloe.batch.run.phases.write_map_output", written_badly)
     damaged(batch, 1)
     with pytest.raises(UnreliableStoreError):
         batch.run(Phase.SHUFFLE_READ)
@@ -210,7 +210,7 @@ def test_a_moves_file_that_a_range_finds_damaged_is_made_again(
         tried.append(arguments[2])
         return read_range(*arguments, **options)
 
-    monkeypatch.setattr("icefloe.batch.run.task_run.read_range", read_late)
+    monkeypatch.setattr("icefloe.batch.run.phases.read_range", read_late)
     batch.run(Phase.SHUFFLE_READ)
     assert len(tried) > len(set(tried))
     batch.commit()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from icefloe.batch.map_task import DeleteState, FileTerms
-from icefloe.batch.rows.term_effects import TermEffects
+from icefloe.batch.rows.file_effects import TermEffects
 from icefloe.batch.rows.weighted_rows import Effect
 
 ROWS = 6
@@ -93,7 +93,7 @@ from pyroaring import BitMap64
 from support.fakes.peak_memory import peak_kib
 from icefloe.batch.map_task import DeleteState, FileTerms
 from icefloe.batch.rows.file_effects import FileEffects
-from icefloe.batch.rows.term_effects import TermEffects
+from icefloe.batch.rows.file_effects import TermEffects
 from icefloe.iceberg.data_file import DataFile
 
 rows = 40_000_000

@@ -247,7 +247,7 @@ def test_two_functions_lead_from_a_phase_to_a_map_task(batch: OpenBatch, monkeyp
         frames.extend(code.co_qualname for code in codes if "plugins/icefloe" in code.co_filename)
         raise TransientError("seen")
 
-    monkeypatch.setattr("icefloe.batch.run.task_run.write_map_output", note)
+    monkeypatch.setattr("icefloe.batch.run.phases.write_map_output", note)
     with pytest.raises(TransientError, match="seen"):
         batch.run(Phase.SHUFFLE_WRITE, InOrder())
     assert frames[:2] == ["MapTaskRun.__call__", "run_phase"]

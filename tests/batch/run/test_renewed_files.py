@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from batch.guarded_files import GuardedFiles
-from icefloe.batch.run import renewed_files as file_access
+from icefloe.batch.run import phases as file_access
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.table_access import TableAccess
 from icefloe.flow import Phase

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.batch.context.references import TaskReference
-from icefloe.batch.run.task_run import MapTaskRun
+from icefloe.batch.run.phases import MapTaskRun
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MapOutputLog, MapOutputState
@@ -22,7 +22,7 @@ def test_a_task_without_memory_says_what_it_may_need(
         raise cause
 
     workshop.set(shuffle={"memory_bytes": "64MiB"}).append([1])
-    monkeypatch.setattr("icefloe.batch.run.task_run.write_part", take_memory)
+    monkeypatch.setattr("icefloe.batch.run.phases.write_part", take_memory)
     batch = workshop.open()
     phase = Phase.INSERT_ONLY
     reference = TaskReference.of(batch.reference, batch.plan)

@@ -3,8 +3,7 @@ import shutil
 
 import pytest
 
-from icefloe.batch.verify.continuity import breaks_between
-from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.batch.verify.verify_batches import breaks_between, verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.location import open_store

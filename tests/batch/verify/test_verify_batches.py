@@ -6,8 +6,7 @@ from pyiceberg.types import LongType, StringType
 
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.verify.schema_run_replay import VerifyReport
-from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.batch.verify.verify_batches import VerifyReport, verify_batches
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows

@@ -14,9 +14,9 @@ from typing import Any
 from pyspark import SparkConf, SparkContext, TaskContext
 
 from icefloe.batch.task_outcome import TaskOutcome
+from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import configured_master
-from icefloe.engines.spark.shipped_package import build_package_zip
 from icefloe.engines.spark.spark_conf import spark_conf
 from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.storage.requests import RequestTotals

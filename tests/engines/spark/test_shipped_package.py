@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from icefloe.engines.spark.shipped_package import build_package_zip
+from icefloe.engines.spark.application import build_package_zip
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.catalog_properties import usable_properties
-from icefloe.iceberg.catalog.catalogs import load_catalog
+from icefloe.iceberg.catalog.catalogs import load_catalog, usable_properties
 from support.fakes.answering_server import answering_server
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"

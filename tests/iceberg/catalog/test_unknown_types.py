@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from icefloe.iceberg.catalog.unknown_types import UnknownColumnType, unknown_column_type
+from icefloe.iceberg.catalog.metadata_errors import UnknownColumnType, unknown_column_type
 
 
 def metadata(kind: object, **changes: Any) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.deletes.position_deletes import read_position_deletes
+from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
 from icefloe.iceberg.files.projected_file import RecordCountError
 from support.tables.written_deletes import POSITION_DELETES, write_position_deletes
 from support.tables.written_tables import local_io, with_id

@@ -16,8 +16,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType
 
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.files.parquet_footer import read_footer
 from icefloe.iceberg.files.reader import read_data_file, read_matching_rows

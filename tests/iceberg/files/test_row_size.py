@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.files.row_size import largest_row_bytes
+from icefloe.iceberg.files.parquet_file import ParquetRows, largest_row_bytes
 
 
 def row_bytes(rows: pa.Table, dictionary: Any = None, **written: Any) -> float:

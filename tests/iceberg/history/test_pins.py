@@ -5,8 +5,7 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.needed_snapshots import NeededSnapshots
-from icefloe.iceberg.history.pins import PinMoves, PinNames, PinnedRefs, pin_moves
+from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, PinNames, PinnedRefs, pin_moves
 
 NAMES = PinNames.of("flights", "0123456789abcdef")
 

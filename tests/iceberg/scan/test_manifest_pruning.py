@@ -33,7 +33,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.manifests.partition_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
-from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
+from icefloe.iceberg.scan.data_manifests import ManifestPruning
 from support.tables.planning_tables import make_catalog
 from support.tables.written_tables import optional
 

@@ -1,8 +1,7 @@
 from iceberg.scan.fake_manifests import ADDED, data
 from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
-from icefloe.iceberg.scan.scan_tasks import scan_tasks
-from icefloe.iceberg.scan.step_row_ids import row_ids_of_steps
+from icefloe.iceberg.scan.scan_tasks import row_ids_of_steps, scan_tasks
 
 Terms = list[tuple[int, list[FileTerm]]]
 

@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.selected_schema import selected_schema
+from icefloe.iceberg.schemas.table_schema import selected_schema
 
 PLACE = StructType(
     NestedField(4, "city", StringType(), required=True),

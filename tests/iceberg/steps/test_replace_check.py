@@ -6,7 +6,7 @@ from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, da
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.scan.live_deletes import ListedStates
-from icefloe.iceberg.steps.replace_check import check_replace
+from icefloe.iceberg.steps.steps import check_replace
 
 REPLACE = 2
 """The snapshot that says that it changed nothing; 1 is the one before it."""

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from icefloe.sinks.kafka.event_rows import event_rows
-from icefloe.sinks.kafka.json_encoder import DebeziumJson, PlainJson
 from icefloe.sinks.kafka.json_texts import JsonForm
+from icefloe.sinks.kafka.message_format import DebeziumJson, PlainJson
 from sinks.kafka.staged_changes import TABLE, Staged
 
 BATCH = Staged(
@@ -21,7 +21,7 @@ SOURCE = {
 
 @pytest.fixture(autouse=True)
 def _noon(monkeypatch):
-    monkeypatch.setattr("icefloe.sinks.kafka.json_encoder.time_ns", lambda: 1_800_000_000_123_456_789)
+    monkeypatch.setattr("icefloe.sinks.kafka.message_format.time_ns", lambda: 1_800_000_000_123_456_789)
 
 
 def debezium(staged):

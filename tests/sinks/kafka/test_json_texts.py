@@ -10,7 +10,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.json_texts import JsonForm, json_texts
-from icefloe.sinks.kafka.values_from_json import from_json
+from icefloe.sinks.kafka.retained import from_json
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 5)
 NANOS = 1795348800000005001

@@ -14,7 +14,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.sinks.key_changes import NullKeyError
 from icefloe.sinks.opensearch.document_ids import document_ids, id_forms
-from icefloe.sinks.opensearch.mapping import field_mappings, missing_fields
+from icefloe.sinks.opensearch.indexes import field_mappings, missing_fields
 from icefloe.sinks.opensearch.operations import bulk_lines
 from icefloe.sinks.opensearch.read_back import rows_of_documents
 from icefloe.sinks.opensearch.row_documents import deletion_markers, documents

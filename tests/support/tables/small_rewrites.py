@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from icefloe.batch.map import ordered_rows, updated_columns
-from icefloe.batch.plan import divided_tasks
+from icefloe.batch.map import rewritten_files, updated_columns
+from icefloe.batch.plan import make_plan
 from icefloe.iceberg.files import identical_columns
 
 __all__ = ["fast_ways_of_small_files"]
@@ -18,9 +18,9 @@ def fast_ways_of_small_files() -> Iterator[None]:
     Small files are divided by row groups, too.
     """
     with (
-        patch.object(ordered_rows, "LEAST_MATCHED_ROWS", 0),
+        patch.object(rewritten_files, "LEAST_MATCHED_ROWS", 0),
         patch.object(updated_columns, "LEAST_UPDATED_ROWS", 0),
         patch.object(identical_columns, "_LEAST_SHARE", 0.0),
-        patch.object(divided_tasks, "_LEAST_BYTES", 0),
+        patch.object(make_plan, "_LEAST_BYTES", 0),
     ):
         yield

@@ -3,7 +3,6 @@
 Read in this order:
 
 - `commit_batch`: the steps in their order
-- `batch_figures`: the report of the batch, from the records of its tasks
 - `cleanup`: deletes the files that passed between the phases
 """
 

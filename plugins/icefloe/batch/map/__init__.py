@@ -13,7 +13,6 @@ Read in this order:
 - `updated_columns`: files rewritten in place whose columns are equal, but for some
 - `trusted_lineage`: files whose row ids and sequence numbers tell which rows were copied
 - `rewritten_files`: pairs of files of which one probably is a rewrite of the other
-- `ordered_rows`: equal rows of such a pair that are in the same order
 - `file_window`: one of the files as it is read
 - `remaining_rows`: rows that the fast ways leave, hashed as they are read
 - `hashed_rows`: such rows with their hashes, and the memory for them

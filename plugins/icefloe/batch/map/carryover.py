@@ -33,7 +33,7 @@ class CarryOver:
       Of a rewrite that left most columns as they were, only the others are decoded.
     - ``LINEAGE`` (`trusted_lineage`): if the pipeline trusts row lineage, its two columns tell which rows differ, and
       nothing else is decoded of the rest.
-    - ``ALIGNED`` (`rewritten_files`, `ordered_rows`): rows are compared position by position. If the writer kept the
+    - ``ALIGNED`` (`rewritten_files`): rows are compared position by position. If the writer kept the
       row order, that cancels nearly every row without a hash.
     - ``MATCHED`` (the same): where rows are gone or new, partners are found by a few columns and compared.
 

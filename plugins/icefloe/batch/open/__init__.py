@@ -9,18 +9,13 @@ Read in this order:
 - `new_batch`: the record of a new one
 - `claim_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the range of a pipeline's next batch
-- `snapshots_left_by_cursor`: the snapshots at which it has to end, because the cursor was moved away from them
-- `passage_after_cursor`: the snapshots after its cursor, as far as history and pins lead
 - `requested_range`: a range that somebody requests
-- `open_backfill`: the open backfill that a request without an end began before
 - `identity_policy`: the columns that make two rows the same row
-- `filter_policy`: the columns that the filter compares
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one; refuses what changes its meaning
 - `recorded_coordination`: the table that holds the records, if the pipeline names another one or none
 - `unfit_sink`: whether the sink can take the batch
 - `pin`: keeps snapshots that are not delivered yet from expiring
 - `cores`: how many tasks run at once
-- `container_limits`: cores and memory of a container, which are fewer than those of its machine
 """
 
 __all__ = [

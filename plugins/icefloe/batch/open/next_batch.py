@@ -1,15 +1,16 @@
 """The batch to work on: the open one, or a new one with the next range. Nothing is written here."""
 
+import logging
 from dataclasses import dataclass, field
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
-from icefloe.batch.open.open_backfill import open_backfill
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
-from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request
-from icefloe.batch.open.snapshots_left_by_cursor import snapshots_left_by_cursor
+from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request, start_of
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
@@ -18,6 +19,61 @@ from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.error_lines import with_lines
 
 __all__ = ["NextBatch", "next_batch", "requested_batch"]
+
+logger = logging.getLogger(__name__)
+
+
+def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
+    """The snapshots that the cursor was moved away from since the pipeline began, at which each batch has to end.
+
+    A cursor that is set back begins at a state that an index, or a reader of net changes, does not have any more. One
+    batch over the way back and what is new would show a row that changed and changed back as unchanged. The sink would
+    keep the row as it was in between.
+
+    Args:
+        checkpoint: of the pipeline.
+        cursor: leads to the last move, if its sink is one to which batches are delivered.
+    """
+    found: set[int] = set()
+    while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
+        offset = checkpoint.offset(cursor.pipeline_since)
+        if offset is None or offset.move is None or offset.move.outcome is not BatchOutcome.CURSOR_SET:
+            break
+        cursor = offset.follows
+        if cursor is not None and cursor.snapshot_id is not None:
+            found.add(cursor.snapshot_id)
+    return frozenset(found)
+
+
+def open_backfill(
+    session: PipelineSession, table: LoadedTable, request: RequestedRange
+) -> tuple[PipelineSession, OffsetRecord] | None:
+    """The session of the backfill to resume, and its open batch; None: the request begins a new one.
+
+    Takes one listing, and none for a request with an end.
+
+    Args:
+        session: session of the pipeline.
+        table: the session's table.
+        request: the range.
+    """
+    if request.has_end:
+        return None
+    start = start_of(table, request, branch=session.pipeline.branch)
+    for found in session.checkpoint.open_backfills():
+        up_to = found.partition("-")[2].partition("-")[0]
+        if found == backfill_id(session.table, session.result_configuration, start, up_to):
+            backfill = session.for_backfill(found)
+            opened = backfill.checkpoint.look().opened
+            # Another run may have ended it since it was listed.
+            if opened is not None:
+                logger.warning(
+                    "%s: resuming backfill %s, which is open and ends at snapshot %s: a request without an end goes on "
+                    "with it, and means the head again once it is done", session.pipeline.name, found,
+                    opened.up_to_snapshot_id,
+                )  # fmt: skip
+                return backfill, opened
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,6 @@ Read in this order:
 - `cursor_move`: a batch that delivers nothing and moves the cursor
 - `cursor_change`: ``set-cursor``: the move of the cursor to a snapshot that a user names
 - `pipeline_reset`: the pipeline begins again
-- `kept_changes`: the changes of committed batches, in the folder where they are kept
-- `kept_letters`: dead letters of committed batches go to the sink that keeps them once more
 - `delivered_again`: committed batches go to a sink once more
 """
 

@@ -1,11 +1,13 @@
 """Batches that are committed, delivered once more: to a new index, a lost topic, or any other sink."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
@@ -13,20 +15,187 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_part import delivered_part
 from icefloe.batch.deliver.output_mode import OutputMode
 from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
-from icefloe.batch.operations.kept_changes import KeptChanges, UndeliverableBatchError
-from icefloe.batch.operations.kept_letters import KeptLetters
+from icefloe.batch.ends.shown_ends import show_end
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.task_outcome import Engine
+from icefloe.changes.columns import change_schema
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.sink import PartDelivery, Sink
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["Redelivery"]
 
 logger = logging.getLogger(__name__)
+
+
+class UndeliverableBatchError(TerminalError):
+    """A batch cannot be delivered again: it is not committed, or its files or its record are gone."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptChanges:
+    """The changes that committed batches of a pipeline have left in a folder.
+
+    Attributes:
+        pipeline: whose batches they are, expanded.
+        checkpoint: of the pipeline, or of the backfill.
+        folder: the files sink, or the folder in which batches are staged.
+        counted_folder: the folder in which readers of the sink count batches; None if there is none.
+    """
+
+    pipeline: Pipeline
+    checkpoint: Checkpoint
+    folder: ChangeFiles
+    counted_folder: ChangeFiles | None
+
+    def check(self, numbers: Sequence[int]) -> list[int]:
+        """The batches among these that have changes for the sink; see `show_ends` for the others.
+
+        Raises:
+            UndeliverableBatchError: a batch is not committed, or is no longer staged.
+        """
+        return [number for number in numbers if self._has_changes(number)]
+
+    def show_ends(self, numbers: Sequence[int]) -> list[int]:
+        """Writes manifests that are missing of batches that `check` leaves out, if readers of the sink count batches.
+
+        Those were abandoned or moved the cursor. Or they were delivered elsewhere before a reset, and are kept no more.
+
+        Returns:
+            The numbers of these batches.
+        """
+        folder = self.counted_folder
+        if folder is None:
+            return []
+        commits = [commit for number in numbers if (commit := self.checkpoint.committed(number)) is not None]
+        missing = [each for each in commits if folder.whole(each.batch_number) is None]
+        shown = [each for each in missing if not self._has_changes(each.batch_number)]
+        for commit in shown:
+            show_end(commit, folder, pipeline=self.pipeline.name, table=self.pipeline.table)
+        return [commit.batch_number for commit in shown]
+
+    def manifest(self, number: int) -> Manifest:
+        """The manifest of a batch.
+
+        Raises:
+            UndeliverableBatchError: its files are gone.
+        """
+        found = self._kept(number)
+        if found is None:
+            raise self._gone(number)
+        return found
+
+    def schema(self, manifest: Manifest) -> pa.Schema:
+        """The schema of the rows of a batch, from its first file; only the change columns if it has no file."""
+        if not manifest.parts:
+            return change_schema(pa.schema([]), with_batch=True)
+        return self.folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
+
+    def _has_changes(self, number: int) -> bool:
+        commit = self.checkpoint.committed(number)
+        if commit is None:
+            raise UndeliverableBatchError(
+                f"batch {number} of {self.pipeline.name} is not committed, so it cannot be delivered once more; "
+                f"icefloe batches {self.pipeline.name} lists those that are",
+                batch_number=number,
+            )
+        if commit.outcome is not BatchOutcome.DELIVERED:
+            return False
+        # A reset gives an empty manifest to a batch that was delivered elsewhere.
+        manifest = self._kept(number)
+        if manifest is not None and manifest.batch.steps == commit.steps:
+            return True
+        if self.counted_folder is not None and self._is_before_reset(number):
+            return False
+        raise self._gone(number)
+
+    def _kept(self, number: int) -> Manifest | None:
+        """The manifest of a batch where its changes are kept; None if it is no longer there."""
+        try:
+            return self.folder.manifest(number)
+        except KeyMissingError:
+            return None
+
+    def _gone(self, number: int) -> UndeliverableBatchError:
+        return UndeliverableBatchError(
+            f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
+            f"{self.folder.url}: set changelog.keep to keep them longer; deliver a backfill of its range to another "
+            "sink, or set the cursor back to before it",
+            url=self.folder.url,
+            batch_number=number,
+        )
+
+    def _is_before_reset(self, number: int) -> bool:
+        """True if readers drop the changes of a batch at a later one, because the pipeline was reset."""
+        latest = self.checkpoint.latest_batch() or 0
+        later = (self.checkpoint.committed(each) for each in range(number + 1, latest + 1))
+        return any(each is not None and each.outcome is BatchOutcome.RESET for each in later)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLetters:
+    """The dead letters of a pipeline's batches, and the sink that is to take them now.
+
+    Attributes:
+        pipeline: whose batches they are, expanded.
+        checkpoint: of the pipeline, or of the backfill.
+        settings: settings of a run that delivers to the sink.
+        open_sink: opens the sink for a block.
+    """
+
+    pipeline: Pipeline
+    checkpoint: Checkpoint
+    settings: RunSettings
+    open_sink: Callable[[], AbstractContextManager[Sink]]
+
+    def counts(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
+        """Number of dead letters by committed batch: of these batches, or of all.
+
+        Raises:
+            UsageError: the sink has no folder for them.
+        """
+        with self._sink() as sink:
+            found = sink.dead_letters()
+        return {
+            number: count
+            for number, count in sorted(found.items())
+            # Those of an open batch are written again by each try of it.
+            if (numbers is None or number in numbers) and self.checkpoint.committed(number) is not None
+        }
+
+    def send(self, number: int) -> list[PartDelivery]:
+        """Sends the dead letters of one batch again.
+
+        Raises:
+            IcefloeError: the sink is another pipeline's, or did not answer.
+        """
+        offset = self.checkpoint.offset(number)
+        with self._sink() as sink:
+            if offset is not None:
+                origin = Origin(owner=offset.checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
+                sink.refuse_other_owner(origin)
+            found = list(sink.replay_dead_letters(number))
+        logger.info("batch %d of %s: dead letters sent again", number, self.pipeline.name)
+        return found
+
+    @contextmanager
+    def _sink(self) -> Iterator[Sink]:
+        with self.open_sink() as sink:
+            if not sink.keeps_dead_letters or not self.settings.delivery["options"].get("dead_letters"):
+                raise UsageError(
+                    "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
+                    "for them in sink.dead_letters",
+                    pipeline=self.pipeline.name,
+                )
+            yield sink
 
 
 class UndeliverableBackfillError(TerminalError):

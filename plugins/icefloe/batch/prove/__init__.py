@@ -6,7 +6,6 @@ Read in this order:
 
 - `prove_and_publish`: the sums are compared, then the sink gets its manifest
 - `finished_tasks`: the results of all tasks, and the proof that they add up
-- `snapshot_summaries`: snapshot summaries as a second witness
 """
 
 __all__ = ["finished_tasks", "prove_and_publish"]

@@ -12,9 +12,7 @@ Read in this order:
 - `divided_rows`: rows that do not fit into memory, divided on local disk
 - `group_changes`: the changes that the rows of a group make
 - `cancelled_rows`: the rows that equal rows of other identities cancel, looked up for each group
-- `oversized_identity`: the changes of one identity that does not fit into memory
 - `write_moves`: one hash range: the rows that cancel across identities, found before ranges are read
-- `match_rows`: brings equal rows of different identities together, and cancels them
 - `spilled_moves`: such rows by their hashes, kept on disk
 - `moves_file`: the file of these rows
 - `load_moves`: those that a reduce range leaves out, as its task loads them

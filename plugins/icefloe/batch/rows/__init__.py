@@ -5,7 +5,6 @@ Read in this order:
 - `row_shape`: which columns each shape has
 - `row_set`: some rows of a file, by position
 - `weighted_rows`: rows with the weight they have in each step
-- `term_effects`: terms become effects on the rows of each data file that has them
 - `file_effects`: a data file's rows and what each step does to them
 - `memory_limit`: refuses rows that are too large for a task, and says when its memory ended
 - `row_reader`: reads the rows that effects touch and the filter lets pass

@@ -1,14 +1,14 @@
 """The rows of a data file that a batch touches, and the effect of each step on them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pyroaring import BitMap64
 
-from icefloe.batch.map_task import MapTask
+from icefloe.batch.map_task import DeleteState, FileTerms, MapTask
 from icefloe.batch.rows.row_set import RowSet
-from icefloe.batch.rows.term_effects import TermEffects
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
@@ -16,6 +16,167 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["FileEffects", "task_file_effects"]
+
+
+class TermEffects:
+    """Terms, prepared to be applied to one data file after another.
+
+    Most delete files delete nothing of most data files. So a data file costs as much as there are delete files that
+    delete rows of it, not as much as there are terms.
+    """
+
+    def __init__(self, terms: FileTerms) -> None:
+        self._terms: dict[int, list[tuple[int, int]]] = {}
+        for ordinal, weight, state in terms.terms:
+            self._terms.setdefault(ordinal, []).append((weight, state))
+        named = {state for _, _, state in terms.terms}
+        self._delete_files = tuple(_delete_files_of(terms.delete_states, named))
+        self._changes = _changes_by_delete_file(terms.delete_states)
+        self._unbalanced = [ordinal for ordinal, of_step in self._terms.items() if sum(weight for weight, _ in of_step)]
+        self._spans = [
+            (min(state for _, state in of_step), max(state for _, state in of_step), ordinal)
+            for ordinal, of_step in self._terms.items()
+        ]
+        self._spanning: dict[int, list[int]] = {}
+
+    def on(self, num_rows: int, deleted_by: Callable[[Sequence[int]], Mapping[int, BitMap64]]) -> tuple[Effect, ...]:
+        """The effects on a data file, by ordinal; each has a weight other than 0 and at least one row.
+
+        Args:
+            num_rows: rows of the file.
+            deleted_by: returns the positions of this file that each of some delete files of the map task deletes;
+                delete files that delete none may be missing.
+        """
+        found = deleted_by(self._delete_files) if self._delete_files else {}
+        deleted = {delete_id: positions for delete_id, positions in found.items() if positions}
+        # States between two of these have the same rows: terms of such states cancel without a look at rows.
+        changes = sorted({state for delete_id in deleted for state, _ in self._changes[delete_id]})
+        ordinals = sorted(
+            {*self._unbalanced, *(ordinal for state in changes for ordinal in self._ordinals_that_span(state))}
+        )
+        terms = {ordinal: _net(self._terms[ordinal], changes) for ordinal in ordinals}
+        gone = self._gone(deleted, changes, {number for of_step in terms.values() for number in of_step})
+        effects: list[Effect] = []
+        for ordinal, of_step in terms.items():
+            effects += _effects(ordinal, [(weight, gone[number]) for number, weight in of_step.items()], num_rows)
+        return tuple(effects)
+
+    def _ordinals_that_span(self, state: int) -> list[int]:
+        # Kept: data files of equal terms ask for the same few states.
+        found = self._spanning.get(state)
+        if found is None:
+            spans = self._spans
+            found = self._spanning[state] = [ordinal for low, high, ordinal in spans if low < state <= high]
+        return found
+
+    def _gone(
+        self, deleted: Mapping[int, BitMap64], changes: Sequence[int], wanted: Collection[int]
+    ) -> dict[int, BitMap64]:
+        """The positions that are deleted after some number of changes, for each wanted number.
+
+        Args:
+            deleted: positions of each delete file.
+            changes: the states in which one of them comes into force or no longer is, ascending.
+            wanted: numbers of changes.
+        """
+        by_state: dict[int, list[tuple[int, bool]]] = {}
+        for delete_id in deleted:
+            for state, comes in self._changes[delete_id]:
+                by_state.setdefault(state, []).append((delete_id, comes))
+        last = BitMap64()
+        gone = {0: last}
+        live, fresh = set[int](), set[int]()
+        is_shrinking = False
+        for number, state in enumerate(changes, 1):
+            for delete_id, comes in by_state[state]:
+                if comes:
+                    fresh.add(delete_id)
+                    live.add(delete_id)
+                else:
+                    is_shrinking = True
+                    live.discard(delete_id)
+            if number not in wanted:
+                continue
+            # Most steps only add delete files. Then the bitmap before is extended, not joined from all delete files.
+            if is_shrinking:
+                last = BitMap64.union(BitMap64(), *(deleted[delete_id] for delete_id in live))
+            else:
+                last = BitMap64.union(last, *(deleted[delete_id] for delete_id in fresh))
+            gone[number] = last
+            is_shrinking, fresh = False, set[int]()
+        return gone
+
+
+def _changes_by_delete_file(states: Iterable[DeleteState]) -> dict[int, list[tuple[int, bool]]]:
+    """The states in which each delete file comes into force (True) or no longer is (False), ascending."""
+    changes: dict[int, list[tuple[int, bool]]] = {}
+    for state, change in enumerate(states, 1):
+        for delete_ids, comes in ((change.dropped, False), (change.added, True)):
+            for delete_id in delete_ids:
+                changes.setdefault(delete_id, []).append((state, comes))
+    return changes
+
+
+def _delete_files_of(states: Sequence[DeleteState], named: Collection[int]) -> list[int]:
+    """The delete files of the delete states that a term names, ascending."""
+    # Sets are not made for each state: a hundred steps that each add a delete file would list 5,000 of them.
+    used, unnamed = set[int](), set[int]()
+    for state, change in enumerate(states, 1):
+        unnamed.difference_update(change.dropped)
+        unnamed.update(change.added)
+        if state in named:
+            used |= unnamed
+            unnamed.clear()
+    return sorted(used)
+
+
+def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, int]:
+    """The weight of one step's rows by the number of changes before their state, without those that cancel."""
+    weights: dict[int, int] = {}
+    for weight, state in terms:
+        number = bisect_right(changes, state)
+        weights[number] = weights.get(number, 0) + weight
+    return {number: weight for number, weight in weights.items() if weight}
+
+
+def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
+    """The rows of each weight in one step: the weight of all terms less the weight of the terms that delete them."""
+    # A file of 6 rows that stays, while its deletion vector grows from {1} to {1, 4}:
+    #   position         0    1    2    3    4    5
+    #   -1, live in {1}  -1   .   -1   -1   -1   -1
+    #   +1, in {1, 4}    +1   .   +1   +1    .   +1
+    #   weight            0   0    0    0   -1    0     so only row 4 is ever decoded
+    # All terms together weigh 0; what the deleting terms weigh is subtracted where they delete: 0 at 1, +1 at 4.
+    everywhere = sum(weight for weight, _ in terms)
+    by_less = _by_weight_less(terms)
+    found = []
+    if everywhere:
+        deviating = BitMap64.union(BitMap64(), *by_less.values())
+        found.append(
+            Effect(change_ordinal=ordinal, weight=everywhere, rows=RowSet(positions=deviating, is_all_but=True))
+        )
+    found += [
+        Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))
+        for less, rows in sorted(by_less.items(), reverse=True)
+        if everywhere - less
+    ]
+    return [effect for effect in found if effect.rows.count(num_rows)]
+
+
+def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
+    """Deleted positions by the sum of the weights of the terms that delete them, without the sum 0."""
+    # Split by sums, and not counted row by row: bitmaps stay small however many rows the file has.
+    #   after -1 {1}      -1: {1}
+    #   after +1 {1, 4}    0: {1}   +1: {4}
+    parts: dict[int, BitMap64] = {0: BitMap64()}
+    for weight, gone in terms:
+        # From positions that are in no part yet, nothing was subtracted.
+        new: dict[int, BitMap64] = {weight: BitMap64.difference(gone, *parts.values())}
+        for less, rows in parts.items():
+            for sum_less, part in ((less + weight, rows & gone), (less, rows - gone)):
+                new[sum_less] = new[sum_less] | part if sum_less in new else part
+        parts = new
+    return {less: rows for less, rows in parts.items() if less and rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

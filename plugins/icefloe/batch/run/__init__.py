@@ -5,8 +5,6 @@ The tasks themselves are in `map`, `reduce` and `deliver`: plain functions of a 
 Read in this order:
 
 - `phases`: the tasks of a phase that are left
-- `task_run`: one of them, where the engine runs it
-- `renewed_files`: access to the table's files, renewed when vended credentials end
 - `run_coalesce`: the task between the phases
 - `tasks_in_process`: phases and commit in one process, which make parts again that are missing
 """

@@ -2,26 +2,156 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import TracebackType
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.context.table_files import table_files
+from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.deliver_batch import deliver_batch
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_part import write_part
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.repair import ReadsMapOutputs, until_readable, void_damaged
-from icefloe.batch.run.renewed_files import RenewedFiles
-from icefloe.batch.run.task_run import MapTaskRun, RangeRun
+from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.stage.range_results import RangeResult
-from icefloe.batch.task_outcome import Engine, require_success
+from icefloe.batch.table_access import TableAccess
+from icefloe.batch.task_outcome import Engine, TaskOutcome, require_success
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
+from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 
 __all__ = ["run_phase"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTaskRun:
+    """The function that an engine calls with the number of each map task.
+
+    Attributes:
+        phase: insert_only or shuffle_write.
+        reference: opens the batch where the task runs.
+        files: access to the table's files.
+        generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
+            found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
+    """
+
+    phase: Phase
+    reference: TaskReference
+    files: TableAccess
+    generations: Mapping[int, int] = field(default_factory=dict)
+
+    def __call__(self, map_id: int) -> TaskOutcome:
+        """Runs the map task of an id."""
+        name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
+        with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
+            running = attempt.open()
+            inputs = MapInputs(folder=running.folder, io=self.files.open(running.plan))
+            if self.phase is Phase.INSERT_ONLY:
+                with running.fenced():
+                    record = write_part(inputs, running.folder_of_changes, map_id, attempt=name, generation=generation)
+            else:
+                # It writes below the batch's folder alone, and all of that is taken back. So it needs no look before,
+                # which is a request for each task.
+                with running.taken_back():
+                    record = write_map_output(inputs, map_id, attempt=name, generation=generation)
+            attempt.is_adopted = record.attempt != name
+        return attempt.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeRun:
+    """The function that an engine calls with the number of each range of shuffle_read.
+
+    Attributes:
+        reference: opens the batch where the task runs.
+        epoch: epoch of the extents to fetch.
+        finds_moves: True if the numbers are those of hash ranges, which come before the reduce ranges.
+    """
+
+    reference: TaskReference
+    epoch: int
+    finds_moves: bool = False
+
+    def __call__(self, range_id: int) -> TaskOutcome:
+        """Runs the task of a range."""
+        with TaskAttempt(f"task {range_id} of {Phase.SHUFFLE_READ}", self.reference) as attempt:
+            running = attempt.open()
+            with running.fenced():
+                if self.finds_moves:
+                    write_moves(running.folder, range_id, epoch=self.epoch)
+                else:
+                    read_range(
+                        running.folder, running.folder_of_changes, range_id, requests=running.requests, epoch=self.epoch
+                    )
+        return attempt.outcome
+
+
+class RenewedFiles:
+    """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
+
+    Credentials that the catalog vends may expire before the phase ends, and its tasks are then refused files. They are
+    renewed here, and not by the tasks, because executors need not reach the catalog. The catalog is asked when a task
+    first needs the files: ranges need none, unless a map output has to be made again.
+
+        files = RenewedFiles(running, reference, environ)
+        while files.are_due:
+            with files:
+                ... files.access ...
+
+    Args:
+        running: the batch in this process.
+        reference: reference to the batch.
+        environ: environment of this process.
+    """
+
+    def __init__(self, running: RunningBatch, reference: BatchReference, environ: Mapping[str, str]) -> None:
+        self._running = running
+        self._reference = reference
+        self._environ = environ
+        self._access: TableAccess | None = None
+        self._outputs_before = -1
+        self.are_due = True
+
+    @property
+    def access(self) -> TableAccess:
+        """Access to the files, by the newest credentials."""
+        if self._access is None:
+            self._access = self._fresh()
+        return self._access
+
+    def __enter__(self) -> None:
+        self.are_due = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """True, which swallows the error, if the table's files were refused and another try gets further."""
+        if not isinstance(error, FileRefusedError | FileUnansweredError):
+            return False
+        access, outputs = self._fresh(), self._outputs()
+        # The same credentials, or no task more than before: expired credentials were not the cause.
+        if access == self._access or outputs == self._outputs_before:
+            return False
+        logger.info("the phase goes on with new credentials, because the storage gave no files: %s", error)
+        self._access, self._outputs_before, self.are_due = access, outputs, True
+        return True
+
+    def _fresh(self) -> TableAccess:
+        return table_files(self._running.plan, self._reference, self._environ)
+
+    def _outputs(self) -> int:
+        folder = self._running.folder
+        return folder.plan.num_map_tasks - len(folder.map_outputs.missing(range(folder.plan.num_map_tasks)))
 
 
 def run_phase(

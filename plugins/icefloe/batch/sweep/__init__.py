@@ -11,9 +11,7 @@ Read in this order:
 - `batch_states`: whether a batch has ended, is open, or was never opened
 - `shuffle_folders`: the leftovers in the folder of one checkpoint
 - `forgotten_files`: the files of a checkpoint that is gone
-- `places_of_changes`: the sinks of files, and the folders where batches are staged on the way to other sinks
 - `sink_files`: the files there that no manifest names
-- `probe_leftovers`: what was left of trying whether a place can be written
 - `leftover`: some files that are to be deleted, and their deletion
 """
 

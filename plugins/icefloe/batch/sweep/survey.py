@@ -5,24 +5,150 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import Final
 
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.sweep.forgotten_files import ForgottenFiles
-from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint
-from icefloe.batch.sweep.leftover import Leftover
-from icefloe.batch.sweep.places_of_changes import PlacesOfChanges, pipeline_url
-from icefloe.batch.sweep.probe_leftovers import checkpoint_folders, old_trials, storage_folders, trial_leftover
+from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
+from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import IcefloeError
+from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
 from icefloe.storage.dynamodb_access import COORDINATION
 from icefloe.storage.location import StoreOpener, open_store
-from icefloe.storage.store import Store
+from icefloe.storage.probe import PROBE
+from icefloe.storage.store import Store, StoredObject
 
 __all__ = ["Survey", "survey_storage"]
+
+
+@dataclass(slots=True, kw_only=True)
+class PlacesOfChanges:
+    """The places of changes that were found, each once, although the backfills of a pipeline have checkpoints too.
+
+    Attributes:
+        storage_url: the storage that is swept.
+        age: files that were written longer ago are old.
+        open_place: opens a folder of the storage, or a checkpoint.
+        open_sink_place: opens a sink.
+        environ: resolves ``${ENV}`` in URLs.
+        notes: places that are left alone, for people.
+    """
+
+    storage_url: str
+    age: timedelta
+    open_place: OpenPlace
+    open_sink_place: OpenPlace
+    environ: Mapping[str, str]
+    notes: list[str] = field(default_factory=list)
+    _found: dict[tuple[str, str], SinkFiles] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[SinkFiles]:
+        yield from self._found.values()
+
+    def look(self, found: FoundCheckpoint) -> None:
+        """Adds the places of a checkpoint.
+
+        Raises:
+            IcefloeError: the checkpoint or a place cannot be read.
+        """
+        record = found.checkpoint.look().pipeline
+        if record is not None and record.result_configuration.get("sink.type") == "files":
+            path = self._expanded(found, "sink", str(record.result_configuration["sink.path"]))
+            if path is not None:
+                self._add(found, path, self.open_sink_place(path), is_passed=False)
+        usual_url = url_below(self.storage_url, "staged", found.pipeline)
+        path = self._expanded(found, "folder of changes", found.changes_url or usual_url)
+        if path is not None:
+            self._add(found, path, self.open_place(path), is_passed=True)
+
+    def _expanded(self, found: FoundCheckpoint, what: str, written: str) -> str | None:
+        path = str(expand(written, self.environ))
+        if has_reference(path):
+            self.notes.append(f"the {what} {path} of pipeline {found.pipeline} uses a variable that is not set here")
+            return None
+        return path
+
+    def _add(self, found: FoundCheckpoint, path: str, store: Store, *, is_passed: bool) -> None:
+        url = pipeline_url(found)
+        if (path, url) not in self._found and next(iter(store.list("")), None) is not None:
+            self._found[path, url] = SinkFiles(
+                store=store,
+                checkpoint=Checkpoint(self.open_place(url)),
+                pipeline=found.pipeline,
+                cutoff=store_time(store) - self.age,
+                is_passed=is_passed,
+            )
+
+
+def pipeline_url(found: FoundCheckpoint) -> str:
+    """URL of the checkpoint of the pipeline; a backfill has its own below that."""
+    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
+
+
+_ROOMS: Final = {"checkpoints": "backfills", "staged": "_backfills"}
+"""Folders of a storage with one folder for each pipeline, and the folder there with one for each backfill."""
+
+
+def storage_folders(storage: Store) -> Iterator[str]:
+    """The folders of a storage in which trials may lie, the storage itself first.
+
+    A pipeline that was killed before its first batch has no record, so only the names of folders lead to its trials.
+    """
+    yield ""
+    for room, backfills in _ROOMS.items():
+        for pipeline in sorted(storage.folders(room)):
+            yield pipeline
+            yield from sorted(storage.folders(f"{pipeline}/{backfills}"))
+
+
+def checkpoint_folders(checkpoint: Store) -> Iterator[str]:
+    """The folders of a checkpoint in which trials may lie: its own, and that of each backfill."""
+    yield ""
+    yield from sorted(checkpoint.folders("backfills"))
+
+
+def old_trials(
+    place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()
+) -> Iterator[Leftover]:
+    """The trials in a place that were written longer ago than ``age``, by the clock of its store.
+
+    Args:
+        place: a storage or a checkpoint.
+        folders: its folders in which trials may lie. Those below them may hold millions of files.
+        age: younger trials may be under way.
+        known: URLs of places that somebody else looks at, with what is below them.
+
+    Raises:
+        TerminalError: the place cannot be listed, or not be written.
+        TransientError: it did not answer.
+    """
+    trials = [
+        stored
+        for folder in folders
+        if not any(f"{place.url}/{folder}/".startswith(f"{url}/") for url in known)
+        for stored in place.list_here(folder)
+        if stored.key.rpartition("/")[2].startswith(PROBE)
+    ]
+    if not trials:
+        return
+    cutoff = store_time(place) - age
+    for stored in trials:
+        if stored.modified < cutoff:
+            yield trial_leftover(place, stored)
+
+
+def trial_leftover(place: Store, trial: StoredObject) -> Leftover:
+    """One trial, which may be deleted."""
+    return Leftover(
+        store=place, pipeline=None, reason=Reason.OLD, objects=1, size_bytes=trial.size_bytes, keys=(trial.key,)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ Read in this order:
 
 - `verify_batches`: the batches of a pipeline, replayed run by run
 - `schema_runs`: neighbouring batches that can be replayed at once
-- `schema_run_replay`: start state, changes and end state of such a run
 - `table_state`: the rows of the table at a snapshot
 - `batch_promises`: what each batch promised, read from the checkpoint
-- `continuity`: whether committed batches follow one another
 - `verify_delivery`: a sink that batches are delivered to, compared with the table
 - `sink_rows`: the rows that such a sink holds, and those that it should hold
 - `written_columns`: the changes of a log in the columns of their batches, and in those of the table

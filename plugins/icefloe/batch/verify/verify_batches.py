@@ -1,23 +1,269 @@
 """Verify: the delivered changes, replayed on the start state, must give the end state, row for row."""
 
 import logging
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
+from icefloe.audit.change_promises import ChangePromises, change_types
+from icefloe.audit.replay import Replay
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
-from icefloe.batch.verify.continuity import breaks_between
+from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
+from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
 from icefloe.batch.verify.missing_manifests import missing_manifests
-from icefloe.batch.verify.schema_run_replay import SchemaRunReplay, VerifyReport
-from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.batch.verify.schema_runs import SchemaRun, schema_runs, since_last_start
+from icefloe.batch.verify.table_state import TableState
+from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
 from icefloe.pipeline.error_lines import with_lines
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import Manifest, Part
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["found_batches", "verify_batches"]
 
 logger = logging.getLogger(__name__)
+
+_MAX_SLICES: Final = 256
+_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
+"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """The findings of a replay.
+
+    Attributes:
+        batches: number of committed batches since the last load of the table, which is included. A batch that only
+            placed the cursor does not count.
+        changes: delivered changes, as the manifests say.
+        rows: rows of the end state.
+        differing_rows: rows that the changes lost or made up.
+        sentences: one for each range that does not come out equal, each part that differs from its manifest, and each
+            promise that the changes of a batch break.
+        notes: harmless findings: files that no manifest names.
+    """
+
+    batches: int
+    changes: int
+    rows: int
+    differing_rows: int
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """True if the changes are exactly the difference of the states."""
+        return not self.sentences
+
+
+class SchemaRunReplay:
+    """Replays one schema run: its start state, its changes, its end state.
+
+    Args:
+        session: session of the pipeline.
+        sink: sink of its changes.
+        schema_run: the batches.
+    """
+
+    def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
+        self._session = session
+        self._sink = sink
+        self._schema_run = schema_run
+        self._shape = delivered_shape(session.pipeline, schema_run.schema, Identity(policy="none"))
+        self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
+        self._sentences: dict[str, None] = {}
+        """In order, each once, because every slice of the hashes finds most of them again."""
+
+    def run(self, rows_per_slice: int) -> VerifyReport:
+        """The findings, from hashes of so many rows at a time."""
+        schema_run, pipeline, checkpoint = self._schema_run, self._session.pipeline, self._session.checkpoint
+        table, memory_bytes = LoadedTable(self._session.table), pipeline.shuffle.memory_bytes
+        start = TableState.at(table, self._shape, schema_run.after_snapshot_id, memory_bytes=memory_bytes)
+        end = TableState.at(
+            table, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part, memory_bytes=memory_bytes
+        )
+        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
+        promises = [BatchPromises(pipeline, checkpoint, batch, schema_run.schema) for batch in schema_run.batches]
+        changes = sum(manifest.batch.rows for _, manifest in manifests)
+        # What is in one state and not in the other is among the changes. So this is about the number of different
+        # hashes.
+        rows = max(start.record_count, end.record_count) + changes
+        differing_rows = 0
+        for part_of_hashes in HashSlice.slices(min(_MAX_SLICES, -(-rows // rows_per_slice))):
+            # Rows of the start and the changes are added, rows of the end subtracted. If all is well, every row comes
+            # to 0:
+            #   row        start   changes   end   sum
+            #   kept       +1                -1     0
+            #   old image  +1      -1               0
+            #   new image          +1        -1     0
+            #   lost                         -1    -1      it counts as differing
+            replay = Replay(part_of_hashes)
+            start.add_to(replay, sign=1)
+            for (batch_number, manifest), batch_promises in zip(manifests, promises, strict=True):
+                self._add_batch(batch_number, manifest, replay, batch_promises, part_of_hashes)
+            end.add_to(replay, sign=-1)
+            differing_rows += replay.differing_rows()
+        logger.info("verified batches up to %d: %d rows differ", schema_run.batches[-1].batch_number, differing_rows)
+        return VerifyReport(
+            batches=len(schema_run.batches),
+            changes=changes,
+            rows=end.record_count,
+            differing_rows=differing_rows,
+            sentences=(*self._sentences, *self._difference(differing_rows)),
+            notes=tuple(note for batch_number, manifest in manifests for note in self._unnamed(batch_number, manifest)),
+        )
+
+    def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
+        """Notes on files that a killed task left. Readers skip them, unless they read by a pattern of names."""
+        path = self._session.pipeline.sink.path
+        try:
+            count = self._sink.unnamed_files(batch_number, manifest)
+        except TerminalError as error:
+            yield f"batch={batch_number} in {path} was not searched for files that no manifest names: {error}"
+            return
+        if count:
+            yield f"batch={batch_number} in {path} has {count} files that no manifest names: do not read them"
+
+    def _say(self, sentence: str) -> None:
+        self._sentences[sentence] = None
+
+    def _manifest(self, batch_number: int) -> Manifest:
+        try:
+            return self._sink.manifest(batch_number)
+        except KeyMissingError as cause:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} is committed, but its _manifest.json in "
+                f"{self._session.pipeline.sink.path} is gone: restore it",
+                batch_number=batch_number,
+            ) from cause
+
+    def _difference(self, differing_rows: int) -> Sequence[str]:
+        if not differing_rows:
+            return ()
+        schema_run, pipeline = self._schema_run, self._session.pipeline
+        first, last = schema_run.batches[0].batch_number, schema_run.batches[-1].batch_number
+        start = "an empty table" if schema_run.after_snapshot_id is None else f"snapshot {schema_run.after_snapshot_id}"
+        sentence = (
+            f"batches {first} to {last} of {pipeline.name} do not lead from {start} to snapshot "
+            f"{schema_run.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
+        )
+        return (sentence,)
+
+    def _add_batch(
+        self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
+    ) -> None:
+        """Adds the changes of a batch. If its parts are unchanged, they must keep their promises too."""
+        begun = promises.begin(part_of_hashes)
+        are_whole = [self._add_part(manifest, part, replay, begun, promises.identity) for part in manifest.parts]
+        for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
+            path = self._session.pipeline.sink.path
+            self._say(f"batch {batch_number} in {path} breaks a promise of docs/sinks.md: {fault}; restore it")
+
+    def _add_part(
+        self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
+    ) -> bool:
+        """Adds the changes of one part; reports a part that is gone, or differs from its manifest."""
+        batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
+        what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
+        rows = hash_sum = 0
+        try:
+            for batch in self._sink.read_part(batch_number, part):
+                self._require_schema(batch.schema, batch_number)
+                types = change_types(batch.column(CHANGE_TYPE))
+                weights = _WEIGHTS[types]
+                # A second witness: sums are made under the key of the batch, states are compared under another.
+                replay.add(row_hashes_of_batch(batch, names, key=key), weights)
+                identities = row_hashes(identity_columns(batch, identity), key=key) if identity else None
+                promises.add(batch, types, identities)
+                rows += batch.num_rows
+                summed = row_hashes_of_batch(batch, names, key=manifest.batch.hash_key)
+                hash_sum = (hash_sum + summed.signed_sum(weights)) % (1 << 128)
+        except KeyMissingError:
+            self._say(f"{what} is gone: restore it")
+            return False
+        promises.end_part()
+        if (rows, hash_sum) == (part.rows, part.hash_sum):
+            return True
+        self._say(f"{what} differs from its manifest: {rows} rows instead of {part.rows}, or other values; restore it")
+        return False
+
+    def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
+        if found.names != self._schema.names:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} has other columns than later batches, and the "
+                "snapshot with its schema has expired: it can no longer be verified",
+                batch_number=batch_number,
+            )
+
+
+_MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
+
+
+def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
+    """One sentence for each batch that does not follow the one before it.
+
+    A replay begins at the last load, so it cannot see a load that was delivered twice. So this looks at all batches,
+    also at those before the last load.
+
+    Args:
+        checkpoint: checkpoint of the batches.
+        batches: all that are committed, by number.
+    """
+    for before, batch in pairwise(batches):
+        ended = before.end
+        if batch.outcome in _MOVES:
+            continue  # somebody moved the cursor on purpose
+        if not _follows(ended, batch) and not _is_reload(checkpoint, batch.batch_number):
+            yield (
+                f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
+                f"ended at {_end(ended)}: rows were delivered twice or not at all; deliver the table into a new "
+                "sink.path under another name"
+            )
+
+
+def _follows(ended: Cursor, batch: CommitRecord) -> bool:
+    if batch.outcome is BatchOutcome.ABANDONED:
+        return batch.end.is_at(ended) or batch.end.is_beginning
+    if ended.load_part is not None:
+        part = batch.load_part
+        is_next = part is not None and part.first_file == ended.load_part.stop_file
+        return is_next and batch.after_snapshot_id == batch.up_to_snapshot_id == ended.snapshot_id
+    # Before the first snapshot of a table there is nothing to deliver twice.
+    return batch.after_snapshot_id == ended.snapshot_id and (batch.load_part is None or ended.snapshot_id is None)
+
+
+def _is_reload(checkpoint: Checkpoint, number: int) -> bool:
+    """True if the batch loads the table again on purpose."""
+    offset = checkpoint.offset(number)
+    return offset is not None and offset.spec.is_reload
+
+
+def _beginning(batch: CommitRecord) -> str:
+    if batch.load_part is not None:
+        return f"loads {batch.load_part} of snapshot {batch.up_to_snapshot_id}"
+    if batch.after_snapshot_id is None:
+        return "loads the table again, without a reload that the pipeline asked for"
+    return f"begins after snapshot {batch.after_snapshot_id}"
+
+
+def _end(ended: Cursor) -> str:
+    part = "" if ended.load_part is None else f", {ended.load_part} of its load"
+    return f"snapshot {ended.snapshot_id}{part}"
+
 
 _ROWS_PER_SLICE: Final = 1 << 24
 

@@ -14,7 +14,6 @@ Read in this order:
 - `spark_conf`: memory and environment that Spark cannot know
 - `rpc`: authentication and encryption between driver and executors
 - `java`: the Java that spark-submit will find
-- `shipped_package`: the library as one file, or by a link on this machine
 - `worker_libraries`: whether workers have the libraries of the driver
 """
 

@@ -4,7 +4,6 @@ Read in this order:
 
 - `catalogs`: loads a table
 - `pyiceberg_configuration`: PyIceberg's own configuration, read first
-- `catalog_properties`: properties, checked before PyIceberg takes them
 - `catalog_errors`: errors of catalogs, told apart by type
 - `bounded_rest`: PyIceberg's REST catalog with timeouts
 - `bounded_sql`: its SQL catalog with timeouts
@@ -19,7 +18,6 @@ Read in this order:
 - `metadata_errors`: errors of loading a table, and of its metadata files
 - `refused_certificate`: certificates of servers that a client refused
 - `encryption`: encrypted tables, refused
-- `unknown_types`: types that PyIceberg does not know, refused
 """
 
 __all__ = [

@@ -4,6 +4,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Final, TypeVar
 
@@ -14,11 +15,47 @@ from pyiceberg.serializers import Compressor
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
-from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.units import format_bytes
 
 __all__ = ["MissingMetadataError", "decoded_metadata", "reading_metadata"]
+
+_TYPE_KEYS: Final = {"type", "element", "key", "value"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownColumnType:
+    """A type of a table's metadata.
+
+    Attributes:
+        type: as the metadata names it.
+        schema_index: number of the table's schema, from 0.
+        column_index: number of its top-level column, from 0; the type may be nested in the column.
+    """
+
+    type: str
+    schema_index: int
+    column_index: int
+
+
+def unknown_column_type(error: BaseException) -> UnknownColumnType | None:
+    """The first unknown type that an error of loading a table reports; None if the error has other reasons.
+
+    Args:
+        error: PyIceberg's; pydantic's, or caused by one.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, pydantic.ValidationError):
+        cause = cause.__cause__
+    for each in [] if cause is None else cause.errors(include_url=False):
+        location = list(each["loc"])
+        if "schemas" not in location or location[-1] not in _TYPE_KEYS or not isinstance(each["input"], str):
+            continue
+        match location[location.index("schemas") + 1 :]:
+            case [int(schema), "fields", int(column), *_]:
+                return UnknownColumnType(type=each["input"], schema_index=schema, column_index=column)
+    return None
+
 
 MAX_METADATA_BYTES: Final = 128 << 20
 MAX_METADATA_VALUES: Final = 4_000_000

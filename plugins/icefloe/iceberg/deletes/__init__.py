@@ -3,7 +3,6 @@
 Read in this order:
 
 - `deleted_positions`: for the data files of one map task
-- `position_deletes`: position delete files
 - `deletion_vector`: deletion vectors
 - `vector_prefetch`: deletion vectors of one task, read ahead
 - `equality_deletes`: equality delete files

@@ -1,25 +1,161 @@
 """A Parquet data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.expressions.literals import literal
 from pyiceberg.io import InputStream
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
 
 from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.dictionary_pages import dictionary_bytes, group_dictionary_bytes
 from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import read_footer
-from icefloe.iceberg.files.row_size import largest_row_bytes
-from icefloe.iceberg.projection.file_columns import FileColumn
+from icefloe.iceberg.filters.column_range import ColumnRange, range_condition
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.projection.file_columns import FileColumn, leaves
 
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
+_LONGEST_MEASURED: Final = 4096
+"""Longer values have no minimum and maximum in the footer, so their length must be looked up."""
+_MEASURED_GROUPS: Final = 8
+_ASSUMED_BYTES: Final = 16 << 10
+_LARGE_DICTIONARY: Final = 8 << 20
+"""Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
+
+Dictionary = Callable[[int, str], pa.Array | None]
+
+
+def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
+    """Approximate bytes of a row, in the row groups with the largest rows; at least 1.
+
+    Args:
+        metadata: pyarrow's, of the file.
+        dictionary: gives the distinct values of a top-level text column in a row group as far as it is
+            dictionary-encoded, None if they are too large; called only if values are long and the footer does not
+            show their length.
+    """
+    groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
+    largest = heapq.nlargest(
+        _MEASURED_GROUPS, groups, key=lambda each: each[0].total_byte_size / max(each[0].num_rows, 1)
+    )
+    return max((_row_bytes(group, number, dictionary) for group, number in largest), default=1.0)
+
+
+def _row_bytes(group: pq.RowGroupMetaData, number: int, dictionary: Dictionary) -> float:
+    rows = max(group.num_rows, 1)
+    chunks = [group.column(column) for column in range(group.num_columns)]
+    return max(1.0, sum(max(c.total_uncompressed_size / rows, _value_bytes(c, number, dictionary)) for c in chunks))
+
+
+def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictionary) -> int:
+    """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
+    # A dictionary of one text of 1 MB makes a chunk of 1 MB and, decoded, rows of 1 MB each.
+    size_bytes = chunk.total_uncompressed_size
+    if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:
+        return 0
+    statistics = chunk.statistics
+    if statistics is not None and statistics.has_min_max:
+        return max(len(statistics.min_raw), len(statistics.max_raw))
+    dictionary_bytes = chunk.data_page_offset - (chunk.dictionary_page_offset or chunk.data_page_offset)
+    is_measured = "." not in chunk.path_in_schema and dictionary_bytes <= _LARGE_DICTIONARY
+    values = dictionary(group, chunk.path_in_schema) if is_measured else None
+    if values is None:
+        return int(min(size_bytes, _ASSUMED_BYTES))
+    return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)
+
+
+def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
+    """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none.
+
+    Args:
+        metadata: pyarrow's, of the file.
+        columns: of the file, all of them, with their field ids.
+        row_filter: bound to the schema in which rows are read.
+    """
+    may_match = range_condition(row_filter.expression)
+    found_leaves = list(leaves(columns))
+    if len(found_leaves) != metadata.num_columns:
+        return list(range(metadata.num_row_groups))
+    places = {leaf.field_id: place for place, leaf in enumerate(found_leaves)}
+    found = [(field, places[field.field_id]) for field in row_filter.fields if field.field_id in places]
+    return [
+        group
+        for group in range(metadata.num_row_groups)
+        if may_match(
+            {
+                field.field_id: _range(field, found_leaves[place], metadata.row_group(group).column(place), row_filter)
+                for field, place in found
+            }
+        )
+    ]
+
+
+def _range(field: NestedField, leaf: FileColumn, chunk: pq.ColumnChunkMetaData, row_filter: RowFilter) -> ColumnRange:
+    statistics = chunk.statistics
+    if statistics is None:
+        return ColumnRange()
+    nulls = statistics.null_count if statistics.has_null_count else None
+    value = _reader_of(field.field_type, leaf.type) if statistics.has_min_max else None
+    return ColumnRange(
+        lower=None if value is None else value(statistics, "min"),
+        upper=None if value is None else value(statistics, "max"),
+        may_hold_nulls=nulls != 0 or len(row_filter.paths[field.field_id]) > 1,
+        may_hold_values=nulls is None or nulls < chunk.num_values,
+    )
+
+
+def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.Statistics, str], object] | None:
+    """Reader of a minimum or maximum; None if the file's type does not compare with the column's type."""
+    types = pa.types
+    if isinstance(field_type, StringType):
+        return _raw
+    fits = (
+        (IntegerType | LongType, types.is_integer(written)),
+        (FloatType | DoubleType, types.is_floating(written)),
+        (DecimalType, types.is_decimal(written)),
+        (BooleanType, types.is_boolean(written)),
+    )
+    numbered = (
+        (DateType, types.is_date32(written)),
+        (TimestampType | TimestamptzType, types.is_timestamp(written) and written.unit == "us"),
+        (TimeType, types.is_time64(written) and written.unit == "us"),
+    )
+    if any(is_same and isinstance(field_type, kinds) for kinds, is_same in numbered):
+        return _raw
+    return _plain if any(is_same and isinstance(field_type, kinds) for kinds, is_same in fits) else None
+
+
+def _raw(statistics: pq.Statistics, bound: str) -> object:
+    """Text as bytes; dates and times as numbers, which have the years that Python has not."""
+    return getattr(statistics, f"{bound}_raw")
+
+
+def _plain(statistics: pq.Statistics, bound: str) -> object:
+    value = getattr(statistics, bound)
+    return None if value != value else literal(value).value
+
 
 _MOST_FETCHED_BYTES: Final = 128 << 20
 _MOST_READ_BYTES: Final = 16 << 20
@@ -105,10 +241,8 @@ class ParquetRows:
             return int(metadata.num_rows)
         return sum(int(metadata.row_group(group).num_rows) for group in self.groups)
 
-    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
         """Row groups without a row that passes, by their statistics."""
-        from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # not needed without a filter
-
         metadata = self.file.metadata
         return frozenset(self.groups).difference(matching_row_groups(metadata, columns, row_filter))
 

@@ -5,8 +5,6 @@ Read in this order:
 - `row_filter`: the filter of a table's rows
 - `filter_syntax`: text to expression
 - `filter_binding`: names and values bound to a schema
-- `filter_literals`: literals in the types of their columns
-- `filter_mask`: evaluated on record batches
 - `column_range`: the range of a column's values, and filters that it rules out
 """
 

@@ -5,8 +5,6 @@ Read in this order:
 - `projection`: planned once per file, which is refused if its columns do not fit
 - `file_columns`: a file's columns by field id
 - `conversions`: small steps from one array to another
-- `promote`: from narrower types to wider ones
-- `narrow`: from wider types to narrower ones
 - `nested`: structs, lists and maps
 - `renamed_rows`: rows of an earlier schema of the table
 """

@@ -7,12 +7,9 @@ Read in this order:
 - `delete_file_index`: the delete files that reach each data file
 - `data_manifests`: the data files that count for a step, read
 - `changed_files`: the terms of these files; refuses a load whose files changed
-- `terms_of_files`: the terms of each data file of a batch
 - `delete_targets`: data files that delete files reach
-- `manifest_pruning`: manifests that delete files cannot reach
 - `key_bounds`: the check whether an equality delete can match rows of a file
 - `filter_pruning`: files that a filter rules out
-- `step_row_ids`: the row ids that pair updates of a step
 """
 
 __all__ = [

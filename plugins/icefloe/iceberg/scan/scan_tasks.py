@@ -8,23 +8,138 @@ step delivers the same changes in whatever batch it is read.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
-from icefloe.iceberg.scan.changed_files import StepTerms
+from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.data_manifests import DataManifests
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.delete_targets import KeptFiles
 from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
-from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
-from icefloe.iceberg.scan.terms_of_files import Term, TermsOfFiles
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
 from icefloe.storage.parallel import map_parallel
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """The weight, in one step, of the rows that are live if some delete files are in force.
+
+    Attributes:
+        weight: never 0; the terms of one step add up.
+        delete_files: the delete files in force on the data file, by their numbers in the plan.
+    """
+
+    change_ordinal: int
+    weight: int
+    delete_files: DeleteNumbers = NO_DELETES
+
+
+class _TermsOfFile(NamedTuple):
+    identity: str
+    terms: list[Term]
+
+
+class TermsOfFiles:
+    """The terms of each data file, step by step.
+
+    Args:
+        may_match: True if a file counts.
+
+    Attributes:
+        entries: manifest entry by the identity of the data file, in the order in which terms first name the files.
+        terms: terms by identity; of files without an entry none.
+    """
+
+    def __init__(self, may_match: Callable[[DataEntry], bool]) -> None:
+        self.entries: dict[str, DataEntry] = {}
+        self.terms: dict[str, list[Term]] = {}
+        self._may_match = may_match
+        # Thousands of data files may have equal terms: they share them.
+        self._shared: dict[tuple[int, int, DeleteNumbers], Term] = {}
+        # With the entries themselves, so that no other list gets their id.
+        self._lists: dict[int, tuple[Sequence[DataEntry], Sequence[_TermsOfFile | None]]] = {}
+
+    def add(self, ordinal: int, term: FileTerm) -> None:
+        """Adds the term of one file."""
+        if self._may_match(term.entry):
+            identity = term.entry.data_file.identity
+            self._name(identity, term.entry)
+            planned = self._term(ordinal, term.weight, term.delete_files)
+            self.terms.setdefault(identity, []).append(planned)
+
+    def add_kept(self, ordinal: int, files: KeptFiles) -> None:
+        """Adds the terms of files that stay."""
+        pairs = {
+            reach: (self._term(ordinal, -1, earlier), self._term(ordinal, 1, later))
+            for reach, (earlier, later) in files.changes.items()
+        }
+        if not pairs:
+            return
+        # A hundred steps with thousands of files pass here.
+        for entry, reach, of_file in zip(files.entries, files.reaches, self._lists_of(files.entries), strict=True):
+            pair = pairs.get(reach)
+            if pair is not None and of_file is not None:
+                self._name(of_file.identity, entry)
+                of_file.terms.extend(pair)
+
+    def _lists_of(self, entries: Sequence[DataEntry]) -> Sequence[_TermsOfFile | None]:
+        """The terms of each file; None if it does not count."""
+        known = self._lists.get(id(entries))
+        if known is None:
+            lists = [self._list_of(entry.data_file.identity) if self._may_match(entry) else None for entry in entries]
+            known = self._lists[id(entries)] = entries, lists
+        return known[1]
+
+    def _list_of(self, identity: str) -> _TermsOfFile:
+        return _TermsOfFile(identity, self.terms.setdefault(identity, []))
+
+    def _name(self, identity: str, entry: DataEntry) -> None:
+        known = self.entries.get(identity)
+        # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
+        if known is None or known.data_file.first_row_id is None:
+            self.entries[identity] = entry
+
+    def _term(self, ordinal: int, weight: int, delete_files: DeleteNumbers) -> Term:
+        key = ordinal, weight, delete_files
+        planned = self._shared.get(key)
+        if planned is None:
+            planned = Term(change_ordinal=ordinal, weight=weight, delete_files=delete_files)
+            self._shared[key] = planned
+        return planned
+
+
+FirstRowIds = Mapping[str, int]
+"""The first row id of each data file of a step by its identity; empty if a file of the step has none."""
+
+
+def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
+    """The row ids of each step that may hold updates; a step that only adds or only removes files has no pairs.
+
+    Args:
+        terms_by_ordinal: all terms of each step, including terms of files that are not read.
+    """
+    return {ordinal: _first_row_ids(terms) for ordinal, terms in terms_by_ordinal if _has_both_signs(terms)}
+
+
+def _has_both_signs(terms: Sequence[FileTerm]) -> bool:
+    return any(term.weight > 0 for term in terms) and any(term.weight < 0 for term in terms)
+
+
+def _first_row_ids(terms: Sequence[FileTerm]) -> FirstRowIds:
+    found: dict[str, int] = {}
+    for term in terms:
+        file = term.entry.data_file
+        if file.first_row_id is not None:
+            found.setdefault(file.identity, file.first_row_id)
+    # All or none: a removed row with a row id would find no partner among added rows without one.
+    return found if all(term.entry.data_file.identity in found for term in terms) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ Read in this order:
 
 - `table_schema`: the schema in which a batch delivers rows, and whether one fits two states
 - `covering_schema`: a snapshot's schema, widened for the rows of others, and the widest type of each column
-- `selected_schema`: the columns that a pipeline names
 - `identifier_columns`: columns that identify rows, found by dotted names and checked
 - `row_lineage`: row ids of V3 tables
 - `equality_schema`: key columns of equality delete files

@@ -7,7 +7,6 @@ Read in this order:
 - `bytes_of_steps`: how many steps one batch has room for
 - `steps`: a passage in numbered steps
 - `commit_groups`: snapshots that one commit published together
-- `replace_check`: ``replace`` snapshots keep their rows
 """
 
 __all__ = ["first_steps", "load_parts", "steps"]

@@ -3,7 +3,6 @@
 Read in this order:
 
 - `airflow_connections`: catalogs and stores
-- `object_store_options`: options of an object store
 - `spark_connection`: the Spark connection
 """
 

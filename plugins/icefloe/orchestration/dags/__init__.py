@@ -5,8 +5,6 @@ Read in this order:
 - `dag_factory`: a folder of pipeline files
 - `pipeline_dags`: the two DAGs of a pipeline
 - `batch_tasks`: the tasks of a batch
-- `backfill_params`: the form of a backfill
-- `broken_dag`: a file that makes no pipeline is a red DAG
 - `documentation`: texts on the pages of DAGs and tasks
 - `assets`: the assets that start a pipeline or its consumers
 """

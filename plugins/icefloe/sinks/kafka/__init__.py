@@ -19,18 +19,14 @@ Read in this order:
 - `event_rows`: changes as events
 - `message_format`: envelope and format, by the options
 - `encoder`: from events to messages
-- `avro_encoder`: messages in Avro
 - `avro_registry`: their schemas in a registry
 - `avro_schemas`: Avro for Connect's schemas
-- `json_encoder`: messages in JSON
 - `connect_schemas`: schemas inside messages
 - `json_texts`: Arrow columns as JSON texts
 - `row_keys`: the key of a message
 - `event_source`: the source of a change, for Debezium's envelope
-- `batch_marks`: BEGIN and END of a batch, for Debezium's topic of transactions
 - `retained`: the changes that the topic still holds
 - `arrivals`: messages as they arrive at a consumer
-- `values_from_json`: values of Arrow types from JSON
 
 Why a change is in the topic once
 ---------------------------------

@@ -1,12 +1,13 @@
 """A batch as a whole: begun before its parts, finished after them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from time import time_ns
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.kafka.batch_marks import begin_mark, end_mark
 from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
 from icefloe.sinks.kafka.changed_topic import (
     TopicChangedError,
@@ -24,6 +25,36 @@ from icefloe.sinks.kafka.topic_state import BATCH_KEY, CUT_KEY, BatchCut, Starte
 from icefloe.sinks.kafka.topics import Topic, end_offsets, holds_messages
 from icefloe.sinks.kafka.transaction import TransactionProducer
 from icefloe.sinks.sink import PartDelivery, SupersededError
+
+
+def begin_mark(batch: ProvenBatch) -> tuple[bytes, bytes]:
+    """Key and value of BEGIN."""
+    return _mark(batch, "BEGIN", None)
+
+
+def end_mark(batch: ProvenBatch, events: int) -> tuple[bytes, bytes]:
+    """Key and value of END.
+
+    Args:
+        batch: the batch.
+        events: that all its parts sent, without tombstones.
+    """
+    return _mark(batch, "END", events)
+
+
+def _mark(batch: ProvenBatch, status: str, events: int | None) -> tuple[bytes, bytes]:
+    number = str(batch.batch_number)
+    collections = None
+    if events is not None:
+        collections = [{"data_collection": batch.origin.table, "event_count": events}]
+    value = {
+        "status": status,
+        "id": number,
+        "ts_ms": time_ns() // 10**6,
+        "event_count": events,
+        "data_collections": collections,
+    }
+    return json.dumps({"id": number}).encode(), json.dumps(value, ensure_ascii=False).encode()
 
 
 class OtherPartsError(TerminalError):

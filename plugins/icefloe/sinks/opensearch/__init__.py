@@ -5,7 +5,6 @@ Read in this order:
 - `opensearch_sink`: the sink
 - `opensearch_options`: the keys of a pipeline and its connection
 - `cluster`: requests to the cluster, and their errors; an index that is gone is one of them
-- `cluster_client`: the client library, with credentials and certificates
 - `cluster_answer`: answers, and the faults in them
 - `cluster_facts`: its version and id
 - `index_names`: names and versions
@@ -13,7 +12,6 @@ Read in this order:
 - `indexes`: indexes made, shown behind the alias, and removed
 - `found_index`: an index that is there, and the facts that batches leave at it
 - `index_checks`: the reasons why an index is not written to
-- `mapping`: fields of an index
 - `known_columns`: the columns that its documents have
 - `value_text`: the text of values
 - `row_documents`: documents of rows
@@ -24,10 +22,8 @@ Read in this order:
 - `conflicts`: the reason why a document refused a write
 - `document_delivery`: the documents of one part
 - `batch_index`: the index that a batch is written to
-- `present_index`: the index of the present load, for commands
 - `letter_replay`: dead letters sent again
 - `read_back`: rows of documents
-- `deletions`: soft deletes removed for good
 """
 
 __all__ = []

@@ -2,29 +2,133 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
+from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letter_sink import DeadLetterSink
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.batch_index import BatchIndex
+from icefloe.sinks.opensearch.bulk import BulkSender
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
-from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
 from icefloe.sinks.opensearch.cluster_facts import cluster_uuid
 from icefloe.sinks.opensearch.conflicts import ConflictJudge
-from icefloe.sinks.opensearch.deletions import OldMarks
 from icefloe.sinks.opensearch.document_delivery import PartDeliverer
+from icefloe.sinks.opensearch.index_names import IndexNames
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.present_index import PresentIndex
-from icefloe.sinks.opensearch.read_back import read_documents
+from icefloe.sinks.opensearch.operations import bulk_lines
+from icefloe.sinks.opensearch.read_back import pages, read_documents
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
+
+_Result = TypeVar("_Result")
+
+
+class LoadBeginsError(TransientError):
+    """A load has begun that has not made its index yet."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentIndex:
+    """The index that the batch which began last is written to.
+
+    Attributes:
+        claims: know that batch.
+        names: of the index.
+        url: of the sink, for errors.
+    """
+
+    claims: Claims
+    names: IndexNames
+    url: str
+
+    def work_on(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
+        """The result of work on the index, done again on the next one if a load replaces it; None if no batch began.
+
+        Raises:
+            IndexGoneError: somebody removed the index.
+            LoadBeginsError: it is about to be made.
+        """
+        begun = self.claims.progress()
+        while begun is not None:
+            try:
+                return work(begun)
+            except IndexGoneError:
+                latest = self.claims.progress()
+                if latest is None or latest.target == begun.target:
+                    self._refuse_unmade(begun)
+                    raise
+                begun = latest
+        return None
+
+    def _refuse_unmade(self, begun: BegunBatch) -> None:
+        """Raise if the batch that began last makes the index itself, and may not have got there yet."""
+        if self.names.version_of(begun.target) == begun.version:
+            raise LoadBeginsError(
+                f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no run "
+                "is under way, the next one makes it, or says the way out",
+                url=self.url,
+            ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMarks:
+    """The marks of rows that were deleted before a time.
+
+    Attributes:
+        cluster: to ask.
+        index: name of the index, not an alias that leaves the marks out.
+        before: time of the commit, aware.
+        kept: ids of documents whose marks stay.
+    """
+
+    cluster: Cluster
+    index: str
+    before: datetime
+    kept: AbstractSet[str] = frozenset()
+
+    def count(self) -> int:
+        """Number of marks that `purge` would remove."""
+        return sum(len(page) for page in self._pages())
+
+    def purge(self, writer: str, *, bulk_bytes: int) -> int:
+        """Deletes the marks, and returns their number; a row that came back meanwhile stays.
+
+        Args:
+            writer: alias to write to.
+            bulk_bytes: size of a bulk request.
+        """
+        sender = BulkSender(self.cluster, writer, bulk_bytes=bulk_bytes)
+        purged = 0
+        for page in self._pages():
+            # The deletion has the version of the mark: the next write of the document is still a later one.
+            for version, ids in _by_version(page):
+                lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
+                purged += len(ids) - len(sender.send(lines).conflicts)
+        return purged
+
+    def _pages(self) -> Iterator[list[object]]:
+        moment = self.before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
+        for page in pages(self.cluster, self.index, query):
+            yield [each for each in page if each["_id"] not in self.kept]
+
+
+def _by_version(page: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
+    for version in sorted({each["_version"] for each in page}):
+        yield version, [each["_id"] for each in page if each["_version"] == version]
 
 
 def open_opensearch_sink(

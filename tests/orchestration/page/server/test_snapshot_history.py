@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from icefloe.iceberg.history.history import History
-from icefloe.orchestration.page.server import snapshot_history
-from icefloe.orchestration.page.server.snapshot_history import history_document
+from icefloe.orchestration.page.server import page_documents
+from icefloe.orchestration.page.server.page_documents import history_document
 from support.pipelines.lake import Lake
 
 
@@ -20,7 +20,7 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def a_short_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_history, "_MOST", 3)
+    monkeypatch.setattr(page_documents, "_MOST", 3)
 
 
 def listed(lake: Lake, *, expired: int = 0) -> tuple[int, Any, Any]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.context.session import open_table
 from icefloe.orchestration.page.document_cache import Found
-from icefloe.orchestration.page.server import table_watch
-from icefloe.orchestration.page.server.table_watch import TableWatch, as_of_now
+from icefloe.orchestration.page.server import page_documents
+from icefloe.orchestration.page.server.page_documents import TableWatch, as_of_now
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.pipeline_files import pipeline_from
@@ -68,14 +69,14 @@ def test_one_catalog_that_hangs_holds_up_neither_the_page_nor_another(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cursor = lake.append((1, "AA"))
-    release, real = Event(), table_watch.open_table
+    release, real = Event(), open_table
 
     def slow(pipeline: Pipeline, *arguments: Any) -> Any:
         if pipeline.catalog == "slow":
             release.wait()
         return real(pipeline, *arguments)
 
-    monkeypatch.setattr(table_watch, "open_table", slow)
+    monkeypatch.setattr(page_documents, "open_table", slow)
     watch, status = TableWatch(), Found(value={"cursor_snapshot_id": str(cursor)})
     pipelines = {f"slow{number}": (pipeline_of(tmp_path, catalog="slow"), status) for number in range(20)}
     pipelines["flights"] = (pipeline_of(tmp_path), status)

@@ -1,22 +1,151 @@
 """Every document of the page: the reads that it needs, and the function that makes it."""
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
+from icefloe.batch.context.session import open_table
+from icefloe.batch.status.table_facts import TableFacts
 from icefloe.errors import UsageError
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.iceberg.history.history import History
+from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.server.dag_reader import DagReader
-from icefloe.orchestration.page.server.snapshot_history import SnapshotHistory
-from icefloe.orchestration.page.server.table_watch import TableWatch, as_of_now
 from icefloe.orchestration.page.views.batch_page import batch_document, run_document
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
 from icefloe.orchestration.page.views.overview import overview_document, pipeline_row
 from icefloe.orchestration.page.views.pipeline_page import newest_batch, pipeline_document, shown_batches
 from icefloe.pipeline.model import Pipeline
+from icefloe.units import id_json, natural, now_text, time_of_ms
+
+_LOOK_SECONDS: Final = 30.0
+_THREADS: Final = 2
+
+
+class TableWatch:
+    """Looks through the catalogs in the background. Nobody ever waits for a catalog, and none holds up another.
+
+    Args:
+        fresh_seconds: greatest age of a look. While nobody asks, no look is made.
+    """
+
+    def __init__(self, *, fresh_seconds: float = _LOOK_SECONDS) -> None:
+        self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
+
+    def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
+        """The last look at the table of each pipeline, by the keys given; empty if no look came back yet.
+
+        Args:
+            statuses: the ``status.json`` of each pipeline, which has its cursor.
+        """
+        names: dict[str, str] = {}
+        looks: dict[str, Callable[[], Any]] = {}
+        lanes: dict[str, str] = {}
+        for key, (pipeline, status) in statuses.items():
+            if status.value is None and status.sentence is not None:
+                continue  # nobody knows the cursor
+            written = status.value or {}
+            cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
+            cursor_id = None if cursor is None else int(cursor)
+            # With the cursor in the key: after a batch, a look from before it is not an old answer but none.
+            name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
+            since = written.get("cursor_timestamp")
+            looks[name] = partial(_look, pipeline, cursor_id, since, is_loading=is_loading)
+            lanes[name] = str(pipeline.catalog)
+        found = self._cache.get(looks, lanes=lanes)
+        return {key: found[name] for key, name in names.items()}
+
+
+def as_of_now(status: Found, look: Found) -> Found:
+    """A status with the lag and expiry of a later look; its facts about the checkpoint stay.
+
+    >>> as_of_now(Found(value={"last_batch": 7, "lag_snapshots": 0}), Found(value={"lag_snapshots": 2})).value
+    {'last_batch': 7, 'lag_snapshots': 2}
+    """
+    if look.value is None or status.value is None:
+        return status
+    if str(status.value.get("updated_at", "")) > str(look.value.get("updated_at", "")):
+        return status
+    return Found(value={**status.value, **look.value}, sentence=status.sentence)
+
+
+def _look(
+    pipeline: Pipeline, cursor_snapshot_id: int | None, cursor_timestamp: str | None, *, is_loading: bool
+) -> dict[str, Any]:
+    expanded = pipeline.expanded(os.environ)
+    table = open_table(expanded, resolve_credentials(expanded))
+    facts = TableFacts.of(
+        table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, cursor_timestamp=cursor_timestamp,
+        is_loading=is_loading,
+    )  # fmt: skip
+    looked_at = now_text()
+    return {**asdict(facts), "head_snapshot_id": id_json(facts.head_snapshot_id), "next_expiry": _expiry(facts),
+            "updated_at": looked_at}  # fmt: skip
+
+
+def _expiry(facts: TableFacts) -> dict[str, str] | None:
+    expiry = facts.next_expiry
+    return None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at}
+
+
+_FRESH_SECONDS: Final = 10.0
+_DEADLINE_SECONDS: Final = 15.0
+_MOST: Final = 1_000
+_FIGURES: Final = {"added-records": "added_rows", "deleted-records": "deleted_rows", "added-files-size": "added_bytes"}
+
+
+class SnapshotHistory:
+    """Loads tables through their catalogs, a few seconds at most."""
+
+    def __init__(self) -> None:
+        self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
+
+    def of(self, pipeline: Pipeline) -> Found:
+        """The `history_document` of the branch, or the reason why it cannot be read."""
+        key = f"the history of {pipeline.table} ({pipeline.name})"
+        return self._cache.get({key: lambda: _load(pipeline)})[key]
+
+
+def history_document(history: History, branch: str) -> dict[str, Any]:
+    """The newest snapshots of a branch, newest first, and what comes before them.
+
+    ``older_snapshots`` is the number of those that are there and not listed. ``reaches_beginning`` is false
+    if the oldest of all names a parent, which expired. PyIceberg's expiry leaves no such name; then plan finds the gap.
+    """
+    head = history.head(branch)
+    lineage = [] if head is None else history.lineage(head.snapshot_id)
+    listed = [
+        {
+            "snapshot_id": str(snapshot.snapshot_id),
+            "parent_snapshot_id": id_json(snapshot.parent_snapshot_id),
+            "at": time_of_ms(snapshot.timestamp_ms),
+            "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
+            **_figures({} if snapshot.summary is None else snapshot.summary.additional_properties),
+        }
+        for snapshot in lineage[:_MOST]
+    ]
+    return {
+        "snapshots": listed,
+        "older_snapshots": len(lineage) - len(listed),
+        "reaches_beginning": not lineage or lineage[-1].parent_snapshot_id is None,
+    }
+
+
+def _load(pipeline: Pipeline) -> dict[str, Any]:
+    expanded = pipeline.expanded(os.environ)
+    table = open_table(expanded, resolve_credentials(expanded))
+    return history_document(History.of(table), expanded.branch)
+
+
+def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:
+    return {ours: natural(summary.get(theirs, "")) for theirs, ours in _FIGURES.items()}
+
 
 _RUNS: Final = 100
 _SUFFIX: Final = "__backfill"

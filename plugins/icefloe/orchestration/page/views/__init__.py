@@ -6,11 +6,9 @@ Read in this order:
 - `status_document`: what a pipeline says of itself
 - `overview`: all pipelines
 - `health`: the health of a pipeline in one word and one sentence
-- `stall`: why it does not go on
 - `pipeline_page`: one pipeline
 - `batch_entry`: one batch in a list
 - `batch_page`: one batch
-- `spark_links`: the Spark application of a phase
 """
 
 __all__ = ["batch_page", "dag_state", "overview", "pipeline_page"]

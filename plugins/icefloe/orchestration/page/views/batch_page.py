@@ -1,18 +1,57 @@
 """The document of one batch, or of one run: its route with figures, its tasks and their skew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from airflow.configuration import conf
 
 from icefloe.flow import Route, batch_tasks
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.batch_entry import committed_entry, open_entry, runs_by_batch, task_rows
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
 from icefloe.orchestration.page.views.health import State, health_of
-from icefloe.orchestration.page.views.spark_links import history_url, spark_links
 from icefloe.orchestration.page.views.status_document import StatusDocument
 
 __all__ = ["batch_document", "run_document"]
+
+
+def history_url() -> str | None:
+    """URL of the history server in Airflow's configuration, without a final slash; None if there is none."""
+    url = str(conf.get("icefloe", "spark_history_url", fallback="") or "").rstrip("/")
+    return url if _is_web(url) else None
+
+
+def spark_links(
+    phases: Iterable[Mapping[str, Any]], run: RunState | None, *, history: str | None
+) -> dict[str, dict[str, Any]]:
+    """Id and link of the Spark application of each phase, by the phase's name.
+
+    Args:
+        phases: phase records from a report or from the folder of an open batch.
+        run: the run that may be at work on them.
+        history: as `history_url` gives it.
+    """
+    links = {}
+    for phase in phases:
+        application, page = phase.get("spark_application_id"), phase.get("spark_ui")
+        if not application:
+            continue
+        task = None if run is None else run.tasks.get(phase["phase"])
+        is_live = task is not None and task.state == "running" and bool(page) and _is_web(str(page))
+        past = None if history is None else f"{history}/history/{quote(str(application), safe='')}/"
+        links[str(phase["phase"])] = {
+            "application_id": str(application),
+            "url": page if is_live else past,
+            "is_live": is_live,
+        }
+    return links
+
+
+def _is_web(url: str) -> bool:
+    return urlsplit(url).scheme in ("http", "https")
+
 
 _DETAILS: Final = (
     "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds", "phases", "map_outputs_redone",
