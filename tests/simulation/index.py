@@ -26,7 +26,7 @@ def with_index() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(open_sink, "_factory", lambda _: _sink))
         # Asked for each batch that is opened, and answered from the file system otherwise.
-        stack.enter_context(patch.object(unbuilt_keys, "entry_points", lambda **_: ["index"]))
+        stack.enter_context(patch.object(unbuilt_keys, "registered_sinks", lambda: {"index": None}))
         yield
 
 

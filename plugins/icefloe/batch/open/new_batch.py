@@ -124,6 +124,8 @@ def new_batch(
         TerminalError: a column that identifies rows or that the filter compares is not in the table, or is another one.
     """
     pipeline = session.pipeline
+    # Asked also if the master knows better, so that a bad number in spark.conf is refused before the batch is open.
+    here = available_cores(pipeline)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     recorded = None if view.pipeline is None else view.pipeline.identity
     identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
@@ -152,7 +154,7 @@ def new_batch(
             target_size_bytes=pipeline.shuffle.target_size_bytes,
             map_task_bytes=pipeline.shuffle.map_task_bytes,
             target_file_bytes=pipeline.changes_folder.target_file_bytes,
-            cores=cores or available_cores(pipeline),
+            cores=cores or here,
             hash_key=session.surroundings.new_key(),
         ),
         warnings=(*snapshots.warnings, *warnings),
