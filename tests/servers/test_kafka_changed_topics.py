@@ -6,11 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from icefloe.documents import dump_document
 from icefloe.sinks.kafka.changed_topic import TopicChangedError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
-from icefloe.sinks.kafka.topic_owner import deciding
-from icefloe.sinks.kafka.topic_state import BATCH_KEY
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
@@ -92,23 +89,6 @@ def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(p
         again.deliver(CHANGES.batch, begun, CHANGES.staged[0])
     deliver_all(again, inserts(2, range(5)).load())
     deliver_all(again, inserts(3, range(5, 9)))
-
-
-def test_a_topic_whose_batches_have_no_schema_id_takes_the_first_that_comes(place: KafkaPlace) -> None:
-    sink = place.sink(**MOCKED)
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
-    state = sink._log.look()
-    assert state is not None
-    assert state.batch is not None
-    older = dump_document(replace(state.batch, key_schema_id=None))
-    assert b"key_schema_id" not in older
-    with deciding(sink._clients, sink._options) as producer:
-        producer.commit_records(sink._options.tokens, [(BATCH_KEY, older)])
-    again = at_a_rebuilt_registry(place, sink)
-    deliver_all(again, CHANGES)
-    with pytest.raises(TopicChangedError, match="the schema id 1, and gave them 2"):
-        sink.begin(inserts(2, range(3)).batch)
 
 
 def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
