@@ -74,7 +74,7 @@ class ChangesPlace:
 
     @classmethod
     def recorded(cls, configuration: Mapping[str, object]) -> "ChangesPlace | None":
-        """The folder of a batch by its offset record; None if the record is of another table of keys."""
+        """The folder of a batch by its offset record; None if the batch only moves the cursor."""
         path, is_staged = configuration.get("changes_folder"), configuration.get("sink.type") != "files"
         is_staged = is_staged or configuration.get("changes") in ("upsert", "append_only")
         if not isinstance(path, str):

@@ -53,7 +53,7 @@ class PipelineReset:
             differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
         if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
             return None
-        record = pipeline_record(fresh, identity, checkpoint_id=view.checkpoint_id or "") if differences else None
+        record = pipeline_record(fresh, identity, checkpoint_id=view.pipeline.checkpoint_id) if differences else None
         move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
         return cls(
             cursor=view.cursor,
