@@ -68,15 +68,21 @@ def rows_of(text: str, first: int) -> Iterator[Row]:
         cells = line.split(" | ")
         if line.startswith("| ") and len(cells) > 2 and cells[1] != "retried":
             assert cells[1] in ("yes", "no"), f"runbook.md:{number}: write yes or no in the column retried"
-            quotations = tuple(re.findall(r"`([^`]+)`", cells[0]))
+            quotations = tuple(re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", cells[0]))
             yield Row(line=number, quotations=quotations, is_retried=cells[1] == "yes")
+
+
+@cache
+def library() -> dict[str, ast.Module]:
+    """The source of the library, by path."""
+    paths = {path.relative_to(LIBRARY).as_posix(): path for path in sorted(LIBRARY.rglob("*.py"))}
+    return {file: ast.parse(path.read_text("utf-8")) for file, path in paths.items()}
 
 
 @cache
 def raised_errors() -> tuple[RaisedError, ...]:
     """Each error that the library raises."""
-    paths = {path.relative_to(LIBRARY).as_posix(): path for path in sorted(LIBRARY.rglob("*.py"))}
-    trees = {file: ast.parse(path.read_text("utf-8")) for file, path in paths.items()}
+    trees = library()
     classes = transient_by_name(trees.values())
     return tuple(each for file in trees for each in raised_in(trees[file], file, classes))
 
@@ -106,8 +112,8 @@ def name_of(function: ast.expr) -> str:
     return owner.id if isinstance(owner, ast.Name) else ""
 
 
-def texts_of(call: ast.Call) -> Iterator[str]:
-    for node in ast.walk(call):
+def texts_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -175,7 +181,7 @@ def test_a_part_says_of_its_errors_whether_they_are_retried(part: Part) -> None:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_most_words_that_a_part_quotes_are_said_by_its_errors(part: Part) -> None:
     quotations = [quotation for row in part.rows for quotation in row.quotations]
-    said = [error.words for error in raised_errors()]
+    said = [text for tree in library().values() for text in texts_of(tree)]
     outdated = [quotation for quotation in quotations if not any(quotation in words for words in said)]
     assert len(outdated) <= MOST_OUTDATED * len(quotations), f"quote today's words: {outdated}"
 
@@ -187,8 +193,8 @@ Code: `storage/`, `base.py`.
 
 | words | retried | way out |
 |---|---|---|
-| `is gone` | no | restore it |
-| `is busy` | yes | wait |
+| *is gone* | no | restore it |
+| *is busy* | yes | wait |
 """
 ERRORS = (
     RaisedError(file="storage/keys.py", line=1, is_transient=False, words="… is gone"),
@@ -220,5 +226,5 @@ def test_an_answer_about_retries_that_the_errors_contradict_is_a_fault() -> None
     [swapped] = parts_of(PAGE.replace("| no |", "| ? |").replace("| yes |", "| no |").replace("| ? |", "| yes |"))
     assert len(faults_of_families(swapped, ERRORS, ERRORS)) == 2
     assert faults_of_families(part, ERRORS[:1], ERRORS) == ["## A store has rows that are retried: yes"]
-    [silent] = parts_of(PAGE.replace("| yes |", "| no |").replace("`is busy`", "busy"))
+    [silent] = parts_of(PAGE.replace("| yes |", "| no |").replace("*is busy*", "busy"))
     assert faults_of_families(silent, ERRORS, ERRORS) == ["## A store has no row that is retried: yes"]
