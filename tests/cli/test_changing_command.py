@@ -10,13 +10,13 @@ from support.pipelines.workspace import Workspace, icefloe
 
 ABANDON = ("abandon", "--yes")
 COMMANDS = {
-    ABANDON: "icefloe.cli.abandon.AbandonablePipeline.find",
-    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.purge.sink_of_pipeline",
-    ("deliver", "--batches", "0"): "icefloe.cli.deliver.Redelivery.url",
-    ("deliver", "--dead-letters"): "icefloe.cli.deliver.Redelivery.url",
-    ("reset", "--yes"): "icefloe.cli.reset.open_session",
-    ("set-cursor", "--snapshot-id", "7", "--yes"): "icefloe.cli.set_cursor.open_session",
-    ("unpin", "--yes"): "icefloe.cli.unpin.open_session",
+    ABANDON: "icefloe.cli.endings.AbandonablePipeline.find",
+    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.upkeep.sink_of_pipeline",
+    ("deliver", "--batches", "0"): "icefloe.cli.upkeep.Redelivery.url",
+    ("deliver", "--dead-letters"): "icefloe.cli.upkeep.Redelivery.url",
+    ("reset", "--yes"): "icefloe.cli.endings.open_session",
+    ("set-cursor", "--snapshot-id", "7", "--yes"): "icefloe.cli.endings.open_session",
+    ("unpin", "--yes"): "icefloe.cli.endings.open_session",
 }
 """The arguments of each command, and the function of it that fails."""
 

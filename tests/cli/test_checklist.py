@@ -4,8 +4,8 @@ import threading
 import pytest
 from rich.console import Console
 
+from icefloe.cli.checks import Checklist
 from icefloe.cli.screen import Screen
-from icefloe.cli.validate import Checklist
 from icefloe.errors import TerminalError, TransientError
 
 

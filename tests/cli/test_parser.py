@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import icefloe
-from icefloe.cli.parser import make_parser
-from icefloe.cli.shared_options import complete_pipeline
+from icefloe.cli.commands import complete_pipeline, make_parser
 from support.missing import require_package
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from markdown_it import MarkdownIt
 
-from icefloe.cli.parser import make_parser
+from icefloe.cli.commands import make_parser
 from support.pages.blocks import ROOT, pages
 
 PROGRAMS = ("icefloe", "airflow", "make")

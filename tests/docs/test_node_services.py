@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from icefloe.cli.parser import make_parser
+from icefloe.cli.commands import make_parser
 from icefloe.node.node_config import NodeConfig, load_node_config
 from support.pages.blocks import ROOT, Block
 from support.pages.claims import Kind, claimed

@@ -175,7 +175,7 @@ class CommandPlace:
 
     def run(self, command: str) -> Outcome:
         """A command in this process, two hours later: what was deleted is old enough to be purged."""
-        with mock.patch("icefloe.cli.purge.datetime", _Later):
+        with mock.patch("icefloe.cli.upkeep.datetime", _Later):
             return icefloe(*self.arguments(command))
 
     def process(self) -> list[str]:

@@ -54,7 +54,6 @@ __all__ = [
     "batch_keys",
     "changelog_scan",
     "credentials",
-    "distribution",
     "lost_nodes",
     "phase_record",
     "report",

@@ -8,8 +8,6 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
 
-__all__ = ["Distribution"]
-
 _EXTREMES: Final = 5
 
 

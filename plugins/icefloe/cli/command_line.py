@@ -5,11 +5,11 @@ import os
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
-from icefloe.cli.parser import make_parser
+from icefloe.cli.commands import COMMANDS, make_parser
 from icefloe.cli.screen import ReaderGoneError, Screen, log_to_stderr
 from icefloe.errors import IcefloeError, TransientError, one_line
 from icefloe.memory_pool import share_heap
@@ -58,7 +58,8 @@ def _parsed(parser: ArgumentParser, argv: Sequence[str] | None) -> int:
 
 def _run(arguments: Namespace) -> int:
     try:
-        return _command(arguments.command)(arguments, Screen.of(is_json=getattr(arguments, "json", False)))
+        [command] = [each for each in COMMANDS if each.name == arguments.command]
+        return command.load()(arguments, Screen.of(is_json=getattr(arguments, "json", False))) or 0
     except IcefloeError as error:
         return _reported(error, arguments)
     except MemoryError as error:
@@ -119,74 +120,6 @@ def _leave(code: int) -> NoReturn:
 
 def _print_traceback(error: BaseException) -> None:
     traceback.print_exception(shown(error))
-
-
-def _command(name: str) -> Callable[[Namespace, Screen], int]:
-    """The function of a command; imported here, so that help and completion do not wait for Arrow and PyIceberg."""
-    match name:
-        case "run":
-            from icefloe.cli.run import run
-
-            return run
-        case "plan":
-            from icefloe.cli.plan import plan
-
-            return plan
-        case "status":
-            from icefloe.cli.status import status
-
-            return status
-        case "batches":
-            from icefloe.cli.batches import batches
-
-            return batches
-        case "show":
-            from icefloe.cli.show import show
-
-            return show
-        case "verify":
-            from icefloe.cli.verify import verify
-
-            return verify
-        case "trace":
-            from icefloe.cli.trace import trace
-
-            return trace
-        case "deliver":
-            from icefloe.cli.deliver import deliver
-
-            return deliver
-        case "purge":
-            from icefloe.cli.purge import purge
-
-            return purge
-        case "abandon":
-            from icefloe.cli.abandon import abandon
-
-            return abandon
-        case "set-cursor":
-            from icefloe.cli.set_cursor import set_cursor
-
-            return set_cursor
-        case "reset":
-            from icefloe.cli.reset import reset
-
-            return reset
-        case "unpin":
-            from icefloe.cli.unpin import unpin
-
-            return unpin
-        case "node":
-            from icefloe.cli.node import node
-
-            return node
-        case "sweep":
-            from icefloe.cli.sweep import sweep
-
-            return sweep
-    from icefloe.cli.validate import validate
-
-    return validate
 
 
 def _complete(parser: ArgumentParser) -> None:

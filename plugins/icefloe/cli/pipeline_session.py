@@ -3,17 +3,20 @@
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer
+from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
@@ -29,13 +32,7 @@ _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
-    """The pipeline of ``PIPELINE``, expanded, with the engine of ``--engine``.
-
-    Raises:
-        UsageError: there is no such file.
-        PipelineFileError: it cannot be used, or a variable is not set.
-        NotBuiltError: it needs a later release.
-    """
+    """The pipeline of ``PIPELINE``, expanded, with the engine of ``--engine``; refused if it needs a later release."""
     pipeline = load_pipeline(find_pipeline(arguments.pipeline), environ=os.environ)
     engine = getattr(arguments, "engine", None)
     if engine is not None:
@@ -50,12 +47,7 @@ def writer_here(command: str = "run") -> Writer:
 
 
 def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
-    """The table, checkpoint and sink of a pipeline, opened by credentials of the environment, otherwise of the machine.
-
-    Raises:
-        TerminalError: no such catalog or table.
-        TransientError: the catalog did not answer.
-    """
+    """The table, checkpoint and sink of a pipeline, opened by credentials of the environment or the machine."""
     warn_of_connections(pipeline)
     with without_airflow():
         return PipelineSession.open(
@@ -122,3 +114,18 @@ def requested_range(arguments: Namespace) -> RequestedRange | None:
     bounds = {name: getattr(arguments, name, None) for name in _BOUNDS}
     given = {name: value for name, value in bounds.items() if value is not None}
     return RequestedRange(**given) if given else None
+
+
+def changing_command(
+    change: Callable[[Pipeline, Namespace, Screen], None],
+) -> Callable[[Namespace, Screen], None]:
+    """The command that changes the pipeline of ``PIPELINE``; see `errors_count_if_unchanged`."""
+
+    @wraps(change)
+    def command(arguments: Namespace, screen: Screen) -> None:
+        pipeline = load_named_pipeline(arguments)
+        checkpoint = checkpoint_of(pipeline, backfill_id=getattr(arguments, "backfill", None))
+        with errors_count_if_unchanged(checkpoint, pipeline=pipeline.name):
+            change(pipeline, arguments, screen)
+
+    return command

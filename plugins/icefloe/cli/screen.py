@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from icefloe.errors import UsageError
 from icefloe.redacted_output import outgoing_logs
 from icefloe.redaction.hidden import quoted
 
@@ -64,7 +65,7 @@ class Screen:
             table.add_row(_cell(name), _cell(value))
         self._show(table)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
         """Prints a table, unless only JSON is wanted; the columns of ``numbers`` are aligned right."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
@@ -72,6 +73,11 @@ class Screen:
         for row in rows:
             table.add_row(*map(_cell, row))
         self._show(table)
+
+    def answer(self, document: object) -> None:
+        """Prints the answer of a command as JSON, if only JSON is wanted."""
+        if self.is_json:
+            self.json(document)
 
     def json(self, document: object) -> None:
         """Prints one JSON object on one line, always."""
@@ -120,3 +126,45 @@ def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagates
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration for people; a dash if it is not known.
+
+    >>> seconds_text(0.0421), seconds_text(4.2), seconds_text(75), seconds_text(7325), seconds_text(None)
+    ('42 ms', '4.20 s', '1 min 15 s', '2 h 2 min', '-')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def batch_text(batch_number: int, backfill_id: str | None) -> str:
+    """A batch of a pipeline or of a backfill.
+
+    >>> batch_text(0, "start-7-0a1b2c3d")
+    '0 of backfill start-7-0a1b2c3d'
+    """
+    return str(batch_number) if backfill_id is None else f"{batch_number} of backfill {backfill_id}"
+
+
+def id_text(snapshot_id: int | None) -> str:
+    """A snapshot id for a table; a dash if there is none."""
+    return "-" if snapshot_id is None else str(snapshot_id)
+
+
+def is_agreed(question: str, *, yes: bool) -> bool:
+    """True if the user agrees, by ``y`` or ``yes`` on the terminal, or beforehand by ``--yes``."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("nothing was changed, because there is no terminal to ask on: add --yes, or --dry-run to look")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -4,8 +4,15 @@ import json
 import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from icefloe.api import read_changes
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.verify_batches import found_batches
+from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import (
     BATCH,
     CHANGE_COLUMNS,
@@ -14,15 +21,25 @@ from icefloe.changes.columns import (
     COMMIT_SNAPSHOT_ID,
     COMMIT_TIMESTAMP,
 )
+from icefloe.changes.plain_rows import plain_rows
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
-from icefloe.cli.row_trace import trace_row
+from icefloe.cli.row_key import RowKey
 from icefloe.cli.screen import Screen
+from icefloe.errors import TerminalError, UsageError
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.error_lines import with_lines
+from icefloe.sinks.sink import Sink
+from icefloe.storage.store import KeyMissingError
 
 _COLUMNS: Final = ("batch", "change", "commit", "committed at", "row")
 
 
-def trace(arguments: Namespace, screen: Screen) -> int:
+def trace(arguments: Namespace, screen: Screen) -> None:
     """Shows the changes of a row, and where the row is now."""
     with screen.under_way("looking for the row"):
         session = open_session(load_named_pipeline(arguments))
@@ -46,20 +63,18 @@ def trace(arguments: Namespace, screen: Screen) -> int:
             ),
         ]
     )
-    if arguments.json:
-        screen.json(
-            {
-                "pipeline": session.pipeline.name,
-                "table": session.pipeline.table,
-                "key": found.key,
-                "changes": [_document(change) for change in found.changes],
-                "pending": [_document(change) for change in found.pending],
-                "table_rows": _plain(found.table_rows),
-                "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows),
-                "notes": found.notes,
-            }
-        )
-    return 0
+    screen.answer(
+        {
+            "pipeline": session.pipeline.name,
+            "table": session.pipeline.table,
+            "key": found.key,
+            "changes": [_document(change) for change in found.changes],
+            "pending": [_document(change) for change in found.pending],
+            "table_rows": _plain(found.table_rows),
+            "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows),
+            "notes": found.notes,
+        }
+    )
 
 
 def _line(change: Mapping[str, Any]) -> tuple[str, ...]:
@@ -106,3 +121,175 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return json.dumps(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedRow:
+    """A row and its changes.
+
+    Attributes:
+        key: the values of its identifier columns.
+        changes: delivered changes in their order: the change columns, then the row.
+        pending: changes that are committed to the table and not delivered yet; ``_batch`` is None.
+        table_rows: rows of the key in the table now.
+        sink_rows: rows of the key that the sink holds now; None: the sink was not asked.
+        notes: what could not be found out, and why.
+    """
+
+    key: Mapping[str, str]
+    changes: Sequence[Mapping[str, object]]
+    pending: Sequence[Mapping[str, object]]
+    table_rows: Sequence[Mapping[str, object]]
+    sink_rows: Sequence[Mapping[str, object]] | None
+    notes: tuple[str, ...] = ()
+
+
+def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> TracedRow:
+    """Finds every change of a row; changes nothing.
+
+    Changes are read from the files in which they are kept. For batches whose files are gone they are computed again
+    from the table's history, as long as its snapshots are there.
+
+    Args:
+        session: session of the pipeline.
+        sink: sink that staged batches are delivered to; None: the files are the sink.
+        given: the key as it is written on the command line.
+
+    Raises:
+        UsageError: the key names no row, or nothing is delivered yet.
+    """
+    view = session.checkpoint.look()
+    if view.pipeline is None or view.cursor is None:
+        raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)
+    session, batches = found_batches(session.with_fresh_table())
+    session, cursor = session.with_cursor(view.cursor)
+    return _Trace(session, view.pipeline.identity, given).found(sink, cursor.snapshot_id, batches)
+
+
+class _Trace:
+    """One search.
+
+    Args:
+        session: session of the pipeline.
+        identity: identity of its rows.
+        given: the key as it was written.
+    """
+
+    def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
+        self._session = session
+        latest = History.of(session.table).head(session.pipeline.branch)
+        self._head = None if latest is None else latest.snapshot_id
+        self._schema = TableSchema.at(session.table.metadata, self._head, after_snapshot_id=None)
+        self._identity = identity.named_by(self._schema.columns.find_column_name)
+        self._key = RowKey.parse(given, self._schema, self._identity.columns)
+        self._notes: list[str] = []
+
+    def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> TracedRow:
+        batches = [each for each in committed if each.outcome is BatchOutcome.DELIVERED]
+        kept: dict[int, list[dict[str, object]]] = {}
+        for batch in batches:
+            rows = self._kept(batch)
+            kept[batch.batch_number] = self._computed(batch) if rows is None else rows
+        changes = [row for number in sorted(kept) for row in kept[number]]
+        pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
+        return TracedRow(
+            key=self._key.texts,
+            changes=changes,
+            pending=[{BATCH: None, **row} for row in pending],
+            table_rows=self._state(self._head),
+            sink_rows=_last_row(changes) if sink is None else self._held(sink),
+            notes=tuple(self._notes),
+        )
+
+    def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
+        """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
+        files = self._session.folder_of_changes
+        try:
+            found: list[dict[str, object]] = []
+            number, manifest = batch.batch_number, files.manifest(batch.batch_number)
+            # A reset gives an empty manifest to a batch that was delivered elsewhere.
+            if manifest.batch.steps != batch.steps:
+                return None
+            for part in manifest.parts:
+                for rows in files.read_part(number, part):
+                    if not self._key.is_shown_by(rows.schema):
+                        return None
+                    found += plain_rows(self._key.rows_in(rows))
+        except KeyMissingError:
+            return None
+        return found
+
+    def _computed(self, batch: CommitRecord) -> list[dict[str, object]]:
+        """Changes of the key in a batch whose files are gone, from the table's history."""
+        number = batch.batch_number
+        try:
+            if batch.after_snapshot_id is None or batch.load_part is not None:
+                if batch.steps == 0 or (batch.load_part is not None and not batch.load_part.is_last):
+                    return []
+                rows = self._state(batch.up_to_snapshot_id)
+                return [{BATCH: number, CHANGE_TYPE: "INSERT", **row} for row in rows]
+            found = self._between(batch.after_snapshot_id, batch.up_to_snapshot_id)
+            return [{BATCH: number, **row} for row in found]
+        except TerminalError as error:
+            self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")
+            return []
+
+    def _between(self, after_snapshot_id: int | None, up_to_snapshot_id: int | None) -> list[dict[str, object]]:
+        if after_snapshot_id == up_to_snapshot_id:
+            return []
+        pipeline = self._session.pipeline
+        changes = read_changes(
+            self._session.table,
+            after_snapshot_id,
+            up_to_snapshot_id,
+            identifier_columns=list(self._identity.columns) or None,
+            changes="net" if pipeline.changes == "net" else "each",
+            commit_groups=pipeline.commit_groups,
+            columns=pipeline.columns,
+            filter=self._filter,
+            branch=pipeline.branch,
+        )
+        return plain_rows(changes.read_all())
+
+    def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
+        """The rows of the key at a snapshot, in the columns that are delivered."""
+        if snapshot_id is None:
+            return []
+        pipeline = self._session.pipeline
+        shape = RowShape.of(
+            TableSchema.at(self._session.table.metadata, snapshot_id, after_snapshot_id=None),
+            identity=Identity(policy="none"),
+            columns=pipeline.columns,
+            filter_text=self._filter,
+            table=pipeline.table,
+        )
+        memory_bytes = pipeline.shuffle.memory_bytes
+        state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
+        return [row for batch in state.rows() for row in plain_rows(batch)]
+
+    def _held(self, sink: Sink) -> list[dict[str, object]] | None:
+        columns = self._session.pipeline.columns
+        shown = self._schema if columns is None else self._schema.select(columns)
+        if not self._identity.columns:
+            self._notes.append(f"{sink.url} was not asked: its rows have no identity")
+            return None
+        if sink.keyed:
+            return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in plain_rows(rows)]
+        finds_keys = not sink.keeps_written_columns or sink.finds_keys
+        if not finds_keys and not self._key.is_shown_by(shown.arrow):
+            self._notes.append(f"{sink.url} was not asked: its rows do not show {', '.join(self._identity.columns)}")
+            return None
+        written = WrittenColumns.since_last_load(self._session, shown)
+        return _last_row([row for rows in written.read(sink, keys=self._key.values) for row in plain_rows(rows)])
+
+    @property
+    def _filter(self) -> str:
+        own = self._session.pipeline.filter
+        return self._key.filter if own is None else f"({own}) and {self._key.filter}"
+
+
+def _last_row(changes: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """The row behind the last change of a key; none if it was deleted."""
+    if not changes or changes[-1][CHANGE_TYPE] not in ("INSERT", "UPDATE_AFTER"):
+        return []
+    return [{name: value for name, value in changes[-1].items() if name not in CHANGE_COLUMNS}]

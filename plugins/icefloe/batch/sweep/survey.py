@@ -25,7 +25,7 @@ from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.probe import PROBE
 from icefloe.storage.store import Store, StoredObject
 
-__all__ = ["Survey", "survey_storage"]
+__all__ = ["survey_storage"]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``icefloe validate``: everything a run needs, checked without running it."""
+"""``validate`` checks everything that a run needs; ``verify`` compares the delivered changes with the table."""
 
 import os
 from argparse import Namespace
@@ -14,11 +14,18 @@ from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.plan.table_check import TableCheck
-from icefloe.cli.pipeline_session import TABLE_IS_MISSING, credentials_here, open_session, without_airflow
-from icefloe.cli.screen import Screen
-from icefloe.cli.shown_values import id_text
+from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.batch.verify.verify_delivery import verify_delivery
+from icefloe.cli.pipeline_session import (
+    TABLE_IS_MISSING,
+    credentials_here,
+    load_named_pipeline,
+    open_session,
+    without_airflow,
+)
+from icefloe.cli.screen import Screen, id_text
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
@@ -30,6 +37,7 @@ from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.sink import Sink
 from icefloe.storage.location import open_store, plain_endpoint
 from icefloe.storage.options import plain_address
 from icefloe.storage.probe import probe
@@ -43,11 +51,7 @@ class Checklist:
     """Makes checks and prints the result of each.
 
     Waiting for places that do not answer does not add up: once a check has waited in vain, later checks share the rest
-    of the patience.
-
-    Args:
-        screen: prints the lines.
-        patience_seconds: for all places together that do not answer.
+    of ``patience_seconds``.
     """
 
     def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
@@ -73,15 +77,9 @@ class Checklist:
         return list(self._documents)
 
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
-        """Makes one check.
+        """Makes one check, and prints what ``say`` makes of its result; returns the result, None if it failed.
 
-        Args:
-            name: of the check.
-            check: raises an error of ours if something is wrong.
-            say: makes the text to print if nothing is wrong.
-
-        Returns:
-            The result of the check; None if it failed. A fault that an earlier check reported is not reported again.
+        A check fails by an error of ours. A fault that an earlier check reported is not reported again.
         """
         try:
             found = self._answer(name, check)
@@ -138,8 +136,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         if catalog is not None:
             for session in checks.run("table", lambda: _opened(pipeline, runner), partial(_table_text, pipeline)) or ():
                 _check_table(session, checks)
-    if arguments.json:
-        screen.json({"file": str(path), "exit_code": checks.exit_code, "checks": checks.documents})
+    screen.answer({"file": str(path), "exit_code": checks.exit_code, "checks": checks.documents})
     return checks.exit_code
 
 
@@ -261,3 +258,62 @@ def _pin_text(session: PipelineSession, may_pin: bool) -> str:
 
 def _next_text(batch_number: int | None) -> str:
     return "there is nothing to do" if batch_number is None else f"batch {batch_number} can be planned"
+
+
+def verify(arguments: Namespace, screen: Screen) -> None:
+    """Proves that the delivered changes lead from the start state to the end state; fails if they do not."""
+    session = open_session(load_named_pipeline(arguments))
+    with session.delivery_sink() as sink:
+        if sink is not None:
+            _compare(session, sink, arguments, screen)
+            return
+    if arguments.sample is not None:
+        raise UsageError(
+            "--sample is for sinks that are read back by key; changes in files are always replayed as a whole"
+        )
+    _replay(session, screen)
+
+
+def _replay(session: PipelineSession, screen: Screen) -> None:
+    with screen.under_way("replaying the delivered changes"):
+        found = verify_batches(session)
+    for note in found.notes:
+        screen.say(f"note: {note}")
+    if not found.is_equal:
+        raise TerminalError(*found.sentences, sentences=found.sentences)
+    counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}
+    screen.answer({"pipeline": session.pipeline.name, "table": session.pipeline.table, "is_equal": True, **counted})
+    screen.say(
+        f"{session.pipeline.name}: {found.changes:,} changes of {found.batches:,} batches lead to exactly the "
+        f"{found.rows:,} rows of {session.pipeline.table}"
+        if found.batches
+        else f"{session.pipeline.name}: there is nothing delivered to replay yet"
+    )
+
+
+def _compare(session: PipelineSession, sink: Sink, arguments: Namespace, screen: Screen) -> None:
+    with screen.under_way(f"reading {sink.url} back"), with_lines(session.pipeline):
+        found = verify_delivery(session, sink, sample=arguments.sample)
+    for note in found.notes:
+        screen.say(f"note: {note}")
+    screen.answer(
+        {
+            "pipeline": session.pipeline.name,
+            "table": session.pipeline.table,
+            "sink": found.url,
+            "snapshot_id": None if found.snapshot_id is None else str(found.snapshot_id),
+            "is_equal": found.is_equal,
+            "rows": found.rows,
+            "counts": found.counts,
+            "keys": found.keys,
+            "notes": found.notes,
+        }
+    )
+    if not found.is_equal:
+        raise TerminalError(*found.sentences, sentences=found.sentences)
+    if found.snapshot_id is not None:
+        screen.say(
+            f"{found.url} holds exactly the {found.rows:,} rows of {session.pipeline.table} that were compared"
+            if found.rows or not found.uncompared
+            else f"no row of {session.pipeline.table} was compared: {found.url} has no change of any of them"
+        )

@@ -1,0 +1,226 @@
+"""The ways out: ``abandon``, ``set-cursor``, ``reset`` and ``unpin``. Each shows what it would change, and asks."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.open.pin import let_pins_go, pinned_refs
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.operations.cursor_change import CursorChange
+from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
+from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
+from icefloe.cli.screen import Screen, id_text, is_agreed
+from icefloe.iceberg.history.cursor_distance import Commits
+from icefloe.pipeline.model import Pipeline
+from icefloe.units import id_json
+
+
+@changing_command
+def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Ends the open batch; if nothing of it was delivered, its number is never used again."""
+    abandonable = AbandonablePipeline(
+        pipeline=pipeline,
+        credentials=credentials_here(pipeline),
+        writer=writer_here("abandon"),
+        backfill_id=arguments.backfill,
+    )
+    name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
+    with screen.under_way("looking"):
+        end = abandonable.find()
+    outcome = None
+    if end is None:
+        screen.say(f"{name}: no batch is open")
+    else:
+        screen.facts(_abandon_facts(end, is_backfill=arguments.backfill is not None))
+        number = end.offset.batch_number
+        question, done = f"Abandon batch {number} of {name}?", f"batch {number} is recorded as done"
+        if isinstance(end, DeliveredEnd):
+            question = f"Batch {number} of {name} cannot be abandoned, because readers see it. Record it as done?"
+        if _is_wanted(question, arguments):
+            if isinstance(end, DeliveredEnd):
+                abandonable.record_as_done(end)
+                outcome = BatchOutcome.DELIVERED
+            else:  # a run may have been faster
+                outcome = abandonable.abandon(end).outcome
+                done = f"batch {number} was not abandoned, because a run ended it first ({outcome})"
+            if outcome is BatchOutcome.ABANDONED:
+                done = f"batch {number} is abandoned; tasks of it that still run stop by themselves"
+        screen.say("nothing was changed" if outcome is None else f"{name}: {done}")
+    screen.answer(
+        {
+            "pipeline": pipeline.name,
+            "backfill_id": arguments.backfill,
+            "batch": None if end is None else end.offset.batch_number,
+            "outcome": outcome,
+            "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
+        }
+    )
+
+
+def _is_wanted(question: str, arguments: Namespace) -> bool:
+    return not arguments.dry_run and is_agreed(question, yes=arguments.yes)
+
+
+def _cursor_id(end: EmptyEnd | DeliveredEnd) -> int | None:
+    return end.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
+
+
+def _abandon_facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
+    opened, begins = end.offset, f"after snapshot {id_text(_cursor_id(end))}"
+    number = opened.batch_number + 1
+    if isinstance(end, EmptyEnd):
+        begins = "as the pipeline began" if end.cursor.is_beginning else begins
+        if end.cursor.load_part is not None:
+            begins += f", {end.cursor.load_part} of its load delivered"
+        delivered = "nothing"
+    else:
+        delivered = f"all {end.summary.rows:,} changes; only the record of it is missing"
+    return [
+        ("pipeline", end.pipeline),
+        ("open batch", str(opened.batch_number)),
+        ("after snapshot", id_text(opened.after_snapshot_id)),
+        ("up to snapshot", id_text(opened.up_to_snapshot_id)),
+        ("steps", f"{len(opened.steps):,}"),
+        ("opened at", opened.opened_at),
+        ("opened by", str(opened.opened_by)),
+        ("delivered of it", delivered),
+        ("next batch", f"{number}, {'if its range is started again' if is_backfill else f'which begins {begins}'}"),
+    ]
+
+
+@changing_command
+def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Moves the cursor to a snapshot of the branch's history, and says before what is skipped or repeated."""
+    session = _settled_session(pipeline, arguments, screen)
+    with screen.under_way("looking"):
+        change = CursorChange.plan(session, arguments.snapshot_id)
+    name, outcome, distance = pipeline.name, None, None
+    cursor_id: int | None = arguments.snapshot_id
+    if change is None:
+        screen.say(f"{name}: the cursor is at snapshot {arguments.snapshot_id} already")
+    else:
+        distance, cursor_id = change.distance, None if change.cursor is None else change.cursor.snapshot_id
+        screen.facts(_cursor_facts(pipeline, change))
+        if _is_wanted(f"Set the cursor of {name}?", arguments):
+            outcome = make_move(session, change.offset).outcome
+        said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
+        screen.say(f"{name}: {said}")
+    screen.answer(
+        {
+            "pipeline": name,
+            "batch": None if change is None else change.offset.batch_number,
+            "outcome": outcome,
+            "cursor_snapshot_id": id_json(cursor_id),
+            "new_cursor_snapshot_id": id_json(arguments.snapshot_id),
+            "skipped": None if distance is None else asdict(distance.skipped),
+            "repeated": None if distance is None else asdict(distance.repeated),
+        }
+    )
+
+
+def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> PipelineSession:
+    """The session, after a move that a killed command left half done was completed."""
+    with screen.under_way("looking"):
+        session = open_session(pipeline, command=arguments.command)
+        if not arguments.dry_run:
+            complete_unfinished(session)
+    return session
+
+
+def _cursor_facts(pipeline: Pipeline, change: CursorChange) -> list[tuple[str, str]]:
+    cursor, distance = change.cursor, change.distance
+    rows = [
+        ("pipeline", pipeline.name),
+        ("cursor", "-" if cursor is None else id_text(cursor.snapshot_id)),
+        ("new cursor", id_text(change.offset.up_to_snapshot_id)),
+        ("skipped", "not known: the cursor's snapshot expired" if distance is None else _commits(distance.skipped)),
+        ("repeated", "not known" if distance is None else _commits(distance.repeated)),
+    ]
+    if change.breaks_load and cursor is not None:
+        rows.append(("rest of the load", f"skipped: only {cursor.load_part} was delivered"))
+    if pipeline.delivers and distance is not None and distance.skipped.snapshots and cursor is not None:
+        came = "" if cursor.snapshot_id is None else f"set-cursor --snapshot-id {cursor.snapshot_id}, or "
+        rows.append(("to get them later", f"{came}reset; this sink takes no backfill"))
+    return rows
+
+
+def _commits(commits: Commits) -> str:
+    if not commits.snapshots:
+        return "nothing"
+    rows = "an unknown number of rows" if commits.rows is None else f"{commits.rows:,} rows in their files"
+    return f"{commits.snapshots:,} commits, {rows}"
+
+
+@changing_command
+def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Gives up the cursor: the next batch begins with the initial load, and the numbers go on."""
+    session = _settled_session(pipeline, arguments, screen)
+    with screen.under_way("looking"):
+        found = PipelineReset.plan(session)
+    outcome = cursor = None
+    if found is None:
+        screen.say(f"{pipeline.name}: the next batch begins from scratch already")
+    else:
+        cursor = None if found.cursor is None else found.cursor.snapshot_id
+        screen.facts(_reset_facts(pipeline, found))
+        if _is_wanted(f"Reset {pipeline.name}?", arguments):
+            outcome = found.make(session).outcome
+        screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
+    screen.answer(
+        {
+            "pipeline": pipeline.name,
+            "batch": None if found is None else found.offset.batch_number,
+            "outcome": outcome,
+            "cursor_snapshot_id": id_json(cursor),
+            "changed": [] if found is None else [key for key, _, _ in found.differences],
+            "rows": None if found is None else found.rows,
+        }
+    )
+
+
+def _reset_facts(pipeline: Pipeline, found: PipelineReset) -> Iterator[tuple[str, str]]:
+    number = found.offset.batch_number
+    yield "pipeline", pipeline.name
+    yield "cursor", "-" if found.cursor is None else id_text(found.cursor.snapshot_id)
+    if found.given_up is not None:
+        yield "open batch", f"{found.given_up.offset.batch_number}, half delivered: it is given up"
+    for key, was, now in found.differences:
+        yield f"changed {key}", f"was {json.dumps(was)}, is {json.dumps(now)}"
+    yield "next batch", f"{number + 1}, by initial_load: {pipeline.initial_load}"
+    yield "rows of the table", "an unknown number of" if found.rows is None else f"{found.rows:,}"
+    yield "readers", f"must drop the rows of all batches before {number}"
+
+
+@changing_command
+def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Drops the pins of a pipeline in one commit to its table, after it has shown them and asked."""
+    with screen.under_way("looking"):
+        session = open_session(pipeline)
+        view = session.checkpoint.look()
+        found = pinned_refs(session.table, pipeline.name, view)
+    count, head_id = (0, None) if found is None else (len(found.tagged), found.branch_head_id)
+    shown = f"{count:,} tags and a branch of {pipeline.name} in table {pipeline.table}"
+    is_dropped = False
+    if found is None:
+        screen.say(f"{pipeline.name}: nothing is pinned in table {pipeline.table}")
+    elif arguments.dry_run:
+        screen.say(f"would drop {shown}")
+    elif is_agreed(f"drop {shown}?", yes=arguments.yes):
+        with screen.under_way("committing"):
+            let_pins_go(session.table, pipeline.name, view)
+        is_dropped = True
+        screen.say(f"dropped {shown}")
+    if found is not None and pipeline.pin:
+        screen.say(f"note: {pipeline.path} has pin: true, so its next run pins again")
+    screen.answer({
+        "pipeline": pipeline.name,
+        "table": pipeline.table,
+        "is_dropped": is_dropped,
+        "pinned_snapshots": count,
+        "pinned_up_to_snapshot_id": id_json(head_id),
+    })  # fmt: skip

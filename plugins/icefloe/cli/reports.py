@@ -1,0 +1,341 @@
+"""Reports: the ``status`` of a pipeline, its last ``batches``, and everything that is known of one (``show``)."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from icefloe.batch.batch_delivery import BatchDelivery
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.plan.batch_preview import next_plannable
+from icefloe.batch.report import BatchReport
+from icefloe.batch.status.pin_facts import pins_of
+from icefloe.batch.status.pipeline_status import PipelineStatus
+from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.status.table_facts import TableFacts
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.cli.pipeline_session import (
+    TABLE_IS_MISSING,
+    checkpoint_of,
+    load_named_pipeline,
+    open_checkpoint,
+    open_session,
+)
+from icefloe.cli.screen import Screen, batch_text, id_text, seconds_text
+from icefloe.documents import dump_document
+from icefloe.errors import IcefloeError, UsageError
+from icefloe.iceberg.history.history import History
+from icefloe.pipeline.model import Pipeline
+from icefloe.units import format_bytes, id_json
+
+
+def status(arguments: Namespace, screen: Screen) -> None:
+    """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.
+
+    Trouble is reported, but it is no failure of this command: it exits 0. Neither is a missing table or branch that the
+    pipeline waits for.
+    """
+    with screen.under_way("looking"):
+        document = _document(load_named_pipeline(arguments))
+    screen.facts((name.replace("_", " "), _text(value)) for name, value in document.items())
+    screen.answer(document)
+
+
+def _document(pipeline: Pipeline) -> dict[str, object]:
+    session, waits_for = _opened(pipeline)
+    checkpoint = checkpoint_of(pipeline, backfill_id=None) if session is None else session.checkpoint
+    view, known = checkpoint.look(), load_status(checkpoint)
+    cursor, opened = view.cursor, view.opened
+    cursor_id = None if cursor is None else cursor.snapshot_id
+    loading = None if cursor is None else cursor.load_part
+    facts = _table_facts(session if waits_for is None else None, cursor)
+    return {
+        "pipeline": pipeline.name,
+        "table": pipeline.table,
+        "branch": pipeline.branch,
+        "last_batch": None if cursor is None else cursor.batch_number,
+        "cursor_snapshot_id": id_json(cursor_id),
+        "head_snapshot_id": id_json(facts.head_snapshot_id),
+        "lag_snapshots": facts.lag_snapshots,
+        "lag_rows": facts.lag_rows,
+        "lag_seconds": _seconds(facts),
+        "loaded_files": None if loading is None else loading.stop_file,
+        "files_to_load": None if loading is None else loading.num_files,
+        "open_batch": None if opened is None else opened.batch_number,
+        "open_since": None if opened is None else opened.opened_at,
+        "open_run": None if opened is None else opened.opened_by.run,
+        "owner": None if view.owner is None else view.owner.writer.owner,
+        "owner_since": None if view.owner is None else view.owner.since,
+        "waits_for": waits_for,
+        "trouble": None if session is None else _trouble(session),
+        "last_failure": _last_failure(known),
+        "cursor_expires_at": None if facts.next_expiry is None else facts.next_expiry.at,
+        **_pins(pipeline.name, session, view),
+        **(_sink(pipeline, known) if pipeline.delivers else {}),
+    }
+
+
+def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
+    """The session, and the sentence of the missing table or branch that the pipeline waits for.
+
+    There is no session without the table. The sentence is None if nothing is missing.
+    """
+    session = None
+    try:
+        session = open_session(pipeline)
+        History.of(session.table).head(pipeline.branch)
+    except TABLE_IS_MISSING as error:
+        if pipeline.wait_for_table:
+            return session, error.sentence
+        raise
+    return session, None
+
+
+def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> TableFacts:
+    """The facts of the table; None, all of them, without a session."""
+    if session is None:
+        return TableFacts(
+            cursor_timestamp=None, head_snapshot_id=None, head_timestamp=None, lag_snapshots=None, lag_rows=None,
+            waiting_since=None, next_expiry=None,
+        )  # fmt: skip
+    return TableFacts.of(
+        session.table,
+        branch=session.pipeline.branch,
+        cursor_snapshot_id=None if cursor is None else cursor.snapshot_id,
+        cursor_timestamp=None if cursor is None else cursor.timestamp,
+        is_loading=cursor is not None and cursor.load_part is not None,
+    )
+
+
+def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]:
+    """The sink, and the last batch that was delivered to it; None if there is none yet."""
+    last = None if known is None else known.last_delivery
+    return {
+        "sink": pipeline.sink.type,
+        "delivered_to": None if last is None else last.url,
+        "documents": None if last is None else last.documents,
+        "dead_letters": None if last is None else last.dead_letters,
+        "visible_at": None if last is None else last.visible_at,
+        "visible_after_seconds": None if last is None or last.lag_seconds is None else round(last.lag_seconds, 3),
+    }
+
+
+def _trouble(session: PipelineSession) -> str | None:
+    """The reason why no batch can be opened or resumed; None if one can, or if there is nothing to do."""
+    try:
+        next_plannable(session)
+    except IcefloeError as error:
+        is_awaited = session.pipeline.wait_for_table and isinstance(error, TABLE_IS_MISSING)
+        return None if is_awaited else error.sentence
+    return None
+
+
+def _last_failure(known: PipelineStatus | None) -> str | None:
+    """The last failure of a task; None if there is none, or if a task has succeeded since."""
+    trouble = None if known is None else known.trouble
+    return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
+
+
+def _pins(pipeline: str, session: PipelineSession | None, view: CheckpointView) -> dict[str, object]:
+    pins = None if session is None else pins_of(session.table, pipeline, view)
+    return {
+        "pin_branch": None if pins is None else pins.branch,
+        "oldest_pinned_at": None if pins is None else pins.oldest_at,
+        "pinned_snapshots": 0 if pins is None else pins.snapshots,
+        "pinned_up_to_snapshot_id": id_json(None if pins is None else pins.up_to_snapshot_id),
+    }
+
+
+def _seconds(facts: TableFacts) -> float | None:
+    """Seconds that the oldest waiting snapshot has waited; None if the cursor is not in the branch's history."""
+    if facts.waiting_since is None:
+        return 0.0 if facts.lag_snapshots == 0 else None
+    waited = datetime.now(UTC) - datetime.fromisoformat(facts.waiting_since)
+    return round(max(0.0, waited.total_seconds()), 3)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+_COLUMNS: Final = ("batch", "state", "at", "route", "steps", "inserted", "deleted", "updated", "read", "took")
+_OF_SINK: Final = ("documents", "dead letters", "visible after")
+
+
+def batches(arguments: Namespace, screen: Screen) -> None:
+    """Shows the last batches from the checkpoint; needs neither catalog nor table."""
+    pipeline = load_named_pipeline(arguments)
+    with screen.under_way("looking"):
+        checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
+        documents = list(_documents(checkpoint, limit=arguments.limit))
+    if documents:
+        delivers = any("delivery" in document for document in documents)
+        columns = (*_COLUMNS, *_OF_SINK) if delivers else _COLUMNS
+        rows = [list(_cells(document, delivers=delivers)) for document in documents]
+        screen.table(columns, rows, numbers=set(columns) - {"state", "at", "route"})
+    else:
+        screen.say(f"{pipeline.name}: no batch yet")
+    screen.answer({"pipeline": pipeline.name, "backfill_id": arguments.backfill, "batches": documents})
+
+
+def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, object]]:
+    latest = checkpoint.latest_batch()
+    if latest is None:
+        return
+    for number in range(latest, max(-1, latest - limit), -1):
+        commit = checkpoint.committed(number)
+        if commit is not None:
+            yield _committed(BatchReport.load(checkpoint, number), commit.outcome)
+        else:
+            opened = checkpoint.offset(number)
+            steps = None if opened is None else len(opened.steps)
+            opened_at = None if opened is None else opened.opened_at
+            yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
+
+
+def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
+    return {
+        "batch": report.batch_number,
+        "state": "committed" if outcome is BatchOutcome.DELIVERED else outcome.value.replace("_", " "),
+        "at": report.committed_at,
+        "route": report.route.value,
+        "steps": report.steps,
+        **report.counts,
+        "bytes_read": report.bytes_read,
+        "seconds": report.seconds,
+        **({} if report.delivery is None else {"delivery": asdict(report.delivery)}),
+    }
+
+
+def _cells(document: Mapping[str, Any], *, delivers: bool) -> Iterator[str]:
+    """The row of a batch; dashes for what it does not have."""
+    yield str(document["batch"])
+    yield document["state"]
+    yield document["at"] or "-"
+    yield document["route"] or "-"
+    for count in ("steps", "insert", "delete", "update_after"):
+        yield _text(document.get(count))
+    size = document.get("bytes_read")
+    yield "-" if size is None else format_bytes(size)
+    yield seconds_text(document.get("seconds"))
+    if delivers:
+        delivery = document.get("delivery") or {}
+        yield _text(delivery.get("documents"))
+        yield _text(delivery.get("dead_letters"))
+        yield seconds_text(delivery.get("lag_seconds"))
+
+
+_PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
+_SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
+
+
+def show(arguments: Namespace, screen: Screen) -> None:
+    """Shows the report of a committed batch, or the beginning of an open one; needs neither catalog nor table."""
+    pipeline = load_named_pipeline(arguments)
+    with screen.under_way("looking"):
+        checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
+        latest = checkpoint.latest_batch()
+        number: int | None = latest if arguments.batch is None else arguments.batch
+        if number is None:
+            raise UsageError(f"{checkpoint.url} has no batch yet; run the pipeline first", url=checkpoint.url)
+        report = None if checkpoint.committed(number) is None else BatchReport.load(checkpoint, number)
+        opened = checkpoint.offset(number)
+    if report is not None:
+        _show_report(report, screen)
+        document = json.loads(dump_document(report))
+    elif opened is not None:
+        document = _open_document(opened)
+        screen.facts((name.replace("_", " "), "-" if value is None else str(value)) for name, value in document.items())
+    else:
+        known = "it has none yet" if latest is None else f"it has batches 0 to {latest}"
+        raise UsageError(f"{checkpoint.url} has no batch {number}: {known}; see icefloe batches", batch_number=number)
+    screen.answer(document)
+
+
+def _open_document(opened: OffsetRecord) -> dict[str, object]:
+    return {
+        "batch_number": opened.batch_number,
+        "is_open": True,
+        "opened_at": opened.opened_at,
+        "opened_by": str(opened.opened_by),
+        "after_snapshot_id": id_json(opened.after_snapshot_id),
+        "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
+        "steps": len(opened.steps),
+        "skipped_replace_snapshots": opened.spec.skipped_replace_snapshots,
+    }
+
+
+def _show_report(report: BatchReport, screen: Screen) -> None:
+    screen.facts(_facts(report))
+    if report.phases:
+        screen.say("")
+        screen.table(_PHASES, map(_phase_row, report.phases), numbers=_PHASES[1:])
+    spreads = list(_spreads(report))
+    if spreads:
+        screen.say("")
+        screen.table(_SPREAD, spreads, numbers=_SPREAD[1:-1])
+    for warning in report.warnings:
+        screen.say(f"warning: {warning}")
+
+
+def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
+    yield "batch", batch_text(report.batch_number, report.backfill_id)
+    yield "committed at", report.committed_at
+    yield "took", seconds_text(report.seconds)
+    yield "route", report.route.value
+    yield "after snapshot", id_text(report.after_snapshot_id)
+    yield "up to snapshot", id_text(report.up_to_snapshot_id)
+    yield "steps", f"{report.steps:,}, and {report.skipped_replace_snapshots:,} replace snapshots skipped"
+    yield "read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"
+    if report.decoded_bytes is not None:
+        yield "decoded", format_bytes(report.decoded_bytes)
+    yield "carried over", f"{report.carried_over_rows:,} rows"
+    yield "shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"
+    if report.fetched_blocks is not None and report.fetched_bytes is not None:
+        yield "fetched", f"{report.fetched_blocks:,} blocks, {format_bytes(report.fetched_bytes)}"
+    yield "written", format_bytes(report.written_bytes)
+    yield from ((change, f"{count:,}") for change, count in report.counts.items())
+    yield "map tasks", f"{report.map_tasks:,}"
+    if report.map_outputs_redone:
+        yield "map outputs made again", f"{report.map_outputs_redone:,}"
+    yield "ranges", f"{report.ranges:,} of {report.num_partitions:,} partitions"
+    if report.delivery is not None:
+        yield from _delivery_facts(report.delivery)
+
+
+def _delivery_facts(delivery: BatchDelivery) -> Iterator[tuple[str, str]]:
+    yield "delivered to", f"{delivery.sink} {delivery.url}"
+    yield "documents", f"{delivery.documents:,}, {delivery.repeated:,} of them were there already"
+    yield "sent", f"{format_bytes(delivery.bytes)}, {delivery.retries:,} requests again"
+    yield "refused for now", f"{delivery.refused:,}"
+    yield "dead letters", f"{delivery.dead_letters:,}"
+    if delivery.superseded:
+        yield "superseded", f"{delivery.superseded:,}"
+    yield "visible at", delivery.visible_at
+    yield "visible after", seconds_text(delivery.lag_seconds)
+
+
+def _phase_row(phase: PhaseRecord) -> Sequence[str]:
+    counts = (phase.tasks_run, phase.tasks_found, phase.tasks_failed, phase.tasks_adopted, phase.map_tasks_run_again)
+    return (phase.phase, seconds_text(phase.seconds), str(phase.attempts), *(f"{count:,}" for count in counts))
+
+
+def _spreads(report: BatchReport) -> Iterator[Sequence[str]]:
+    for name, spread, text in (
+        ("map task bytes", report.map_task_bytes, format_bytes),
+        ("map task time", report.map_task_seconds, seconds_text),
+        ("range bytes", report.range_bytes, format_bytes),
+        ("range time", report.range_seconds, seconds_text),
+    ):
+        if spread is not None:
+            values = (spread.minimum, spread.p25, spread.median, spread.p75, spread.maximum)
+            largest = ", ".join(f"{extreme.number}: {text(extreme.value)}" for extreme in spread.largest[:3])
+            yield (name, *map(text, values), largest)

@@ -1,0 +1,251 @@
+"""Upkeep: ``deliver`` batches once more, ``purge`` marks, ``sweep`` leftovers, and serve a ``node``."""
+
+import os
+import signal
+import threading
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from icefloe.batch.context.sinks import sink_of_pipeline
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.operations.delivered_again import Redelivery
+from icefloe.batch.sweep.leftover import Leftover
+from icefloe.batch.sweep.survey import survey_storage
+from icefloe.cli.pipeline_session import changing_command, credentials_here, open_checkpoint, warn_of_connections
+from icefloe.cli.screen import Screen, is_agreed
+from icefloe.engines.local import LocalEngine
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from icefloe.node.node_config import load_node_config
+from icefloe.node.serve import drain_node, refill_node, serve_node
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.nested_places import refuse_nested_places
+from icefloe.pipeline.pipeline_file import with_sink_of
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.sinks.sink import PartDelivery
+from icefloe.units import format_bytes
+
+_COUNTS: Final = {
+    "batch": "batch",
+    "documents": "documents",
+    "there before": "repeated",
+    "superseded": "superseded",
+    "dead letters": "dead_letters",
+}
+"""The columns of a delivery, and their keys in JSON."""
+_LEFTOVERS: Final = ("pipeline", "place", "batches", "files", "bytes", "may go because")
+_MOST_NUMBERS: Final = 8
+
+
+@changing_command
+def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Delivers batches in the order of their numbers; ends at the first that fails, and says where to go on."""
+    redelivery = _redelivery(pipeline, arguments)
+    if arguments.dead_letters:
+        _send_letters(redelivery, arguments, screen)
+        return
+    if arguments.dry_run:
+        raise UsageError("--dry-run shows dead letters: add --dead-letters, or leave it out")
+    with screen.under_way("looking"):
+        asked = redelivery.batches(arguments.batches)
+        if asked is None:
+            raise UsageError("which batches? give --batches A-B, or --backfill ID")
+        url = redelivery.url()
+        numbers = redelivery.kept.check(asked)
+        shown = redelivery.kept.show_ends(asked)
+    documents = []
+    for number in numbers:
+        with screen.under_way(f"batch {number}"):
+            documents.append(_counts(number, _delivered(redelivery, number, last=asked[-1])))
+    for number in shown:
+        screen.say(f"batch {number} has no changes there: its manifest was missing, and is in {url} now")
+    columns = (*_COUNTS, "sent")
+    if documents:
+        rows = [(*_texts(document, _COUNTS), format_bytes(document["bytes"])) for document in documents]
+        screen.table(columns, rows, numbers=columns)
+    elif not shown:
+        screen.say("none of these batches changed anything")
+    screen.answer({"pipeline": pipeline.name, "url": url, "batches": documents})
+
+
+def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) -> None:
+    """Sends dead letters again, batch by batch, and says how many stay."""
+    with screen.under_way("looking"):
+        url = redelivery.url(is_checked=not arguments.dry_run)
+        letters = redelivery.letters.counts(redelivery.batches(arguments.batches))
+    documents = [{"batch": number, "dead_letters": count} for number, count in letters.items()]
+    columns = ["batch", "dead letters"]
+    if not arguments.dry_run:
+        documents, columns = [], list(_COUNTS)
+        for number in letters:
+            with screen.under_way(f"dead letters of batch {number}"):
+                documents.append(_counts(number, redelivery.letters.send(number)))
+    if documents:
+        screen.table(columns, [_texts(document, columns) for document in documents], numbers=columns)
+    else:
+        screen.say("there are no dead letters of these batches")
+    screen.answer({"pipeline": redelivery.pipeline.name, "url": url, "batches": documents})
+
+
+def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
+    target = pipeline
+    if arguments.sink is not None:
+        target = with_sink_of(pipeline, arguments.sink, environ=os.environ)
+        refuse_unbuilt(target)
+        refuse_nested_places(target)
+    return Redelivery(
+        pipeline=pipeline,
+        target=target,
+        credentials=credentials_here(target),
+        checkpoint=open_checkpoint(pipeline, backfill_id=arguments.backfill),
+        backfill_id=arguments.backfill,
+    )
+
+
+def _delivered(redelivery: Redelivery, number: int, *, last: int) -> Sequence[PartDelivery]:
+    try:
+        return redelivery.deliver(number, LocalEngine(memory_bytes=redelivery.pipeline.shuffle.memory_bytes))
+    except IcefloeError as error:
+        if redelivery.backfill_id is not None:
+            raise
+        rest = f"{number}-{last}" if last > number else str(number)
+        raise error.restated(f"batch {number}: {error.sentence}; go on with --batches {rest}") from error
+
+
+def _counts(number: int, found: Sequence[PartDelivery]) -> dict[str, int]:
+    names = ("documents", "repeated", "superseded", "dead_letters", "bytes")
+    return {"batch": number, **{name: sum(getattr(each, name) for each in found) for name in names}}
+
+
+def _texts(document: Mapping[str, int], columns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{document[_COUNTS[column]]:,}" for column in columns)
+
+
+@changing_command
+def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+    """Counts old marks of the pipeline's sink, asks, and removes them."""
+    warn_of_connections(pipeline)
+    before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
+    purged = 0
+    credentials = credentials_here(pipeline)
+    with sink_of_pipeline(pipeline, credentials) as sink:
+        if sink is None or not sink.keeps_deletions:
+            raise UsageError(
+                f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",
+                pipeline=pipeline.name,
+            )
+        with screen.under_way("counting"):
+            found = sink.purge(before=before, dry_run=True)
+        shown = f"{found:,} marks of rows of {pipeline.name} that were deleted before {before:%Y-%m-%d %H:%M} UTC"
+        if found == 0 or arguments.dry_run:
+            screen.say(f"would remove {shown}")
+        elif is_agreed(f"remove {shown}?", yes=arguments.yes):
+            with screen.under_way("removing"):
+                purged = sink.purge(before=before)
+            screen.say(f"removed {purged:,} of {shown}")
+    screen.answer({"pipeline": pipeline.name, "found": found, "purged": purged})
+
+
+def sweep(arguments: Namespace, screen: Screen) -> None:
+    """Deletes leftovers after it has shown them and asked; what it could not judge or delete makes it fail."""
+    with screen.under_way("looking"):
+        survey = survey_storage(
+            arguments.storage,
+            older_than_seconds=arguments.older_than,
+            takes_forgotten=arguments.forgotten,
+            credentials=Credentials.from_environment(os.environ).coordinated_by(
+                arguments.coordination, arguments.storage
+            ),
+            environ=os.environ,
+        )
+    leftovers = survey.leftovers
+    if leftovers:
+        screen.table(_LEFTOVERS, _rows(leftovers), numbers=("files", "bytes"))
+    else:
+        screen.say("there is nothing to delete")
+    for note in survey.notes:
+        screen.say(f"note: {note}")
+    deleted, problems = 0, survey.problems
+    objects, size_bytes = _totals(leftovers)
+    question = f"delete {objects:,} files, {format_bytes(size_bytes)}?"
+    # A sweep without leftovers asks nobody.
+    if not arguments.dry_run and (not leftovers or is_agreed(question, yes=arguments.yes)):
+        with screen.under_way("deleting"):
+            deleted, failures = survey.delete()
+        problems = (*problems, *failures)
+        screen.say(f"{deleted:,} files were deleted")
+    screen.answer(
+        {
+            "storage": arguments.storage,
+            "is_dry_run": arguments.dry_run,
+            "deleted_files": deleted,
+            "leftovers": list(map(_leftover, leftovers)),
+            "notes": list(survey.notes),
+            "problems": [problem.sentence for problem in problems],
+        }
+    )
+    _raise_all(problems)
+
+
+def _rows(leftovers: Iterable[Leftover]) -> Iterator[Sequence[str]]:
+    """One row for the batches of one place that may go for the same reason."""
+    alike: defaultdict[tuple[str, ...], list[Leftover]] = defaultdict(list)
+    for each in leftovers:
+        alike[each.pipeline or "-", each.place_url, each.reason.value].append(each)
+    for (pipeline, place, reason), group in alike.items():
+        objects, size_bytes = _totals(group)
+        numbers = sorted({each.batch_number for each in group if each.batch_number is not None})
+        yield pipeline, place, _numbers_text(numbers), f"{objects:,}", format_bytes(size_bytes), reason
+
+
+def _numbers_text(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST_NUMBERS])) or "-"
+    return shown if len(numbers) <= _MOST_NUMBERS else f"{shown} and {len(numbers) - _MOST_NUMBERS:,} more"
+
+
+def _totals(leftovers: Iterable[Leftover]) -> tuple[int, int]:
+    found = list(leftovers)
+    return sum(each.objects for each in found), sum(each.size_bytes for each in found)
+
+
+def _leftover(each: Leftover) -> dict[str, object]:
+    return {
+        "pipeline": each.pipeline,
+        "backfill_id": each.backfill_id,
+        "batch": each.batch_number,
+        "url": each.url,
+        "reason": each.reason.name.lower(),
+        "files": each.objects,
+        "bytes": each.size_bytes,
+    }
+
+
+def _raise_all(problems: Sequence[IcefloeError]) -> None:
+    """Raises all problems as one error; another try helps only if it may help with each of them."""
+    if problems:
+        may_pass = all(isinstance(problem, TransientError) for problem in problems)
+        raise (TransientError if may_pass else TerminalError)(*dict.fromkeys(problem.sentence for problem in problems))
+
+
+def node(arguments: Namespace, screen: Screen) -> None:
+    """Serves until SIGTERM or SIGINT, or drains or refills the folder of this machine."""
+    config = load_node_config(arguments.config)
+    if arguments.drain:
+        files = drain_node(config)
+        screen.say(
+            f"nothing new is written to {config.address}; batches that are not committed yet need {files:,} files"
+        )
+        return
+    if arguments.refill:
+        refill_node(config)
+        screen.say(f"tasks write to {config.address} again")
+        return
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        serve_node(config, stop, say=screen.say)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
