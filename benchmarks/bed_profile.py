@@ -27,7 +27,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.map_task import put_map_tasks
+from icefloe.batch.plan_document import put_map_tasks
 from icefloe.storage.location import open_store
 from support.spark.spark_lab import CATALOG, NAMESPACE
 

@@ -9,8 +9,8 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan_document import put_map_tasks
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable

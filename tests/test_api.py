@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from icefloe import read_changes
-from icefloe.audit.sums import AuditError
 from icefloe.batch import changelog_scan
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import group_changes
+from icefloe.batch.sums import AuditError
 from icefloe.changes.consolidate import consolidate
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError

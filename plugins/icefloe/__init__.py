@@ -8,7 +8,6 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `testing`: the tests that a sink of another package must pass
 - `engines`: one batch from plan to cleanup; threads and Spark, which run its tasks
 - `batch`: the work on one batch
-- `audit`: the proof that nothing was lost
 - `sinks`: destinations of changes
 - `checkpoint`: which batches were opened and which are done
 - `shuffle`: files between the two phases

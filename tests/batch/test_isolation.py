@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.map_task import MapTask
-from icefloe.batch.plan.recorded_plan import ForeignPlanError, OtherPlanError
+from icefloe.batch.plan.plan_of_batch import ForeignPlanError, OtherPlanError
+from icefloe.batch.plan_document import MapTask
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError

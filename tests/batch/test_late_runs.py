@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from icefloe.audit.sums import AuditError
 from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.batch_folder import load_plan
@@ -21,6 +20,7 @@ from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
+from icefloe.batch.sums import AuditError
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
@@ -185,7 +185,7 @@ def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
         other.deliver()
         return load_plan(store)
 
-    monkeypatch.setattr("icefloe.batch.plan.recorded_plan.load_plan", overtaken)
+    monkeypatch.setattr("icefloe.batch.plan.plan_of_batch.load_plan", overtaken)
     found = open_and_plan(workshop.session(), request)
     assert found.report is not None
     assert found.plan is None

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from changes.net_states import NetChange, net_of_states
-from icefloe.audit.sums import AuditError
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce import group_changes
+from icefloe.batch.sums import AuditError
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.changes.net import net_changes
 from icefloe.flow import Route

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
-from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError

@@ -13,8 +13,8 @@ from pyspark import cloudpickle
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.phases import MapTaskRun, run_phase
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.run.phases import MapTaskRun, run_phase
 from icefloe.batch.table_access import TableAccess
 from icefloe.documents import dump_document, load_document
 from icefloe.flow import Phase

@@ -237,7 +237,7 @@ def test_a_commit_that_is_cleared_after_later_batches_leaves_the_status_of_the_l
     lake.append((3, "DL"))
     with monkeypatch.context() as patched:
         full = mock.Mock(side_effect=TransientError("the disk is full"))
-        patched.setattr("icefloe.batch.run.tasks_in_process.commit_batch", full)
+        patched.setattr("icefloe.batch.phases.commit_batch", full)
         assert run_dag("later").by_task["commit"] == "failed"
     before = status()
     assert (before["open_batch"], before["trouble"]["sentence"]) == (2, "the disk is full")

@@ -166,7 +166,7 @@ BATCHES: Final = (
     ),
     Mutation(
         name="credentials that expire in the middle of a phase are not renewed",
-        function="RenewedFiles.__exit__", kind=Kind.ALWAYS, place=1, suite=("tests/batch/run/test_renewed_files.py",),
+        function="RenewedFiles.__exit__", kind=Kind.ALWAYS, place=1, suite=("tests/batch/test_renewed_files.py",),
     ),
     Mutation(
         name="a commit that is repeated ends the trouble of a later batch",

@@ -19,8 +19,7 @@ from sqlalchemy import delete, select, update
 
 from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.lost_nodes import LostNode
-from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.phase_record import LostNode, PhaseRecord
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document
 from icefloe.flow import FlowTask

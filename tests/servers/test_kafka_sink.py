@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.sinks.kafka import state_topic
 from icefloe.sinks.kafka.arrivals import arrivals
 from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError

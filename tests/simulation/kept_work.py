@@ -20,10 +20,10 @@ from icefloe import documents
 from icefloe.batch.context import map_inputs
 from icefloe.batch.map import write_map_output, write_part
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.map.read_tally import ReadTally
-from icefloe.batch.map_task import MapTask
+from icefloe.batch.map.hashed_rows import ReadTally
 from icefloe.batch.plan import plan_of_batch
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan_document import MapTask
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape

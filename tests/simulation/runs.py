@@ -8,10 +8,8 @@ from typing import Final
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.phases import TasksInProcess, run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
-from icefloe.batch.run.phases import run_phase
-from icefloe.batch.run.run_coalesce import run_coalesce
-from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.flow import FlowTask, batch_tasks, phase_of
 from icefloe.iceberg.history.history import NotAnAncestorError, UnknownSnapshotError
 from simulation.giving_up import giving_up_what_expired

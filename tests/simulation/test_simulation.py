@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.stage.range_results import RangeResult
+from icefloe.batch.staged_changes import RangeResult
 from icefloe.checkpoint.record_store import RecordStore
 from icefloe.documents import dump_document
 from icefloe.storage.store import Store
@@ -159,7 +159,7 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
     ("guard", "none", "sentence"),
     [
         ("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
-        ("icefloe.batch.stage.range_results.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
+        ("icefloe.batch.staged_changes.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
         ("icefloe.sinks.change_files.ChangeFiles._refuse_damaged", lambda *_: None, "gone or cut"),
         ("icefloe.batch.commit.cleanup._is_up_to", lambda _, key: key[0].isdecimal(), "deleted .* of an open batch"),
         ("icefloe.checkpoint.record_store.RecordStore.create", put_record, "changed the record"),

@@ -8,7 +8,7 @@ import pytest
 
 from batch.reduce.changed_keys import edited, require_selected, types_of
 from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.task_outcome import TaskOutcome
+from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.errors import TransientError

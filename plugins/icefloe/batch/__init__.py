@@ -5,26 +5,23 @@ A room passes files to the next one:
     open -> plan -> plan.json, tasks/ -> map -> map outputs -> reduce -> ranges.json, extents/   coalesce
                                           |                     reduce -> parts, results/        shuffle_read
                                           +-> parts, if all rows are inserts                     insert_only
-    parts and their records -> prove -> deliver (if another sink is wanted) -> commit
+    parts and their records -> deliver (proves, and delivers if another sink is wanted) -> commit
 
 No room calls an earlier one to learn what it needs. Three begin with the work of an earlier one: the task `plan` begins
 in `plan/open_and_plan`, which opens the batch; coalesce makes damaged map outputs again; `deliver` and `commit` prove
 the batch first.
-`run` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share: documents
-that pass between them, settings, credentials, and the store that a late task cannot write to.
+`phases` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share:
+documents that pass between them, settings, credentials, and the store that a late task cannot write to.
 
 Read in this order:
 
 - `open`: which batch, which range
 - `plan`: the range becomes map tasks, written as a plan
 - `context`: a pipeline or a batch, opened; each kind of task gets what it needs
-- `run`: hands the tasks of a phase to an engine
 - `rows`: the four shapes of rows
 - `map`: a map task, from files to changed rows
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
-- `stage`: changes become parts of the sink
-- `prove`: the results of all tasks add up
-- `deliver`: a proven batch goes to the sink for which it was staged
+- `deliver`: the results of all tasks add up, and the batch goes to the sink for which it was staged
 - `commit`: report, commit, cleanup
 - `ends`: a batch ends without changes, or was ended by another run
 - `sweep`: deletes what dead runs left, and nothing that a living one needs
@@ -32,30 +29,18 @@ Read in this order:
 - `verify`: the changes replayed, compared with the table
 - `operations`: the ways out of a stuck pipeline
 - `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
-- `plan_document`: the header of a plan
-- `map_task`: the document of one map task
+- `phases`: hands the tasks of a phase to an engine
+- `staged_changes`: changes become parts of the sink
+- `sums`: signed counts of rows and signed sums of row hashes, per ordinal
+- `plan_document`: the header of a plan, and the documents of its map tasks
 - `report`: the figures of a batch
-- `distribution`: how sizes and times are spread over tasks
-- `batch_delivery`: the figures of a delivery
 - `batch_keys`: the keys of a batch's documents below its folder
-- `lost_nodes`: nodes that lost map outputs
-- `task_outcome`: the outcome of a task, as an engine brings it back
-- `phase_record`: attempts, time and figures of one phase
+- `phase_record`: attempts, time and figures of one phase, and the outcomes of its tasks
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
-- `long_variables`: environment variables of any length, which carry both to a driver
 - `run_settings`: settings that a run takes from the pipeline file as it is now
 - `fast_ways`: ways to find carried-over rows without hashing every row, and the switch for them
 - `table_access`: access to the table's files, as tasks carry it
 - `fenced_store`: writes that are taken back if the batch is over
 """
 
-__all__ = [
-    "batch_delivery",
-    "batch_keys",
-    "changelog_scan",
-    "credentials",
-    "lost_nodes",
-    "phase_record",
-    "report",
-    "run_settings",
-]
+__all__ = ["batch_keys", "changelog_scan", "credentials", "phase_record", "phases", "report", "run_settings"]

@@ -15,18 +15,17 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
-from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.requested_range import RequestedRange, plan_request
-from icefloe.batch.phase_record import PhaseTally
+from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan_document import put_map_tasks
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.reduce.write_moves import write_moves
-from icefloe.batch.stage.staged_changes import StagedChanges
-from icefloe.batch.task_outcome import Engine
+from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec

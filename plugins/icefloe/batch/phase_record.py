@@ -1,28 +1,124 @@
-"""``phases/<phase>.json``: attempts, time and figures of one phase."""
+"""``phases/<phase>.json``: attempts, time and figures of a phase, and the outcomes of its tasks."""
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import phase_key
-from icefloe.batch.lost_nodes import LostNode, lost_nodes, merged_nodes, spare_busy_nodes
-from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.node_outputs import NodeOutputsLostError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASE_KEYS", "PhaseRecord", "TrackedApplication"]
+__all__ = ["PHASE_KEYS", "PhaseRecord", "TrackedApplication", "merged_nodes"]
 
 logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+
+class Engine(Protocol):
+    """Hands numbers to a function in as many processes or threads as it has."""
+
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
+        """The results, in the order of ``numbers``; begins with the first."""
+        ...
+
+
+class TaskOutcome(NamedTuple):
+    """The outcome of one task. Its error travels as a value, because an engine would turn it into text.
+
+    Attributes:
+        error: why it failed; None if it did not.
+        is_adopted: True if the task found the valid output of another attempt and kept it.
+        requests: requests to stores that it made.
+    """
+
+    error: IcefloeError | None = None
+    is_adopted: bool = False
+    requests: RequestTotals = RequestTotals()
+
+
+def require_success(errors: Iterable[IcefloeError]) -> None:
+    """Raises an error if there is one; an error that retrying cannot fix comes first."""
+    for error in sorted(errors, key=lambda error: isinstance(error, TransientError)):
+        raise error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A node that was away, or that lost or changed a map output.
+
+    Attributes:
+        address: of the node.
+        map_outputs: its map outputs that were made again, in the storage.
+        reason: the first fault.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    address: str
+    map_outputs: int
+    reason: str
+
+
+def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]:
+    """The nodes that some tasks found lost at the same time, by address. Each map output counts once."""
+    outputs: dict[str, set[tuple[int, int]]] = {}
+    reasons: dict[str, str] = {}
+    for damage in damaged:
+        for node in damage.nodes if isinstance(damage, NodeOutputsLostError) else ():
+            outputs.setdefault(node.address, set()).update(node.outputs)
+            reasons.setdefault(node.address, node.reason)
+    return tuple(
+        LostNode(address=address, map_outputs=len(outputs[address]), reason=reasons[address])
+        for address in sorted(outputs)
+    )
+
+
+def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter[str]) -> None:
+    """Lets the damage say nothing of nodes that were busy for one task only: they may be well, and are asked once more.
+
+    Args:
+        damaged: what tasks found.
+        refusals: tasks that found a node busy, by its address; those of ``damaged`` are added.
+    """
+    of_nodes = [each for each in damaged if isinstance(each, NodeOutputsLostError)]
+    refusals.update(node.address for each in of_nodes for node in each.nodes if node.is_busy)
+    for each in of_nodes:
+        each.nodes = tuple(node for node in each.nodes if not node.is_busy or refusals[node.address] > 1)
+
+
+def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:
+    """Each node once, by address, with all its map outputs and the first of its reasons."""
+    found: dict[str, LostNode] = {}
+    for node in nodes:
+        known = found.get(node.address)
+        found[node.address] = (
+            node if known is None else replace(known, map_outputs=known.map_outputs + node.map_outputs)
+        )
+    return tuple(found[address] for address in sorted(found))
+
+
+def sentence_about(node: LostNode) -> str:
+    """A warning for the report of the batch.
+
+    >>> sentence_about(LostNode(address="worker-1:4995", map_outputs=3, reason="it does not answer: no route"))
+    'map outputs of node worker-1:4995 were made again in the storage, 3 in all: it does not answer: no route'
+    """
+    return (
+        f"map outputs of node {node.address} were made again in the storage, {node.map_outputs:,} in all: {node.reason}"
+    )
+
 
 PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
 """The tasks that leave a record; commit writes the report instead."""

@@ -1,13 +1,11 @@
 """``reports/<batch>.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.distribution import Distribution
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
@@ -17,8 +15,125 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
 from icefloe.sinks.manifest import BatchSummary
+from icefloe.sinks.sink import PartDelivery
 
-__all__ = ["BatchReport"]
+__all__ = ["BatchDelivery", "BatchReport"]
+
+_EXTREMES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme:
+    """One of the largest values, and the number of its task."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    number: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """Spread of some tasks' values. A quartile is the value of a task, the lower one if it falls between two.
+
+    Attributes:
+        minimum: the smallest value; the quartiles and the maximum follow in order.
+        largest: the few largest values, the largest first.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    minimum: float
+    p25: float
+    median: float
+    p75: float
+    maximum: float
+    largest: tuple[Extreme, ...]
+
+    @classmethod
+    def of(cls, values: Mapping[int, float]) -> "Distribution | None":
+        """The distribution of values by task number; None if there are no values.
+
+        >>> spread = Distribution.of({0: 10, 1: 900, 2: 30, 3: 20, 4: 40})
+        >>> spread.minimum, spread.p25, spread.median, spread.p75, spread.maximum
+        (10, 20, 30, 40, 900)
+        >>> spread.largest[0]
+        Extreme(number=1, value=900)
+        """
+        if not values:
+            return None
+        ascending = sorted(values.values())
+        largest = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:_EXTREMES]
+        return cls(
+            minimum=ascending[0],
+            p25=_quartile(ascending, 1),
+            median=_quartile(ascending, 2),
+            p75=_quartile(ascending, 3),
+            maximum=ascending[-1],
+            largest=tuple(Extreme(number=number, value=value) for number, value in largest),
+        )
+
+
+def _quartile(ascending: Sequence[float], quarters: int) -> float:
+    return ascending[(len(ascending) - 1) * quarters // 4]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDelivery:
+    """A batch that is visible at its sink; the numbers are sums of those of `PartDelivery`.
+
+    Attributes:
+        sink: type of the sink.
+        url: the destination, for people.
+        visible_at: time at which the whole batch was there, ISO 8601.
+        lag_seconds: seconds from the last commit of the batch to ``visible_at``; None if the batch has no commit.
+        seconds: seconds that the last try took.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    sink: str
+    url: str
+    parts: int
+    documents: int
+    repeated: int
+    retries: int
+    refused: int
+    dead_letters: int
+    superseded: int
+    bytes: int
+    visible_at: str
+    lag_seconds: float | None
+    seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        deliveries: Sequence[PartDelivery],
+        *,
+        sink: str,
+        url: str,
+        visible_at: str,
+        lag_seconds: float | None,
+        seconds: float,
+    ) -> Self:
+        """The delivery of a batch from those of its parts."""
+        return cls(
+            sink=sink,
+            url=url,
+            parts=len(deliveries),
+            documents=sum(each.documents for each in deliveries),
+            repeated=sum(each.repeated for each in deliveries),
+            retries=sum(each.retries for each in deliveries),
+            refused=sum(each.refused for each in deliveries),
+            dead_letters=sum(each.dead_letters for each in deliveries),
+            superseded=sum(each.superseded for each in deliveries),
+            bytes=sum(each.bytes for each in deliveries),
+            visible_at=visible_at,
+            lag_seconds=lag_seconds,
+            seconds=seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

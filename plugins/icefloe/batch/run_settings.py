@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
+from icefloe.batch.credentials import long_variable, text_of_variable
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
-from icefloe.batch.long_variables import long_variable, text_of_variable
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline

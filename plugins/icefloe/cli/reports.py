@@ -7,11 +7,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status

@@ -10,8 +10,8 @@ from typing import Any, Final
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.verify.schema_runs import found_batches
 from icefloe.batch.verify.table_state import TableState
-from icefloe.batch.verify.verify_batches import found_batches
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import (
     BATCH,

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.deliver_batch import staged_bytes
-from icefloe.batch.run.phases import run_phase
+from icefloe.batch.phases import run_phase
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase

@@ -10,12 +10,12 @@ from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.report import BatchReport
-from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.observe_trouble import Observer, recording_trouble
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.audit.sums import AuditError
-from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
+from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.sums import AuditError
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows

@@ -5,8 +5,8 @@ import pytest
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.worker_libraries import SilentWorkerError
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError

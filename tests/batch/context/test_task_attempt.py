@@ -42,7 +42,7 @@ def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
 ) -> None:
     workshop.append([1])
     batch = workshop.open()
-    monkeypatch.setitem(sys.modules, "icefloe.batch.map.combined_reads", ModuleType("icefloe.batch.map.combined_reads"))
+    monkeypatch.setitem(sys.modules, "icefloe.batch.map.carryover", ModuleType("icefloe.batch.map.carryover"))
     carryover = CarryOver(batch.inputs.file_effects(0), batch.inputs.row_reader(), memory_bytes=1 << 20)
     with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
         list(carryover.changed_rows())
@@ -57,4 +57,4 @@ def test_a_name_that_others_import_from_us_and_that_is_not_there_is_their_error(
         pytest.raises(ImportError),
         TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)),
     ):
-        from icefloe.batch.map.combined_reads import Gone  # type: ignore[attr-defined]  # noqa: F401
+        from icefloe.batch.map.carryover import Gone  # type: ignore[attr-defined]  # noqa: F401

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from batch.deliver.delivered import Delivered
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
+from icefloe.batch.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
@@ -127,7 +127,7 @@ def test_nothing_is_delivered_before_the_whole_batch_is_proven(lab: Delivered, m
     BROKEN["begin"] = lambda: pytest.fail("the batch is not proven")
     # The changes at hand no longer add up to the rows that were read.
     weights = {**CHANGE_WEIGHTS, ChangeType.UPDATE_BEFORE: 1}
-    monkeypatch.setattr("icefloe.batch.prove.finished_tasks.CHANGE_WEIGHTS", weights)
+    monkeypatch.setattr("icefloe.batch.deliver.prove.CHANGE_WEIGHTS", weights)
     refused = lab.deliver()
     assert refused.code == 65
     assert "does not add up at the sink" in refused.err

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.storage.location import open_store
 
 

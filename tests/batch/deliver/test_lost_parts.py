@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline

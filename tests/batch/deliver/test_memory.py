@@ -42,7 +42,7 @@ def test_a_range_with_a_row_too_large_for_its_task_is_refused_with_the_memory_th
     assert lab.deliver(shuffle={"memory_bytes": "64MiB"}).code == 0
     lab.table.overwrite(row(1, LARGE), overwrite_filter=EqualTo(term="id", value=1))
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr("icefloe.batch.run.phases.read_range", refuse)
+        patches.setattr("icefloe.batch.phases.read_range", refuse)
         assert lab.deliver(shuffle={"memory_bytes": "1GiB"}).code == 75
     refused = lab.deliver(shuffle={"memory_bytes": "64MiB"})
     assert refused.code == 65

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import Outcome, Workspace, icefloe

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changes.hash_values import KEY
-from icefloe.batch.map.combined_reads import CombinedReads
-from icefloe.batch.rows.row_set import RowSet
-from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
+from icefloe.batch.map.carryover import CombinedReads
+from icefloe.batch.rows.weighted_rows import Effect, RowSet, WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
-from icefloe.batch.map import remaining_rows, rewritten_files, updated_columns
+from icefloe.batch.map import hashed_rows, partly_read_files, rewritten_files
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.iceberg.files import projected_file
@@ -92,7 +92,7 @@ def test_a_fast_way_that_fits_hashes_few_rows(
         hashed += batch.num_rows
         return row_hashes_of_batch(batch, key=key)
 
-    for module in (remaining_rows, updated_columns):
+    for module in (hashed_rows, partly_read_files):
         monkeypatch.setattr(module, "row_hashes_of_batch", counted)
     carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=(way,))
     assert weights_of(carryover) == expected_weights(before, after)

@@ -8,10 +8,8 @@ import pytest
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map import rewritten_files
-from icefloe.batch.map.file_window import FileWindow
-from icefloe.batch.map.hashed_rows import MemoryBudget
-from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.map.rewritten_files import cancel_in_order
+from icefloe.batch.map.hashed_rows import FileTally, MemoryBudget
+from icefloe.batch.map.rewritten_files import FileWindow, cancel_in_order
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 

@@ -5,12 +5,11 @@ import pyarrow as pa
 import pytest
 
 from batch.touched_files import touched_file
-from icefloe.audit.sums import AuditError
-from icefloe.batch.map.read_tally import FileTally, ReadTally
+from icefloe.batch.map.hashed_rows import FileTally, ReadTally
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import ReadRows
-from icefloe.batch.rows.row_set import RowSet
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.rows.weighted_rows import Effect, RowSet
+from icefloe.batch.sums import AuditError
 
 FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]
 

@@ -16,13 +16,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from icefloe.batch.fast_ways import FastWay
-from icefloe.batch.map import trusted_lineage
+from icefloe.batch.map import partly_read_files
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -194,12 +193,12 @@ def test_row_ids_that_say_nothing_are_not_used(tmp_path: Path, case: str, monkey
         after = [replace(row, number=None) for row in after]
     files = pair(tmp_path, [Row(key=key) for key in range(10)], after, first_row_id=None if case == "no row ids" else 0)
     used: list[object] = []
-    by_lineage = trusted_lineage.rows_by_lineage
+    by_lineage = partly_read_files.rows_by_lineage
 
     def watched(*given: Any, **named: Any) -> Any:
         used.append(by_lineage(*given, **named))
         return used[-1]
 
-    monkeypatch.setattr(trusted_lineage, "rows_by_lineage", watched)
+    monkeypatch.setattr(partly_read_files, "rows_by_lineage", watched)
     assert left(files) == left(files, ways=())
     assert set(used) <= {None}

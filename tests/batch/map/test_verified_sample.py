@@ -6,8 +6,7 @@ import pytest
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map import rewritten_files
-from icefloe.batch.map.verified_sample import SampleDiffersError, is_sampled
-from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_map_output import SampleDiffersError, is_sampled, write_map_output
 from icefloe.batch.run_settings import RunSettings
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows

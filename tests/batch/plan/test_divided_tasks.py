@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from icefloe.batch.plan import make_plan as module
-from icefloe.batch.plan.make_plan import _cuts, divided_tasks
+from icefloe.batch.plan import map_tasks as module
+from icefloe.batch.plan.map_tasks import _cuts, divided_tasks
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term

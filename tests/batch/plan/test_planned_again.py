@@ -8,9 +8,9 @@ import pytest
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
-from icefloe.batch.plan import make_plan
+from icefloe.batch.plan import map_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
-from icefloe.batch.plan.recorded_plan import OtherFolderError
+from icefloe.batch.plan.plan_of_batch import OtherFolderError
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError
@@ -67,7 +67,7 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
 def test_a_data_file_that_is_gone_is_one_way_out_once_its_batch_is_open(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(make_plan, "_LEAST_BYTES", 0)  # the plan reads the footer of any file
+    monkeypatch.setattr(map_tasks, "_LEAST_BYTES", 0)  # the plan reads the footer of any file
     workshop.set(shuffle={"map_task_bytes": 1}).append(range(10))
     batch = workshop.open()
     [file] = batch.batch_folder.map_task(0).files

@@ -6,8 +6,8 @@ import pytest
 
 from batch.plan.test_task_document import equality_deletes, golden_tasks
 from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.recorded_plan import OtherFolderError, OtherPlanError, refuse_other_plan
-from icefloe.batch.plan.task_document import map_task_document
+from icefloe.batch.plan.map_tasks import map_task_document
+from icefloe.batch.plan.plan_of_batch import OtherFolderError, OtherPlanError, refuse_other_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, dump_document
 from support.pipelines.workshop import Workshop

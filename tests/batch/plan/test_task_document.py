@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from icefloe.batch.map_task import DeleteState, MapTask
-from icefloe.batch.plan.task_document import map_task_document
+from icefloe.batch.plan.map_tasks import map_task_document
+from icefloe.batch.plan_document import DeleteState, MapTask
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile, RowGroups

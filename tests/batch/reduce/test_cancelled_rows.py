@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.cancelled_rows import CancelledRows
-from icefloe.batch.reduce.spilled_moves import WeightedHashes
+from icefloe.batch.reduce.moves import WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ids import reduce_ids
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision, _next_bits
+from icefloe.batch.reduce.range_rows import BYTES_PER_ROW, RowDivision, _next_bits
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.divided_partitions import part_ids
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
+from icefloe.batch.reduce.moves import SpilledMoves, WeightedHashes
 from icefloe.batch.reduce.write_moves import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange

@@ -10,8 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.moves_file import CorruptMovesError, has_whole_moves, read_entry, read_moves, write_moves_file
-from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
+from icefloe.batch.reduce.moves import (
+    CorruptMovesError,
+    SpilledMoves,
+    WeightedHashes,
+    has_whole_moves,
+    read_entry,
+    read_moves,
+    write_moves_file,
+)
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store

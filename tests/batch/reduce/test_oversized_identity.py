@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from changes.hash_values import KEY
 from icefloe.batch.reduce import group_changes
 from icefloe.batch.reduce.group_changes import TornIdentity
-from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import pair_updates
 

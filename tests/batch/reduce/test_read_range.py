@@ -7,14 +7,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.reduce import range_rows, repair
+from icefloe.batch.reduce import coalesce_map_outputs, range_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.stage.range_results import RangeResult
-from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.staged_changes import RangeResult, StagedChanges
+from icefloe.batch.sums import AuditError
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.stored_extents import store_extents
@@ -162,7 +161,7 @@ def test_shuffle_read_begins_with_the_extents_that_coalesce_wrote(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    monkeypatch.setattr(repair, "read_committed_outputs", None)
+    monkeypatch.setattr(coalesce_map_outputs, "read_committed_outputs", None)
     batch.run(Phase.SHUFFLE_READ)
     assert parts(workshop)
 

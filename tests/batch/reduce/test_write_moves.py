@@ -24,10 +24,9 @@ from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.load_moves import MovesGoneError, load_moves
+from icefloe.batch.reduce.coalesce_map_outputs import UnreliableStoreError
+from icefloe.batch.reduce.moves import MovesGoneError, WeightedHashes, load_moves
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.reduce.repair import UnreliableStoreError
-from icefloe.batch.reduce.spilled_moves import WeightedHashes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Phase
@@ -143,7 +142,7 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
         damaged(batch, record.map_id)
         return record
 
-    monkeypatch.setattr("icefloe.batch.run.phases.write_map_output", written_badly)
+    monkeypatch.setattr("icefloe.batch.phases.write_map_output", written_badly)
     damaged(batch, 1)
     with pytest.raises(UnreliableStoreError):
         batch.run(Phase.SHUFFLE_READ)
@@ -210,7 +209,7 @@ def test_a_moves_file_that_a_range_finds_damaged_is_made_again(
         tried.append(arguments[2])
         return read_range(*arguments, **options)
 
-    monkeypatch.setattr("icefloe.batch.run.phases.read_range", read_late)
+    monkeypatch.setattr("icefloe.batch.phases.read_range", read_late)
     batch.run(Phase.SHUFFLE_READ)
     assert len(tried) > len(set(tried))
     batch.commit()

@@ -12,12 +12,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
 
-from icefloe.batch.map.read_tally import FileTally
+from icefloe.batch.map.hashed_rows import FileTally
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files import parquet_file

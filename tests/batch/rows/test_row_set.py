@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from icefloe.batch.rows import row_set
-from icefloe.batch.rows.row_set import RowSet, listed
+from icefloe.batch.rows import weighted_rows
+from icefloe.batch.rows.weighted_rows import RowSet, listed
 
 FILE = 12
 SOME = st.sets(st.integers(0, FILE - 1)).map(lambda found: np.array(sorted(found), np.int64))
@@ -25,7 +25,7 @@ def members(rows: RowSet) -> set[int]:
 
 
 def test_the_example_of_the_docstring_holds() -> None:
-    assert doctest.testmod(row_set).failed == 0
+    assert doctest.testmod(weighted_rows).failed == 0
 
 
 @pytest.mark.parametrize("kind", [np.array, BitMap64])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from icefloe.batch.map_task import DeleteState, FileTerms
+from icefloe.batch.plan_document import DeleteState, FileTerms
 from icefloe.batch.rows.file_effects import TermEffects
 from icefloe.batch.rows.weighted_rows import Effect
 
@@ -91,7 +91,7 @@ MEASURED = """
 import numpy as np
 from pyroaring import BitMap64
 from support.fakes.peak_memory import peak_kib
-from icefloe.batch.map_task import DeleteState, FileTerms
+from icefloe.batch.plan_document import DeleteState, FileTerms
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.file_effects import TermEffects
 from icefloe.iceberg.data_file import DataFile

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import (
     load_status,

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from batch.verify.verified_sinks import VerifiedSinks
-from icefloe.audit import keyed_rows
-from icefloe.audit.keyed_rows import KeyedRows
+from icefloe.batch.verify import keyed_rows
+from icefloe.batch.verify.keyed_rows import KeyedRows
 from support.pipelines.workspace import icefloe
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import LOGS

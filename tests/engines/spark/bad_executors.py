@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext, TaskContext
 
-from icefloe.batch.task_outcome import TaskOutcome
+from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import configured_master

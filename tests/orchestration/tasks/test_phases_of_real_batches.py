@@ -66,7 +66,7 @@ def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
 ) -> None:  # fmt: skip
     task, context = delivering(staged, "insert_only", engine="auto")
     monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
-    monkeypatch.setattr("icefloe.batch.run.tasks_in_process.run_phase", lambda phase, *_, **__: ran.append(phase))
+    monkeypatch.setattr("icefloe.batch.phases.run_phase", lambda phase, *_, **__: ran.append(phase))
     ran: list[Phase] = []
     task.execute(context)
     assert (len(submitted), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))

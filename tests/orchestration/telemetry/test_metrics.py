@@ -10,9 +10,8 @@ import pytest
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
-from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.lost_nodes import LostNode
-from icefloe.batch.report import BatchReport
+from icefloe.batch.phase_record import LostNode
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.orchestration.telemetry.metrics import (

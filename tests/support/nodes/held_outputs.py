@@ -1,7 +1,6 @@
 """The map outputs of a batch that machines hold, and the proof that those which were lost were made again."""
 
-from icefloe.batch.lost_nodes import LostNode
-from icefloe.batch.phase_record import load_phases
+from icefloe.batch.phase_record import LostNode, load_phases
 from icefloe.batch.report import BatchReport
 from icefloe.flow import Route
 from icefloe.node.node_key import is_node_key, split_node_key

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.batch.plan import make_plan
+from icefloe.batch.plan import map_tasks
 from icefloe.shuffle import map_output
 
 __all__ = ["with_divisions"]
@@ -24,5 +24,5 @@ def with_divisions(is_divided: Callable[[int], bool]) -> Iterator[None]:
     def some(_sizes: object, rows: NDArray[np.int64], _size_bytes: int) -> tuple[int, ...]:
         return tuple(number for number in np.flatnonzero(rows).tolist() if is_divided(number))
 
-    with patch.object(map_output, "hot_partitions", some), patch.object(make_plan, "_LEAST_BYTES", 0):
+    with patch.object(map_output, "hot_partitions", some), patch.object(map_tasks, "_LEAST_BYTES", 0):
         yield

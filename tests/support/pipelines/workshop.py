@@ -29,15 +29,14 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.phase_record import Engine
+from icefloe.batch.phases import run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
 from icefloe.batch.report import BatchReport
-from icefloe.batch.run.phases import run_phase
-from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import TableAccess
-from icefloe.batch.task_outcome import Engine
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline

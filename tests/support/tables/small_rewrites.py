@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from icefloe.batch.map import rewritten_files, updated_columns
-from icefloe.batch.plan import make_plan
+from icefloe.batch.map import partly_read_files, rewritten_files
+from icefloe.batch.plan import map_tasks
 from icefloe.iceberg.files import identical_columns
 
 __all__ = ["fast_ways_of_small_files"]
@@ -19,8 +19,8 @@ def fast_ways_of_small_files() -> Iterator[None]:
     """
     with (
         patch.object(rewritten_files, "LEAST_MATCHED_ROWS", 0),
-        patch.object(updated_columns, "LEAST_UPDATED_ROWS", 0),
+        patch.object(partly_read_files, "LEAST_UPDATED_ROWS", 0),
         patch.object(identical_columns, "_LEAST_SHARE", 0.0),
-        patch.object(make_plan, "_LEAST_BYTES", 0),
+        patch.object(map_tasks, "_LEAST_BYTES", 0),
     ):
         yield

@@ -4,16 +4,12 @@ import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from icefloe.audit.sums import Sums
-from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
-from icefloe.batch.distribution import Distribution
-from icefloe.batch.lost_nodes import merged_nodes, sentence_about
-from icefloe.batch.phase_record import PhaseRecord, PhaseTally
-from icefloe.batch.prove.finished_tasks import FinishedTasks, UnfinishedTasksError
-from icefloe.batch.prove.prove_and_publish import prove_and_publish
-from icefloe.batch.report import BatchReport, SummaryCheck
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
+from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
+from icefloe.batch.report import BatchDelivery, BatchReport, Distribution, SummaryCheck
+from icefloe.batch.sums import Sums
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.flow import Phase

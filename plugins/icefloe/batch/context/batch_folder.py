@@ -9,10 +9,8 @@ from typing import TypeVar
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.map_task import MapTask
-from icefloe.batch.plan_document import Plan
-from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.shuffled_form import ShuffledForm
+from icefloe.batch.plan_document import MapTask, Plan
+from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, fields_crc32, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route

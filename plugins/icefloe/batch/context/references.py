@@ -12,9 +12,8 @@ from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
-from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
+from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials, text_of_variable
 from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.long_variables import text_of_variable
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import SETTINGS_VARIABLE, RunSettings
 from icefloe.checkpoint.log import Checkpoint

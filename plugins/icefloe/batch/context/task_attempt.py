@@ -6,8 +6,8 @@ from typing import Self
 
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.rows.memory_limit import out_of_memory
-from icefloe.batch.task_outcome import TaskOutcome
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.memory_pool import release_unshared_memory
 from icefloe.storage.requests import RequestTotals

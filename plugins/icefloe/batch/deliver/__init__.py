@@ -1,13 +1,11 @@
-"""A proven batch goes where it is wanted, part by part.
+"""A batch is proven as a whole, and goes where it is wanted, part by part.
 
 Read in this order:
 
-- `deliver_batch`: proves a batch, hands its parts to an engine, and records that the batch is visible.
-  It refuses a sink that changed since the first try
-- `deliver_part`: one part, where the engine runs it
-- `delivery_records`: one record per part that a sink took, created once
-- `output_mode`: what the sink is given of a batch
+- `prove`: the records of all tasks add up, and the files become whole; `commit` begins with it too
+- `deliver_batch`: hands the parts of a proven batch to an engine, and records that the batch is visible
+- `deliver_part`: one part, where the engine runs it, and the records of deliveries
 - `proven_batch`: a batch and its parts as a sink sees them
 """
 
-__all__ = ["deliver_batch", "deliver_part", "delivery_records", "output_mode", "proven_batch"]
+__all__ = ["deliver_batch", "deliver_part", "prove", "proven_batch"]

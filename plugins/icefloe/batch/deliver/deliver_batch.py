@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.deliver_part import DeliverPart
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
-from icefloe.batch.deliver.output_mode import OutputMode
-from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
+from icefloe.batch.deliver.deliver_part import DeliverPart, DeliveryRecords
+from icefloe.batch.deliver.prove import prove_and_publish
+from icefloe.batch.deliver.proven_batch import OutputMode, proven_batch, staged_manifest, staged_parts
 from icefloe.batch.ends.shown_ends import show_ends
-from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
-from icefloe.batch.prove.prove_and_publish import prove_and_publish
-from icefloe.batch.task_outcome import Engine, require_success
+from icefloe.batch.phase_record import Engine, PhaseTally, TrackedApplication, recorded_phase, require_success
+from icefloe.batch.report import BatchDelivery
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch

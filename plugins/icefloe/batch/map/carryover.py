@@ -3,23 +3,95 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, HashedRows, MemoryBudget
-from icefloe.batch.map.read_tally import FileTally, ReadTally
+from icefloe.batch.map.hashed_rows import (
+    BYTES_PER_HASHED_ROW,
+    FileTally,
+    HashedRows,
+    MemoryBudget,
+    ReadTally,
+    hash_file,
+)
+from icefloe.batch.map.partly_read_files import compare_updated, files_with_lineage, rows_by_lineage
+from icefloe.batch.map.rewritten_files import alignable_pairs, compare_rewritten
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_set import RowSet
-from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
+from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-if TYPE_CHECKING:
-    from icefloe.batch.map.combined_reads import CombinedReads
+_SMALL_ROWS: Final = 4096
+_SMALL_BYTES: Final = 256 << 10
+_COMBINED_BYTES: Final = 1 << 20
+
+
+class CombinedReads:
+    """Small batches that wait, with the weights of their rows.
+
+    Args:
+        hash_key: key of the row hashes.
+    """
+
+    def __init__(self, hash_key: int) -> None:
+        self._hash_key = hash_key
+        self._forget()
+
+    @staticmethod
+    def is_small(batch: pa.RecordBatch) -> bool:
+        """True if a batch is worth waiting for others."""
+        return batch.num_rows <= _SMALL_ROWS and batch.nbytes <= _SMALL_BYTES
+
+    def add(self, batch: pa.RecordBatch, positions: Positions, effects: Sequence[Effect]) -> None:
+        """Takes rows of one file.
+
+        Args:
+            batch: compared rows with text decoded, for which ``is_small`` is true.
+            positions: positions of the rows.
+            effects: on the file.
+        """
+        for effect in effects:
+            picked = effect.rows.among(positions)
+            self._picks.append(picked + self._num_rows)
+            self._ordinals.append(np.full(len(picked), effect.change_ordinal, np.int32))
+            self._weights.append(np.full(len(picked), effect.weight, np.int64))
+        self._batches.append(batch)
+        self._num_rows += batch.num_rows
+        self._num_bytes += batch.nbytes
+
+    @property
+    def is_full(self) -> bool:
+        """True if so many rows wait that more would not help."""
+        return self._num_rows >= _SMALL_ROWS or self._num_bytes >= _COMBINED_BYTES
+
+    def taken(self) -> Iterator[WeightedRows]:
+        """The rows that wait, as one batch; nothing if there are none."""
+        if not self._num_rows:
+            return
+        batch = pa.concat_batches(self._batches)
+        hashes, picks = row_hashes_of_batch(batch, key=self._hash_key), np.concatenate(self._picks)
+        ordinals, weights = np.concatenate(self._ordinals), np.concatenate(self._weights)
+        self._forget()
+        yield WeightedRows(
+            batch=batch.take(pa.array(picks)),
+            row_hashes=hashes.take(picks),
+            change_ordinals=ordinals,
+            weights=weights,
+        )
+
+    def _forget(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._picks: list[Positions] = []
+        self._ordinals: list[NDArray[np.int32]] = []
+        self._weights: list[NDArray[np.int64]] = []
+        self._num_rows = self._num_bytes = 0
+
 
 _MIN_SLICE_ROWS: Final = 1 << 16
 
@@ -77,9 +149,6 @@ class CarryOver:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)
         waiting: list[FileEffects] = []
-        # Loaded here, because importing a map task stays cheap.
-        from icefloe.batch.map.combined_reads import CombinedReads
-
         combined = CombinedReads(self._reader.shape.hash_key)
         for file in self._files:
             if any(effect.change_ordinal in contended for effect in file.effects):
@@ -90,7 +159,7 @@ class CarryOver:
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileEffects, combined: "CombinedReads") -> Iterator[WeightedRows]:
+    def _every_row(self, file: FileEffects, combined: CombinedReads) -> Iterator[WeightedRows]:
         """The rows of a file, or all combined rows once they are enough."""
         tally = FileTally(file)
         for rows in self._reader.read(file):
@@ -106,9 +175,6 @@ class CarryOver:
         self.tally.add_file(tally)
 
     def _consolidated(self, files: Sequence[FileEffects], contended: frozenset[int]) -> Iterator[WeightedRows]:
-        # Loaded here, because a task whose files only add rows does not need it.
-        from icefloe.batch.map.remaining_rows import hash_file
-
         budget = MemoryBudget(self._memory_bytes)
         # A row may also have moved to another file, so rows that differ by position are compared with those of all
         # files:
@@ -142,9 +208,6 @@ class CarryOver:
                 compared += found
         ways = {FastWay.ALIGNED, FastWay.MATCHED}.intersection(self._fast_ways)
         if ways:
-            # Loaded here, because a task whose files only add rows does not need it.
-            from icefloe.batch.map.rewritten_files import compare_rewritten
-
             others = _others(files, compared)
             for taken, *pair in compare_rewritten(others, self._reader, ways=ways, budget=budget):
                 self.files_by_way[taken or "hashed"] += len(pair)
@@ -157,13 +220,9 @@ def _compared_by(
 ) -> Iterator[HashedRows]:
     """The rows that a way leaves of the files that it fits, which needs only part of their columns."""
     if way is FastWay.LINEAGE:
-        from icefloe.batch.map.trusted_lineage import files_with_lineage, rows_by_lineage
-
         for sides in files_with_lineage(files):
             yield from rows_by_lineage(*sides, reader, budget=budget) or ()
         return
-    from icefloe.batch.map.rewritten_files import alignable_pairs
-    from icefloe.batch.map.updated_columns import compare_updated
 
     for pair in alignable_pairs(files):
         yield from compare_updated(*pair, reader, budget=budget) or ()

@@ -1,6 +1,6 @@
-"""Rows of one file that might not cancel, with their hashes, and the memory that they may take."""
+"""Rows that might not cancel, with their hashes: counted as they are read, kept as long as there is memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -9,12 +9,107 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_set import Positions, RowSet
-from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
+from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
+from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
+from icefloe.batch.sums import AuditError
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+
+
+class FileTally:
+    """The rows of one file as they are read.
+
+    Args:
+        file: with its effects.
+    """
+
+    def __init__(self, file: FileEffects) -> None:
+        self.file = file
+        self.rows_read = 0
+        self._rows = [0 for _ in file.effects]
+
+    def add(self, rows: ReadRows) -> None:
+        """Counts some rows, in the steps that touch them."""
+        self.rows_read += rows.rows_read
+        positions = rows.positions
+        for index, effect in enumerate(self.file.effects):
+            self._rows[index] += len(positions) if effect.rows.is_all else len(effect.rows.among(positions))
+
+    def add_all(self, num_rows: int) -> None:
+        """Counts rows of a file whose every row is touched by each of its effects."""
+        self.rows_read += num_rows
+        self._rows = [rows + num_rows for rows in self._rows]
+
+    def weighted(self) -> list[tuple[int, int]]:
+        """(change_ordinal, weight times rows) of each effect."""
+        pairs = zip(self.file.effects, self._rows, strict=True)
+        return [(effect.change_ordinal, effect.weight * rows) for effect, rows in pairs]
+
+
+class ReadTally:
+    """The rows of a map task's files.
+
+    Args:
+        files: files of the map task.
+    """
+
+    def __init__(self, files: Sequence[FileEffects]) -> None:
+        self._files = files
+        self._read: dict[tuple[str, int | None], FileTally] = {}
+
+    def add_file(self, tally: FileTally) -> None:
+        """Records that all touched rows of a file were read; a file that is read again counts once."""
+        self._read[tally.file.key] = tally
+
+    @property
+    def rows_read(self) -> int:
+        """Number of rows read; rows that are read separately for different steps count each time."""
+        return sum(tally.rows_read for tally in self._read.values())
+
+    @property
+    def removed_rows(self) -> int:
+        """Rows of negative weight, once for every step that removes them."""
+        return self._weighted(-1)
+
+    @property
+    def added_rows(self) -> int:
+        """Rows of positive weight, once for every step that adds them."""
+        return self._weighted(1)
+
+    def require(self, handed_on: Mapping[int, int], *, what: str) -> None:
+        """Checks that every planned row was read, and that cancelling kept the signed count of each step.
+
+        Args:
+            handed_on: rows of positive weight less rows of negative weight, by change ordinal.
+            what: names the task, for the error.
+
+        Raises:
+            AuditError: a file was not read to its end, or the counts differ.
+        """
+        expected: dict[int, int] = {}
+        for file in self._files:
+            path, planned = file.data_file.path, file.touched_count()
+            tally = self._read.get(file.key)
+            rows = 0 if tally is None else tally.rows_read
+            if rows != planned:
+                raise AuditError(
+                    f"{what} read {rows} of the {planned} rows of {path}; nothing was delivered, report this as a bug",
+                    path=path,
+                )
+            for ordinal, weighted in [] if tally is None else tally.weighted():
+                expected[ordinal] = expected.get(ordinal, 0) + weighted
+        for ordinal in sorted(expected.keys() | handed_on.keys()):
+            if expected.get(ordinal, 0) != handed_on.get(ordinal, 0):
+                raise AuditError(
+                    f"{what} read {expected.get(ordinal, 0)} rows net in change ordinal {ordinal} and hands on "
+                    f"{handed_on.get(ordinal, 0)}; nothing was delivered, report this as a bug", change_ordinal=ordinal,
+                )  # fmt: skip
+
+    def _weighted(self, sign: int) -> int:
+        found = (weighted for tally in self._read.values() for _, weighted in tally.weighted())
+        return sum(abs(weighted) for weighted in found if weighted * sign > 0)
+
 
 BYTES_PER_HASHED_ROW: Final = 64
 """A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
@@ -104,3 +199,95 @@ class HashedRows:
 def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:
     """The effects if only the rows at some positions are left, numbered from 0."""
     return [replace(effect, rows=effect.rows.seen_from(positions)) for effect in effects]
+
+
+class RemainingRows:
+    """Collects rows with their hashes. Rows that do not fit into memory are read again if they survive.
+
+    Args:
+        tally: tally of their file.
+        reader: decodes text of single rows.
+        budget: its free bytes decide whether the rows are kept.
+    """
+
+    def __init__(self, tally: FileTally, reader: TableRowReader, budget: MemoryBudget) -> None:
+        self.tally = tally
+        self.num_rows = 0
+        self._reader = reader
+        self._budget = budget
+        self._hashes: list[RowHashes] = []
+        self._positions: list[Positions] = [np.zeros(0, np.int64)]
+        self._kept: list[pa.RecordBatch] | None = []
+        self._kept_bytes = 0
+
+    def add(self, batch: pa.RecordBatch, positions: Positions, rows: Positions | None = None) -> None:
+        """Adds rows of a batch.
+
+        Args:
+            batch: compared rows.
+            positions: their positions in the file.
+            rows: places in the batch of the rows to add, which are copied; None: all, and the batch is kept.
+        """
+        if rows is not None:
+            batch, positions = self._reader.plain(batch.take(pa.array(rows))), positions[rows]
+        if not batch.num_rows:
+            return
+        self._append(row_hashes_of_batch(batch, key=self._reader.shape.hash_key), positions)
+        self._keep(batch)
+
+    def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
+        """Adds the rows of a batch whose hashes are in a slice. They are never kept."""
+        if hash_slice.is_whole:
+            self.add(batch, positions)
+            return
+        self.forget()
+        hashed = row_hashes_of_batch(batch, key=self._reader.shape.hash_key)
+        in_slice = hash_slice.positions(hashed)
+        self._append(hashed.take(in_slice), positions[in_slice])
+
+    def forget(self) -> None:
+        """Keeps no rows any more. Hashes and positions stay."""
+        self._kept = None
+        self._budget.give_back(self._kept_bytes)
+        self._kept_bytes = 0
+
+    def hashed_rows(self) -> HashedRows:
+        """The rows that were added."""
+        places = np.concatenate(self._positions)
+        return HashedRows(
+            tally=self.tally,
+            effects=seen_from(self.tally.file.effects, places),
+            hashes=RowHashes.concat(self._hashes),
+            kept=self._kept,
+            places=places if self._kept is None else None,
+        )
+
+    def _append(self, hashes: RowHashes, positions: Positions) -> None:
+        self._hashes.append(hashes)
+        self._positions.append(positions)
+        self.num_rows += len(positions)
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        if self._kept is None:
+            return
+        if not self._budget.take(batch.nbytes):
+            self.forget()
+            return
+        self._kept.append(batch)
+        self._kept_bytes += batch.nbytes
+
+
+def hash_file(file: FileEffects, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
+    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice.
+
+    Args:
+        file: with its effects.
+        reader: reads the file.
+        budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
+        hash_slice: slice of the hashes.
+    """
+    left = RemainingRows(FileTally(file), reader, budget)
+    for rows in reader.read(file):
+        left.tally.add(rows)
+        left.add_slice(rows.batch, rows.positions, hash_slice)
+    return left.hashed_rows()

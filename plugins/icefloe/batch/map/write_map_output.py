@@ -1,14 +1,17 @@
 """Phase one of the shuffle: one map task, from data files to a committed map output."""
 
+import hashlib
 import logging
 import os
 import time
 from collections.abc import Mapping
+from typing import Final
 
-from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.sums import AuditError, Sums
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.reduce_ids import reduce_ids
@@ -17,6 +20,61 @@ from icefloe.storage.local_folders import local_folders
 __all__ = ["write_map_output"]
 
 logger = logging.getLogger(__name__)
+
+_WHOLE: Final = 1 << 64
+
+
+class SampleDiffersError(AuditError):
+    """A map task that took a fast way gives other changes than one that compares every row."""
+
+    map_id: int
+
+
+def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
+    """True for a share of all map tasks, and for the same ones at each try.
+
+    >>> sum(is_sampled(0.25, "memory:///batch", map_id) for map_id in range(1_000))
+    256
+    """
+    digest = hashlib.sha256(f"{folder_url}/{map_id}".encode()).digest()
+    return int.from_bytes(digest[:8]) < share * _WHOLE
+
+
+def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: int) -> None:
+    """If a map task is in the sample, reads its files again, compares every row, and adds up the changes.
+
+    Args:
+        inputs: of the map task.
+        map_id: of the map task.
+        found: sums of the rows that it hands on.
+        memory_bytes: memory to compare rows in.
+
+    Raises:
+        SampleDiffersError: the sums differ.
+    """
+    folder = inputs.folder
+    if not is_sampled(folder.verify_sample, folder.store.url, map_id):
+        return
+    carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=())
+    expected = Sums()
+    for rows in carryover.changed_rows():
+        shuffled = folder.shuffled_form.to_shuffle(rows)
+        expected.add_rows(shuffled.row_hashes, rows.change_ordinals, rows.weights)
+    what = f"map task {map_id} of batch {folder.plan.batch_number}"
+    try:
+        found.require(expected, what=what)
+    except AuditError as cause:
+        plan, advice = folder.plan, "report this as a bug"
+        if FastWay.LINEAGE in folder.fast_ways:
+            advice = (
+                f"a writer changed rows and kept their sequence numbers. Set row_lineage: off, run `icefloe abandon "
+                f"{plan.pipeline}`, and compare earlier batches with `icefloe verify {plan.pipeline}`"
+            )
+        raise SampleDiffersError(
+            f"{what} found other changes in {plan.table} when it compared every row (verify_sample), so nothing was "
+            f"delivered: {advice}",
+            map_id=map_id, change_ordinal=cause.change_ordinal,
+        ) from cause  # fmt: skip
 
 
 def write_map_output(
@@ -67,9 +125,6 @@ def write_map_output(
         # Before the commit: from its record on, the rows count.
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
         if folder.fast_ways and folder.verify_sample:
-            # Loaded here, because few pipelines ask for it.
-            from icefloe.batch.map.verified_sample import verify_task
-
             verify_task(inputs, map_id, sums, memory_bytes=memory_bytes)
         record = writer.commit(
             MapTaskCounts(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.map_output import new_attempt

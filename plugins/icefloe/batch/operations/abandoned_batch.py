@@ -4,7 +4,6 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from icefloe.batch.batch_delivery import BatchDelivery
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
@@ -14,13 +13,13 @@ from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import delivered_folder, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.end_batch import end_without_changes
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.operations.half_delivered import refuse_half_delivered, refuse_unseen
-from icefloe.batch.prove.finished_tasks import UnfinishedTasksError
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
 from icefloe.changes.columns import removed_rows

@@ -13,11 +13,10 @@ from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_part import delivered_part
-from icefloe.batch.deliver.output_mode import OutputMode
-from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
+from icefloe.batch.deliver.proven_batch import OutputMode, committed_batch, staged_parts
 from icefloe.batch.ends.shown_ends import show_end
+from icefloe.batch.phase_record import Engine
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.task_outcome import Engine
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint

@@ -7,7 +7,7 @@ from icefloe.batch.batch_keys import begun_key
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.batch.report import BatchReport

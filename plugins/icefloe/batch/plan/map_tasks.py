@@ -1,17 +1,23 @@
-"""The data files of one map task: files that probably hold the same rows, bounded by bytes."""
+"""The map tasks of a batch: which files one reads, large ones divided by row groups, and its document."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from operator import attrgetter
 from typing import Any, Final
 
+from icefloe.batch.plan_document import DeleteState, FileTerms, FileWork, MapTask
+from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.files.row_group_sizes import RowGroupSize
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
+from icefloe.iceberg.table import FileIO
+from icefloe.storage.parallel import map_parallel
 
-__all__ = ["PlannedFile", "map_tasks"]
+__all__ = ["PlannedFile", "map_task_document", "map_tasks"]
 
 Bounds = tuple[object, object]
 _ROW_GROUP_BYTES: Final = 128 << 20
@@ -201,3 +207,155 @@ def _packed(
         rows += unit_rows
     if task:
         yield task
+
+
+_MOST_TASKS: Final = 64
+"""A batch of more map tasks keeps enough cores busy as it is. Their footers are not read."""
+_LEAST_SHARE: Final = 1.5
+"""Tasks of fewer times the bytes of a map task stay whole: one of their parts would be small."""
+_LEAST_BYTES: Final = 1 << 20
+"""Smaller tasks stay whole, too: to read them takes no longer than to ask for their footers."""
+_FOOTERS_AT_ONCE: Final = 16
+
+
+def divided_tasks(
+    tasks: Sequence[tuple[ScanTask, ...]], *, io: FileIO, table: str, map_task_bytes: int
+) -> list[tuple[ScanTask, ...]]:
+    """The same files, with large tasks divided into several that read some row groups each.
+
+    Rows that were copied cancel before the shuffle only within a task. So a task of several files is divided only if
+    their row groups have the same numbers of rows, as after an update: copied rows then meet in one part. A task with
+    delete files stays whole, because their positions count from the beginning of a file.
+
+    Args:
+        tasks: files of each map task.
+        io: opens the files, for their footers.
+        table: its name, for errors.
+        map_task_bytes: bytes that a task should read.
+
+    Raises:
+        FileGoneError: a file does not exist.
+        TerminalError: a file is damaged or may not be read.
+        TransientError: the storage did not answer.
+    """
+    if len(tasks) > _MOST_TASKS:
+        return list(tasks)
+    least_bytes = max(_LEAST_BYTES, _LEAST_SHARE * map_task_bytes)
+    large = [place for place, files in enumerate(tasks) if _may_be_divided(files, least_bytes)]
+
+    def parts_of(place: int) -> list[tuple[ScanTask, ...]]:
+        return list(_parts(tasks[place], io=io, table=table, map_task_bytes=map_task_bytes))
+
+    parts = dict(zip(large, map_parallel(parts_of, large, at_once=_FOOTERS_AT_ONCE), strict=True))
+    return [part for place, files in enumerate(tasks) for part in parts.get(place, [files])]
+
+
+def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
+    return (
+        sum(file.data_file.file_size_bytes for file in files) >= least_bytes
+        and all(file.data_file.file_format == "PARQUET" for file in files)
+        and not any(term.delete_files for file in files for term in file.terms)
+    )
+
+
+def _parts(
+    files: tuple[ScanTask, ...], *, io: FileIO, table: str, map_task_bytes: int
+) -> Iterator[tuple[ScanTask, ...]]:
+    # An error is raised, also of a file that is gone: left to its task, a plan that is made again would be another one.
+    groups = [RowGroupSize.of_file(file.data_file, io=io, table=table) for file in files]
+    rows = [group.rows for group in groups[0]]
+    counts = [file.data_file.record_count for file in files]
+    are_alike = all([group.rows for group in found] == rows for found in groups)
+    if len(rows) < 2 or not are_alike or any(count != sum(rows) for count in counts):
+        yield files
+        return
+    sizes = [sum(of_files[number].size_bytes for of_files in groups) for number in range(len(rows))]
+    for cut in _cuts(sizes, map_task_bytes):
+        yield tuple(_part(file, found, cut) for file, found in zip(files, groups, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    first: int
+    stop: int
+
+
+def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[_Cut]:
+    """Runs of row groups of about equal bytes, as many as make each about ``most_bytes``."""
+    ends = [*accumulate(sizes)]
+    pieces = max(1, min(len(sizes), round(ends[-1] / most_bytes)))
+    # A row group belongs to the piece that holds its middle:
+    #   bytes    10 10 10 10    2 pieces of 20    middles 5 15 | 25 35
+    places = [int((end - size / 2) * pieces / max(1, ends[-1])) for size, end in zip(sizes, ends, strict=True)]
+    for _, run in groupby(range(len(sizes)), key=places.__getitem__):
+        numbers = [*run]
+        yield _Cut(numbers[0], numbers[-1] + 1)
+
+
+def _part(file: ScanTask, groups: Sequence[RowGroupSize], cut: _Cut) -> ScanTask:
+    if cut == _Cut(0, len(groups)):
+        return file
+    data_file, taken = file.data_file, groups[cut.first : cut.stop]
+    rows_before = sum(group.rows for group in groups[: cut.first])
+    return replace(
+        file,
+        data_file=replace(
+            data_file,
+            record_count=sum(group.rows for group in taken),
+            first_row_id=None if data_file.first_row_id is None else data_file.first_row_id + rows_before,
+            row_groups=RowGroups(first=cut.first, stop=cut.stop, size_bytes=sum(group.size_bytes for group in taken)),
+        ),
+    )
+
+
+def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[int, DeleteFile]) -> MapTask:
+    """The document of a map task.
+
+    Files share their terms if several have the same and some delete file is in force. A hundred delete files that each
+    reach 2,000 data files would take 400,000 terms otherwise.
+
+    Args:
+        map_id: its number.
+        tasks: the files it reads.
+        delete_files: delete files by number, at least those that the terms of the files name.
+    """
+    # Data files with equal terms share one tuple.
+    keys = [id(task.terms) for task in tasks]
+    terms_of = {key: task.terms for key, task in zip(keys, tasks, strict=True)}
+    named = NO_DELETES.union(*(term.delete_files for terms in terms_of.values() for term in terms))
+    places = {number: place for place, number in enumerate(named)}
+    written = {key: _written(terms, places) for key, terms in terms_of.items()}
+    # Without delete files a term is as short as the place of a shared one.
+    shared = [key for key, files in Counter(keys).items() if files > 1 and written[key].delete_states]
+    shared_places = {key: place for place, key in enumerate(shared)}
+    return MapTask(
+        map_id=map_id,
+        files=tuple(
+            FileWork(data_file=task.data_file, shared=shared_places[key])
+            if key in shared_places
+            else FileWork(data_file=task.data_file, terms=written[key].terms, delete_states=written[key].delete_states)
+            for key, task in zip(keys, tasks, strict=True)
+        ),
+        delete_files=tuple(delete_files[number] for number in named),
+        shared_terms=tuple(written[key] for key in shared),
+    )
+
+
+def _written(terms: Sequence[Term], places: Mapping[int, int]) -> FileTerms:
+    # A file that stays, while the delete files d and then e come to apply to it. States are numbered as they are met,
+    # and only differences are written: a set that grows in each of n steps would take n * n / 2 numbers.
+    #   step 0   -1 in state 0, +1 in state 1      1: adds d
+    #   step 1   -1 in state 1, +1 in state 2      2: adds e
+    states: dict[DeleteNumbers, int] = {NO_DELETES: 0}
+    numbered = [(term.change_ordinal, term.weight, states.setdefault(term.delete_files, len(states))) for term in terms]
+    return FileTerms(
+        terms=tuple(numbered),
+        delete_states=tuple(
+            DeleteState(added=_places(after - before, places), dropped=_places(before - after, places))
+            for before, after in pairwise(states)
+        ),
+    )
+
+
+def _places(numbers: DeleteNumbers, places: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(places[number] for number in numbers)

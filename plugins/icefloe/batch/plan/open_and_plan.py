@@ -11,7 +11,6 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.end_batch import complete_unfinished_end
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.map_task import put_map_tasks
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.pin import pin_pending, try_to_pin
@@ -19,9 +18,14 @@ from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
-from icefloe.batch.plan.recorded_plan import found_plan, load_own_plan, refuse_other_plan
-from icefloe.batch.plan_document import Plan
+from icefloe.batch.plan.plan_of_batch import (
+    found_plan,
+    load_own_plan,
+    plan_of,
+    refuse_excessive_scan,
+    refuse_other_plan,
+)
+from icefloe.batch.plan_document import Plan, put_map_tasks
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord

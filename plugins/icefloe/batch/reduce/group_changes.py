@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.cancelled_rows import CancelledRows
-from icefloe.batch.reduce.divided_rows import RowDivision
-from icefloe.batch.reduce.range_rows import RowGroup
-from icefloe.batch.reduce.spilled_moves import WeightedHashes
-from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.reduce.moves import WeightedHashes
+from icefloe.batch.reduce.range_rows import RowDivision, RowGroup
+from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.cancelled_rows import CancelledRows
 from icefloe.batch.reduce.group_changes import GroupChanges
-from icefloe.batch.reduce.load_moves import load_moves
+from icefloe.batch.reduce.moves import load_moves
 from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.batch.stage.range_results import RangeResult
-from icefloe.batch.stage.staged_changes import StagedChanges
+from icefloe.batch.staged_changes import RangeResult, StagedChanges
+from icefloe.batch.sums import Sums
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.requests import Requests, RequestTotals

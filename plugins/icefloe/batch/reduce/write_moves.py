@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.audit.sums import Sums
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.moves_file import has_whole_moves, write_moves_file
-from icefloe.batch.reduce.spilled_moves import SpilledMoves, WeightedHashes
+from icefloe.batch.reduce.moves import SpilledMoves, WeightedHashes, has_whole_moves, write_moves_file
+from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes

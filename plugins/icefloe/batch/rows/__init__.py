@@ -3,20 +3,10 @@
 Read in this order:
 
 - `row_shape`: which columns each shape has
-- `row_set`: some rows of a file, by position
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
 - `memory_limit`: refuses rows that are too large for a task, and says when its memory ended
 - `row_reader`: reads the rows that effects touch and the filter lets pass
-- `shuffled_form`: rows as shuffle blocks hold them
 """
 
-__all__ = [
-    "file_effects",
-    "memory_limit",
-    "row_reader",
-    "row_set",
-    "row_shape",
-    "shuffled_form",
-    "weighted_rows",
-]
+__all__ = ["file_effects", "memory_limit", "row_reader", "row_shape", "weighted_rows"]

@@ -7,9 +7,8 @@ from functools import partial
 
 from pyroaring import BitMap64
 
-from icefloe.batch.map_task import DeleteState, FileTerms, MapTask
-from icefloe.batch.rows.row_set import RowSet
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
+from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -11,8 +11,8 @@ from pyroaring import BitMap64
 
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.rows.weighted_rows import Positions, listed
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.kept_projections import KeptProjections

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart

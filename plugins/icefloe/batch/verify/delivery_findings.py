@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import KeyDifference, KeyDifferences
+from icefloe.batch.verify.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord

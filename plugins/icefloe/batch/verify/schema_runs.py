@@ -1,14 +1,18 @@
-"""Schema runs: neighbouring batches that can be replayed at once, from one state of the table to another."""
+"""The committed batches, and runs of them that can be replayed at once, from one state of the table to another."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
+
+__all__ = ["found_batches"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,3 +96,41 @@ def _schema(table: Table, batch: CommitRecord) -> TableSchema:
 
 def _fields(schema: TableSchema) -> object:
     return schema.schema_json["fields"]
+
+
+def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[CommitRecord]]:
+    """The session and `committed_batches`, by the ids that their snapshots have in the session's table then.
+
+    See `LoadedTable.found`: an id that was used again names two states, of which the earlier one has the negative id.
+    """
+    found: list[CommitRecord] = []
+    before: tuple[int | None, int | None] = None, None
+    for batch in committed_batches(session):
+        session, end = session.with_cursor(batch.end)
+        after_id = before[1] if batch.after_snapshot_id == before[0] else batch.after_snapshot_id
+        if batch.outcome is not BatchOutcome.DELIVERED and batch.after_snapshot_id == batch.up_to_snapshot_id:
+            after_id = end.snapshot_id
+        up_to_id, snapshot = end.snapshot_id, end.snapshot
+        found.append(replace(batch, after_snapshot_id=after_id, up_to_snapshot_id=up_to_id, snapshot=snapshot))
+        before = batch.up_to_snapshot_id, end.snapshot_id
+    return session, found
+
+
+def committed_batches(session: PipelineSession) -> list[CommitRecord]:
+    """The commit records of all batches, by number.
+
+    Raises:
+        TerminalError: a record is gone.
+    """
+    checkpoint = session.checkpoint
+    cursor = checkpoint.cursor()
+    numbers = range(0 if cursor is None else cursor.batch_number + 1)
+    commits = [(number, checkpoint.committed(number)) for number in numbers]
+    for number, commit in commits:
+        if commit is None:
+            raise TerminalError(
+                f"the commit record of batch {number} is gone from the checkpoint {checkpoint.url}, though later "
+                "batches are committed: restore it",
+                batch_number=number,
+            )
+    return [commit for _, commit in commits if commit is not None]

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import KeyedRows
-from icefloe.audit.replay import Replay
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.keyed_rows import KeyedRows
+from icefloe.batch.verify.table_state import Replay, TableState
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import BATCH, CHANGE_TYPE, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch

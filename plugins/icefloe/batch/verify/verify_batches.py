@@ -2,22 +2,20 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from icefloe.audit.change_promises import ChangePromises, change_types
-from icefloe.audit.replay import Replay
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.shown_ends import missing_numbers
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
-from icefloe.batch.stage.staged_changes import CHANGE_WEIGHTS
-from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
-from icefloe.batch.verify.missing_manifests import missing_manifests
-from icefloe.batch.verify.schema_runs import SchemaRun, schema_runs, since_last_start
-from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.staged_changes import CHANGE_WEIGHTS
+from icefloe.batch.verify.promises import BatchPromises, ChangePromises, change_types, delivered_shape
+from icefloe.batch.verify.schema_runs import SchemaRun, committed_batches, found_batches, schema_runs, since_last_start
+from icefloe.batch.verify.table_state import Replay, TableState
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
@@ -33,10 +31,38 @@ from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["found_batches", "verify_batches"]
+__all__ = ["verify_batches"]
 
 logger = logging.getLogger(__name__)
 
+
+def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
+    """A sentence for the first such batches. Those before the first manifest may be deleted: everybody has read them.
+
+    Args:
+        session: session of the pipeline.
+    """
+    folder, name = session.counted_folder, session.pipeline.name
+    # One that was listed late may have come since.
+    missing = [number for number in missing_numbers(folder) if folder is not None and folder.whole(number) is None]
+    if not missing:
+        return ()
+    first = missing[0]
+    count = next((index for index, number in enumerate(missing) if number != first + index), len(missing))
+    numbers = str(first) if count == 1 else f"{first}-{first + count - 1}"
+    if session.pipeline.delivers:
+        way_out = f"icefloe deliver {name} --batches {numbers} writes it"
+    else:
+        way_out = f"icefloe reset {name} writes it, and the next run loads the table again"
+    path = session.pipeline.sink.path
+    sentence = (
+        f"batch {numbers} of {name} has no manifest in {path}, and later batches have one: readers stop there; "
+        f"{way_out}"
+    )
+    return (sentence,)
+
+
+_ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
 _WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
 """Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
@@ -265,9 +291,6 @@ def _end(ended: Cursor) -> str:
     return f"snapshot {ended.snapshot_id}{part}"
 
 
-_ROWS_PER_SLICE: Final = 1 << 24
-
-
 def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
     """Replays the changes of a pipeline since it last loaded the table; reads sink and table, changes nothing.
 
@@ -301,41 +324,3 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         ),
         notes=tuple(note for each in found for note in each.notes),
     )
-
-
-def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[CommitRecord]]:
-    """The session and `committed_batches`, by the ids that their snapshots have in the session's table then.
-
-    See `LoadedTable.found`: an id that was used again names two states, of which the earlier one has the negative id.
-    """
-    found: list[CommitRecord] = []
-    before: tuple[int | None, int | None] = None, None
-    for batch in committed_batches(session):
-        session, end = session.with_cursor(batch.end)
-        after_id = before[1] if batch.after_snapshot_id == before[0] else batch.after_snapshot_id
-        if batch.outcome is not BatchOutcome.DELIVERED and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            after_id = end.snapshot_id
-        up_to_id, snapshot = end.snapshot_id, end.snapshot
-        found.append(replace(batch, after_snapshot_id=after_id, up_to_snapshot_id=up_to_id, snapshot=snapshot))
-        before = batch.up_to_snapshot_id, end.snapshot_id
-    return session, found
-
-
-def committed_batches(session: PipelineSession) -> list[CommitRecord]:
-    """The commit records of all batches, by number.
-
-    Raises:
-        TerminalError: a record is gone.
-    """
-    checkpoint = session.checkpoint
-    cursor = checkpoint.cursor()
-    numbers = range(0 if cursor is None else cursor.batch_number + 1)
-    commits = [(number, checkpoint.committed(number)) for number in numbers]
-    for number, commit in commits:
-        if commit is None:
-            raise TerminalError(
-                f"the commit record of batch {number} is gone from the checkpoint {checkpoint.url}, though later "
-                "batches are committed: restore it",
-                batch_number=number,
-            )
-    return [commit for _, commit in commits if commit is not None]

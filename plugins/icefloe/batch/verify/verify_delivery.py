@@ -12,10 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.audit.keyed_rows import KeyDifferences
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
-from icefloe.batch.verify.batch_promises import delivered_shape
 from icefloe.batch.verify.delivery_findings import (
     DeliveryFindings,
     Retention,
@@ -24,11 +22,12 @@ from icefloe.batch.verify.delivery_findings import (
     key_findings,
     left_out_note,
 )
-from icefloe.batch.verify.missing_manifests import missing_manifests
-from icefloe.batch.verify.schema_runs import since_last_start
+from icefloe.batch.verify.keyed_rows import KeyDifferences
+from icefloe.batch.verify.promises import delivered_shape
+from icefloe.batch.verify.schema_runs import committed_batches, found_batches, since_last_start
 from icefloe.batch.verify.sink_rows import SinkRows
 from icefloe.batch.verify.table_state import TableState
-from icefloe.batch.verify.verify_batches import committed_batches, found_batches
+from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.cursor import Cursor

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyarrow.types import is_map
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.verify.schema_runs import schema_runs, since_last_load
-from icefloe.batch.verify.verify_batches import committed_batches
+from icefloe.batch.verify.schema_runs import committed_batches, schema_runs, since_last_load
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.records import CommitRecord

@@ -11,7 +11,7 @@ from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.phase_record import TrackedApplication
-from icefloe.batch.run.phases import run_phase
+from icefloe.batch.phases import run_phase
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver

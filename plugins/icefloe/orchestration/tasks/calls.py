@@ -14,14 +14,13 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.deliver.delivery_records import DeliveryRecords
+from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.phases import TasksInProcess, run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.run.run_coalesce import run_coalesce
-from icefloe.batch.run.tasks_in_process import TasksInProcess
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_recovery, publish_status, publish_trouble

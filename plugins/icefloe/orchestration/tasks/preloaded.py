@@ -21,8 +21,8 @@ _MODULES: Final = (
     "icefloe.batch.map.write_map_output",
     "icefloe.batch.map.write_part",
     "icefloe.batch.reduce.read_range",
-    "icefloe.batch.run.phases",
-    "icefloe.batch.run.tasks_in_process",
+    "icefloe.batch.phases",
+    "icefloe.batch.phases",
 )
 """Modules that import nearly all that a task does. Nothing is called: threads and connections do not pass a fork."""
 _SCHEDULER: Final = "airflow.jobs.scheduler_job_runner"

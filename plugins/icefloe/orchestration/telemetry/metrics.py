@@ -13,10 +13,8 @@ from typing import Final, Literal
 
 from airflow.sdk.observability import stats
 
-from icefloe.batch.batch_delivery import BatchDelivery
-from icefloe.batch.lost_nodes import merged_nodes
-from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.report import BatchReport
+from icefloe.batch.phase_record import PhaseRecord, merged_nodes
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals

@@ -1,0 +1,294 @@
+"""The proof of a batch: the records of its tasks add up, and its files become whole for readers."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.phase_record import PhaseRecord, load_phases
+from icefloe.batch.plan_document import Plan
+from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.report import SummaryCheck
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
+from icefloe.batch.sums import AuditError, Sums
+from icefloe.changes.columns import ChangeType, removed_rows
+from icefloe.documents import load_document
+from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import Phase, Route
+from icefloe.pipeline.option_values import SummaryMismatchOption
+from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError
+
+__all__ = ["FinishedTasks", "UnfinishedTasksError", "prove_and_publish"]
+
+logger = logging.getLogger(__name__)
+
+
+class UnfinishedTasksError(TransientError):
+    """Tasks of a batch have not finished, or their parts are gone. Facts: ``phase``, which runs only these again.
+
+    Repeating commit alone does not help.
+    """
+
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedTasks:
+    """A batch whose tasks are all done.
+
+    Attributes:
+        records: commit records of the map tasks, by map id.
+        results: results of the reduce ranges; empty if nothing was shuffled.
+        messages: commit messages of the tasks that wrote to the sink.
+        phases: records of the phases that left one.
+    """
+
+    plan: Plan
+    records: Sequence[MapOutputRecord]
+    results: Sequence[RangeResult]
+    messages: Sequence[CommitMessage]
+    phases: Sequence[PhaseRecord] = ()
+
+    @classmethod
+    def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "FinishedTasks":
+        """Reads the records of a batch's tasks.
+
+        Args:
+            folder: the files that its tasks pass to one another.
+            delivers: True if the batch is staged, to be delivered to another sink.
+
+        Raises:
+            UnfinishedTasksError: a task has not finished yet.
+        """
+        plan = folder.plan
+        records = _records(folder)
+        results = _results(folder) if plan.route is Route.SHUFFLE else []
+        messages = (
+            [result.message for result in results]
+            if plan.route is Route.SHUFFLE
+            else [_message(record) for record in records]
+        )
+        phases = load_phases(folder.store, plan.route, delivers=delivers)
+        return cls(plan=plan, records=records, results=results, messages=messages, phases=phases)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Changes by type, in lower case."""
+        names = [each.name.lower() for each in ChangeType]
+        return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
+
+    @property
+    def handed_on(self) -> Sums:
+        """Sums of the rows that the map tasks handed on, by step, also if changes are net."""
+        return _merged(record.ordinals for record in self.records)
+
+    def audited(self) -> Sums:
+        """Sums of the delivered changes, proven equal to the sums of the rows that the map tasks handed on.
+
+        Raises:
+            AuditError: the sums differ, or the sink was given other rows than those that were summed up.
+        """
+        what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
+        delivered_sums = self.handed_on
+        if self.plan.route is Route.SHUFFLE:
+            delivered_sums = _merged(result.sums for result in self.results)
+            delivered_sums.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
+        signed_count = sum(delivered_sums.signed_counts().values())
+        # A second path: what the sink was given, as its messages count it, against what the tasks summed up.
+        given = (
+            sum(_signed_count(message.counts) for message in self.messages),
+            sum(message.hash_sum for message in self.messages) % (1 << 128),
+        )
+        if given != (signed_count, delivered_sums.hash_sum()):
+            raise AuditError(
+                f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
+                f"{delivered_sums.hash_sum():032x} were delivered, but {given[0]} with {given[1]:032x} were written; "
+                "the batch is not delivered, report this with the batch's folder",
+                what=what,
+            )
+        return delivered_sums
+
+
+def staging_phase(plan: Plan) -> Phase:
+    """The phase whose tasks write to the sink. If map outputs are gone, shuffle_read makes them again too."""
+    return Phase.SHUFFLE_READ if plan.route is Route.SHUFFLE else Phase.INSERT_ONLY
+
+
+def _records(folder: BatchFolder) -> list[MapOutputRecord]:
+    plan = folder.plan
+    try:
+        return folder.map_outputs.records(range(plan.num_map_tasks))
+    except MissingMapOutputError as error:
+        missing = error.map_ids
+        phase = staging_phase(plan)
+        raise UnfinishedTasksError(
+            f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run "
+            "again",
+            phase=phase,
+        ) from error
+
+
+def _results(folder: BatchFolder) -> list[RangeResult]:
+    ranges = [each.range_id for each in load_coalesce_plan(folder).ranges]
+    found = RangeResult.load_all(folder.store, ranges)
+    missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
+    if missing:
+        phase = staging_phase(folder.plan)
+        raise UnfinishedTasksError(
+            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not been read (the first: "
+            f"{missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run again",
+            phase=phase,
+        )
+    return [result for result in found if result is not None]
+
+
+def _message(record: MapOutputRecord) -> CommitMessage:
+    return load_document(
+        CommitMessage, json.dumps(record.part).encode(), what=f"the part of commit record {record.map_id}"
+    )
+
+
+def _merged(sums: Iterable[Sequence[OrdinalSums]]) -> Sums:
+    return Sums(each for of_task in sums for each in of_task)
+
+
+def _signed_count(counts: Mapping[str, int]) -> int:
+    return sum(weight * counts.get(kind.name.lower(), 0) for kind, weight in CHANGE_WEIGHTS.items())
+
+
+def check_summaries(
+    plan: Plan, handed_on: Sums, *, on_summary_mismatch: SummaryMismatchOption
+) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
+    """Compares inserts less deletes of each step with the summaries of its snapshots.
+
+    Args:
+        plan: plan of the batch.
+        on_summary_mismatch: setting of the pipeline as it is now.
+        handed_on: sums by step of the rows that map tasks handed on. Net changes cannot be used, because they no longer
+            show each step.
+
+    Returns:
+        A check per step, and a warning for each that differs.
+
+    Raises:
+        AuditError: one differs and the pipeline does not accept that.
+    """
+    counts = handed_on.signed_counts()
+    checks = tuple(
+        SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
+        for ordinal, expected in enumerate(plan.summary_row_deltas)
+    )
+    sentences = tuple(_sentences(plan, checks))
+    if sentences and on_summary_mismatch == "fail":
+        raise AuditError(
+            f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
+            "on_summary_mismatch: warn",
+            sentences=sentences,
+        )
+    return checks, sentences
+
+
+def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
+    return [
+        f"snapshot {plan.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
+        f"number of rows by {check.expected}, its data files say by {check.found}"
+        for check in checks
+        if check.expected is not None and check.expected != check.found
+    ]
+
+
+class RemovedRowsError(TerminalError):
+    """A batch of a pipeline with ``changes: append_only`` removes rows."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenSums:
+    """A batch whose files are whole, with what proves them.
+
+    Attributes:
+        batch: the results of its tasks.
+        sums: sums of its changes.
+        checks: checks against the snapshot summaries.
+        warnings: warnings of these checks.
+    """
+
+    batch: FinishedTasks
+    sums: Sums
+    checks: tuple[SummaryCheck, ...]
+    warnings: tuple[str, ...]
+
+
+def prove_and_publish(running: RunningBatch) -> ProvenSums:
+    """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
+
+    Raises:
+        UnfinishedTasksError: a task has not finished yet, or its part is gone or cut.
+        RemovedRowsError: the pipeline takes inserts alone, and the batch removes rows.
+        AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
+    """
+    plan = running.plan
+    batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
+    sums = batch.audited()
+    _refuse_removed_rows(batch, running.settings)
+    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
+    try:
+        running.folder_of_changes.commit(_summary(batch, sums), batch.messages)
+    except DamagedPartsError as damage:
+        _forget(running.folder, batch, damage)
+        phase = staging_phase(plan)
+        raise UnfinishedTasksError(
+            f"{damage.sentence}; run again, or in Airflow clear {phase} and its downstream tasks: those parts are "
+            "written again",
+            phase=phase,
+        ) from damage
+    return ProvenSums(batch=batch, sums=sums, checks=checks, warnings=warnings)
+
+
+def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
+    """Stops a batch before it has a manifest, so that it can still be abandoned."""
+    removed, plan = removed_rows(batch.counts), batch.plan
+    if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
+        raise RemovedRowsError(
+            f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "
+            "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by icefloe "
+            f"abandon {plan.pipeline} and icefloe set-cursor",
+            batch_number=plan.batch_number,
+            key="changes",
+        )
+
+
+def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError) -> None:
+    """Lets the tasks whose parts are damaged run again; the others are adopted."""
+    numbers = set(damage.numbers)
+    logger.warning("batch %d: parts %s are written again", batch.plan.batch_number, sorted(numbers))
+    if batch.plan.route is Route.SHUFFLE:
+        RangeResult.delete(folder.store, sorted(numbers))
+        return
+    for record in batch.records:
+        if record.map_id in numbers:
+            folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
+
+
+def _summary(batch: FinishedTasks, sums: Sums) -> BatchSummary:
+    plan = batch.plan
+    return BatchSummary(
+        pipeline=plan.pipeline,
+        table=plan.table,
+        batch_number=plan.batch_number,
+        after_snapshot_id=plan.after_snapshot_id,
+        up_to_snapshot_id=plan.up_to_snapshot_id,
+        steps=len(plan.steps),
+        rows=sum(message.rows for message in batch.messages),
+        counts=batch.counts,
+        hash_sum=sums.hash_sum(),
+        hash_key=plan.hash_key,
+    )

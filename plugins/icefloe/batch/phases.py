@@ -1,0 +1,380 @@
+"""The phases with many tasks, handed to an engine until nothing is left, and coalesce between them."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TypeVar
+
+from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.context.table_files import table_files
+from icefloe.batch.context.task_attempt import TaskAttempt
+from icefloe.batch.deliver.deliver_batch import deliver_batch
+from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_part import write_part
+from icefloe.batch.phase_record import (
+    Engine,
+    PhaseTally,
+    TaskOutcome,
+    TrackedApplication,
+    recorded_phase,
+    require_success,
+)
+from icefloe.batch.reduce.coalesce_map_outputs import (
+    Coalesced,
+    ReadsMapOutputs,
+    coalesce_map_outputs,
+    load_coalesce_plan,
+    until_readable,
+    void_damaged,
+)
+from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.reduce.write_moves import write_moves
+from icefloe.batch.report import BatchReport
+from icefloe.batch.staged_changes import RangeResult
+from icefloe.batch.table_access import TableAccess
+from icefloe.errors import IcefloeError
+from icefloe.flow import FlowTask, Phase
+from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.reduce_ranges import CoalescePlan
+
+__all__ = ["TasksInProcess", "run_coalesce", "run_phase"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTaskRun:
+    """The function that an engine calls with the number of each map task.
+
+    Attributes:
+        phase: insert_only or shuffle_write.
+        reference: opens the batch where the task runs.
+        files: access to the table's files.
+        generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
+            found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
+    """
+
+    phase: Phase
+    reference: TaskReference
+    files: TableAccess
+    generations: Mapping[int, int] = field(default_factory=dict)
+
+    def __call__(self, map_id: int) -> TaskOutcome:
+        """Runs the map task of an id."""
+        name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
+        with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
+            running = attempt.open()
+            inputs = MapInputs(folder=running.folder, io=self.files.open(running.plan))
+            if self.phase is Phase.INSERT_ONLY:
+                with running.fenced():
+                    record = write_part(inputs, running.folder_of_changes, map_id, attempt=name, generation=generation)
+            else:
+                # It writes below the batch's folder alone, and all of that is taken back. So it needs no look before,
+                # which is a request for each task.
+                with running.taken_back():
+                    record = write_map_output(inputs, map_id, attempt=name, generation=generation)
+            attempt.is_adopted = record.attempt != name
+        return attempt.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeRun:
+    """The function that an engine calls with the number of each range of shuffle_read.
+
+    Attributes:
+        reference: opens the batch where the task runs.
+        epoch: epoch of the extents to fetch.
+        finds_moves: True if the numbers are those of hash ranges, which come before the reduce ranges.
+    """
+
+    reference: TaskReference
+    epoch: int
+    finds_moves: bool = False
+
+    def __call__(self, range_id: int) -> TaskOutcome:
+        """Runs the task of a range."""
+        with TaskAttempt(f"task {range_id} of {Phase.SHUFFLE_READ}", self.reference) as attempt:
+            running = attempt.open()
+            with running.fenced():
+                if self.finds_moves:
+                    write_moves(running.folder, range_id, epoch=self.epoch)
+                else:
+                    read_range(
+                        running.folder, running.folder_of_changes, range_id, requests=running.requests, epoch=self.epoch
+                    )
+        return attempt.outcome
+
+
+class RenewedFiles:
+    """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
+
+    Credentials that the catalog vends may expire before the phase ends, and its tasks are then refused files. They are
+    renewed here, and not by the tasks, because executors need not reach the catalog. The catalog is asked when a task
+    first needs the files: ranges need none, unless a map output has to be made again.
+
+        files = RenewedFiles(running, reference, environ)
+        while files.are_due:
+            with files:
+                ... files.access ...
+
+    Args:
+        running: the batch in this process.
+        reference: reference to the batch.
+        environ: environment of this process.
+    """
+
+    def __init__(self, running: RunningBatch, reference: BatchReference, environ: Mapping[str, str]) -> None:
+        self._running = running
+        self._reference = reference
+        self._environ = environ
+        self._access: TableAccess | None = None
+        self._outputs_before = -1
+        self.are_due = True
+
+    @property
+    def access(self) -> TableAccess:
+        """Access to the files, by the newest credentials."""
+        if self._access is None:
+            self._access = self._fresh()
+        return self._access
+
+    def __enter__(self) -> None:
+        self.are_due = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """True, which swallows the error, if the table's files were refused and another try gets further."""
+        if not isinstance(error, FileRefusedError | FileUnansweredError):
+            return False
+        access, outputs = self._fresh(), self._outputs()
+        # The same credentials, or no task more than before: expired credentials were not the cause.
+        if access == self._access or outputs == self._outputs_before:
+            return False
+        logger.info("the phase goes on with new credentials, because the storage gave no files: %s", error)
+        self._access, self._outputs_before, self.are_due = access, outputs, True
+        return True
+
+    def _fresh(self) -> TableAccess:
+        return table_files(self._running.plan, self._reference, self._environ)
+
+    def _outputs(self) -> int:
+        folder = self._running.folder
+        return folder.plan.num_map_tasks - len(folder.map_outputs.missing(range(folder.plan.num_map_tasks)))
+
+
+def run_phase(
+    phase: Phase,
+    reference: BatchReference,
+    engine: Engine,
+    *,
+    environ: Mapping[str, str],
+    application: TrackedApplication | None = None,
+) -> None:
+    """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
+
+    Args:
+        phase: phase to run.
+        reference: reference to the batch. Access to the table's files is requested from the catalog.
+        engine: runs the tasks.
+        environ: environment of this process.
+        application: Spark application of the engine, if it has one.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        UnreliableStoreError: map outputs are found damaged again and again.
+        IcefloeError: error of a task that failed. The outputs of the other tasks stay, and the rerun finds them.
+    """
+    if phase is Phase.DELIVER:
+        deliver_batch(reference, engine, application=application)
+        return
+    running = reference.open()
+    files = RenewedFiles(running, reference, environ)
+    while files.are_due:
+        with (
+            files,
+            running.naming_the_way_out(),
+            running.fenced(),
+            recorded_phase(running.written, phase, application=application) as tally,
+            tally.counting(running.requests),
+        ):
+            task_reference = TaskReference.of(reference, running.plan)
+            tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
+            if phase is Phase.SHUFFLE_READ:
+                tasks.read_ranges()
+            else:
+                missing = tasks.missing_map_tasks()
+                # Without a task left, the catalog is not asked for the table's files: it may be down.
+                require_success(
+                    tally.finish(engine.map(tasks.map_task_run(phase, missing), [*missing]) if missing else [])
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tasks(ReadsMapOutputs):
+    """The tasks of one batch, and the engine that runs them."""
+
+    folder: BatchFolder
+    reference: TaskReference
+    files: RenewedFiles
+    engine: Engine
+    tally: PhaseTally
+
+    def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
+        """The function of map tasks that have no valid output, with the generations that are open for them."""
+        # Generation 0 is left out, that of nearly all: every task of a job gets them.
+        later = {map_id: generation for map_id, generation in missing.items() if generation}
+        return MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
+
+    def missing_map_tasks(self) -> dict[int, int]:
+        """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
+        sizes = self.folder.plan.map_task_bytes
+        map_ids = range(len(sizes))
+        generations = dict.fromkeys(map_ids, 0) if self._is_new() else self.folder.map_outputs.missing(map_ids)
+        # The largest first: one that begins last would run alone at the end.
+        missing = sorted(generations, key=lambda map_id: (-sizes[map_id], map_id))
+        logger.info("batch %d: %d of %d map tasks to do", self.folder.plan.batch_number, len(missing), len(sizes))
+        self.tally.begin(len(missing), of=len(sizes))
+        return {map_id: generations[map_id] for map_id in missing}
+
+    def read_ranges(self) -> None:
+        """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
+        # The epoch is the sum of the generations, which are all 0 where nothing was ever voided.
+        epoch = 0 if self._is_new() else None
+        until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
+
+    def _is_new(self) -> bool:
+        """True if nobody has left anything yet: no attempt before this one, and no void map output."""
+        # Each look at a record is a request for each map task. A record that was lost since coalesce saw it is found
+        # by commit, and made again by the next attempt.
+        return self.tally.is_first and not self.folder.map_outputs.has_voids
+
+    def redo(self, map_ids: Sequence[int]) -> None:
+        """Runs every map task whose output was voided or is gone, as a part of another phase."""
+        again = PhaseTally()
+        try:
+            missing = replace(self, tally=again).missing_map_tasks()
+            task = self.map_task_run(Phase.SHUFFLE_WRITE, missing)
+            require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
+        finally:
+            self.tally.map_tasks_run_again += again.tasks_run
+            self.tally.map_outputs_void += len(map_ids)
+            self.tally.map_outputs_missing += max(0, again.tasks_run - len(map_ids))
+            self.tally.requests += again.requests
+
+    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+        """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
+        results = RangeResult.load_all(self.folder.store, [each.range_id for each in coalesce_plan.ranges])
+        missing = [each.range_id for each, result in zip(coalesce_plan.ranges, results, strict=True) if result is None]
+        logger.info(
+            "batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(coalesce_plan.ranges)
+        )
+        if not missing:
+            self.tally.begin(0, of=len(results))
+            return []
+        damaged = self._find_moves(coalesce_plan, epoch)
+        if damaged:
+            return damaged
+        self.tally.begin(len(missing), of=len(results))
+        task = RangeRun(reference=self.reference, epoch=epoch)
+        return self._damaged(self.tally.finish(self.engine.map(task, missing)))
+
+    def _find_moves(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
+        """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `read`."""
+        if not coalesce_plan.hash_ranges:
+            return []
+        # A tally of their own: progress and report count reduce ranges.
+        of_hashes = PhaseTally()
+        task = RangeRun(reference=self.reference, epoch=epoch, finds_moves=True)
+        errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in coalesce_plan.hash_ranges]))
+        self.tally.requests += of_hashes.requests
+        return self._damaged(errors)
+
+    def _damaged(self, errors: Sequence[IcefloeError]) -> list[CorruptMapOutputError]:
+        """Voids and returns the map outputs that tasks found damaged; raises other errors."""
+        damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
+        # First: whoever is killed in between finds them lost again.
+        self.tally.lose_nodes(damaged)
+        void_damaged(self.folder, damaged)
+        require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
+        return damaged
+
+
+def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Coalesced:
+    """Plans the reduce ranges of a batch; a rerun finds them.
+
+    The table's files are opened too, because a damaged map output is made again here.
+
+    Args:
+        reference: reference to the batch.
+        environ: environment of this process.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        MissingMapOutputError: a planned map task has no valid output.
+        UnreliableStoreError: map outputs are found damaged again and again.
+    """
+    running = reference.open()
+    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))
+    with (
+        running.naming_the_way_out(),
+        running.fenced(),
+        recorded_phase(running.written, FlowTask.COALESCE) as tally,
+        tally.counting(running.requests),
+    ):
+        return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksInProcess:
+    """The tasks of one batch, each of which first repeats a phase whose parts are missing.
+
+    A retry of such a task alone would meet the same gap: Airflow repeats no task before it.
+
+    Attributes:
+        reference: reference to the batch.
+        engine: runs the tasks of a phase.
+        environ: environment of this process.
+        may_run: True if a phase runs in this process. An error that names another phase is left to its operator.
+    """
+
+    reference: BatchReference
+    engine: Engine
+    environ: Mapping[str, str]
+    may_run: Callable[[Phase], bool]
+
+    def run(self, phase: Phase) -> None:
+        """Runs a phase; see `run_phase`."""
+        self._with_all_parts(lambda: run_phase(phase, self.reference, self.engine, environ=self.environ), phase)
+
+    def commit(self) -> BatchReport:
+        """Commits; see `commit_batch`.
+
+        Raises:
+            BatchFinished: another run has committed the batch.
+        """
+        if self.reference.is_over():
+            raise BatchFinished(self.reference)
+        with ends_well_if_finished(self.reference):
+            return self._with_all_parts(lambda: commit_batch(self.reference.open()))
+
+    def _with_all_parts(self, task: Callable[[], Result], phase: Phase | None = None) -> Result:
+        try:
+            return task()
+        except UnfinishedTasksError as error:
+            if error.phase is phase or not self.may_run(error.phase):
+                raise
+            logger.warning("writing the missing parts again: %s", error.sentence)
+            self.run(error.phase)
+        return task()

@@ -1,0 +1,158 @@
+"""Changes on their way into a part, and the result of a reduce range."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import ConfigDict
+
+from icefloe.batch.batch_keys import result_key
+from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
+from icefloe.batch.sums import Sums
+from icefloe.changes.columns import ChangeType, change_batch, change_schema
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.documents import STRICT, dump_document
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import CommitMessage
+from icefloe.storage.parallel import map_parallel
+from icefloe.storage.store import KeyMissingError, Store
+
+CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
+    ChangeType.INSERT: 1,
+    ChangeType.DELETE: -1,
+    ChangeType.UPDATE_BEFORE: -1,
+    ChangeType.UPDATE_AFTER: 1,
+}
+"""Number of rows that a change adds to the table."""
+_SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
+_BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 64 << 20
+
+
+class StagedChanges:
+    """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part.
+
+    Args:
+        folder: folder of the batch.
+        with_batch: True if changes carry the number of the batch, as at a sink.
+    """
+
+    def __init__(self, folder: BatchFolder, *, with_batch: bool = True) -> None:
+        steps = folder.plan.steps
+        self._batch_number = folder.plan.batch_number
+        self._with_batch = with_batch
+        self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
+        self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
+        self._by_type = np.zeros(len(ChangeType), np.int64)
+        self.sums = Sums()
+        self.schema = change_schema(folder.shape.delivered.arrow, with_batch=with_batch)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows by change type, in lower case."""
+        return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
+
+    def batches(
+        self,
+        rows: pa.RecordBatch,
+        hashes: RowHashes,
+        picks: NDArray[np.int64],
+        change_types: NDArray[np.uint8],
+        change_ordinals: NDArray[np.int32],
+    ) -> Iterator[pa.RecordBatch]:
+        """Changes, in batches that fit into any consumer's memory.
+
+        Args:
+            rows: the table's columns.
+            hashes: hashes of ``rows``.
+            picks: rows to deliver, in order; a row may be picked more than once.
+            change_types: type of each pick.
+            change_ordinals: change ordinals of ``rows``.
+        """
+        at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for start in range(0, len(picks), at_once):
+            picked = picks[start : start + at_once]
+            types, ordinals = change_types[start : start + at_once], change_ordinals[picked]
+            self.sums.add_rows(hashes.take(picked), ordinals, _SIGNS[types])
+            self._by_type += np.bincount(types, minlength=len(ChangeType))
+            yield change_batch(
+                rows.take(pa.array(picked)),
+                change_types=types,
+                change_ordinals=ordinals,
+                snapshot_ids=self._snapshot_ids,
+                timestamps_us=self._timestamps_us,
+                batch_number=self._batch_number if self._with_batch else None,
+            )
+
+    def write(self, sink: ChangeFiles, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
+        """Writes the changes as a part.
+
+        Args:
+            sink: the folder to which tasks write changes.
+            number: number of the task.
+            changes: all batches that `batches` builds for the task.
+
+        Returns:
+            The message for the sink's commit.
+        """
+        written = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
+        # Only now are counts and sums complete: they grow while the sink takes the changes.
+        return CommitMessage(
+            number=number,
+            rows=sum(self.counts.values()),
+            counts=self.counts,
+            hash_sum=self.sums.hash_sum(),
+            size_bytes=written.size_bytes,
+            details=written.details,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeResult:
+    """The changes of one reduce range, written as a part.
+
+    Attributes:
+        sums: sums of the delivered changes; equal to the sums of the map outputs.
+        fetched_bytes: compressed bytes fetched from map outputs.
+        fetched_blocks: shuffle blocks in them.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    range_id: int
+    message: CommitMessage
+    sums: tuple[OrdinalSums, ...]
+    fetched_bytes: int
+    fetched_blocks: int
+    seconds: float
+
+    @classmethod
+    def load(cls, store: Store, range_id: int) -> Self | None:
+        """The result of a range; None if there is none yet."""
+        try:
+            return load_batch_document(cls, store, result_key(range_id), what="the range result")
+        except KeyMissingError:
+            return None
+
+    @classmethod
+    def load_all(cls, store: Store, range_ids: Sequence[int]) -> list[Self | None]:
+        """`load` of each range, several at once, in the order given."""
+        return map_parallel(partial(cls.load, store), range_ids, at_once=store.requests_at_once)
+
+    @staticmethod
+    def delete(store: Store, range_ids: Sequence[int]) -> None:
+        """Removes results of an open batch whose parts are gone, so that their ranges are read again."""
+        store.delete(result_key(range_id) for range_id in range_ids)
+
+    def create(self, store: Store) -> "RangeResult":
+        """Records the result unless there is one; returns the one that counts."""
+        if store.create(result_key(self.range_id), dump_document(self)):
+            return self
+        # The record that was first may be gone again: the batch is cleaned up. The fence after this task finds it out.
+        return self.load(store, self.range_id) or self

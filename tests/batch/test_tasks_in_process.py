@@ -1,0 +1,48 @@
+"""Tasks that find parts missing, and tasks whose batch another run has finished."""
+
+import pytest
+
+from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.ends.already_finished import BatchFinished
+from icefloe.batch.phases import TasksInProcess
+from icefloe.flow import Phase, Route
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """A batch of two map tasks that are done, the second of which lost its part."""
+    for start in (0, 50):
+        workshop.append(range(start, start + 50))
+    batch = workshop.set(shuffle={"map_task_bytes": 1}).open().run_route()
+    assert batch.plan.route is Route.INSERT_ONLY
+    (workshop.folder / "changes/batch=0/part-00001.parquet").unlink()
+    return batch
+
+
+def tasks_of(batch: OpenBatch, *, here: bool = True) -> tuple[TasksInProcess, InOrder]:
+    engine = InOrder()
+    return TasksInProcess(reference=batch.reference, engine=engine, environ={}, may_run=lambda _: here), engine
+
+
+def test_commit_writes_a_missing_part_again_and_no_other(workshop: Workshop, batch: OpenBatch) -> None:
+    tasks, engine = tasks_of(batch)
+    assert tasks.commit().counts["insert"] == 100
+    assert engine.given == [[1]]
+    workshop.require_exact(batch.plan, workshop.changes(0))
+
+
+def test_a_phase_that_may_not_run_here_is_left_to_its_operator(batch: OpenBatch) -> None:
+    tasks, engine = tasks_of(batch, here=False)
+    with pytest.raises(UnfinishedTasksError, match="clear insert_only") as caught:
+        tasks.commit()
+    assert (caught.value.phase, engine.given) == (Phase.INSERT_ONLY, [])
+
+
+def test_a_batch_that_another_run_committed_is_not_committed_again(batch: OpenBatch) -> None:
+    tasks, _ = tasks_of(batch)
+    report = tasks.commit()
+    batch.clean_up()
+    with pytest.raises(BatchFinished) as caught:
+        tasks.commit()
+    assert (caught.value.report, caught.value.was_abandoned) == (report, False)
