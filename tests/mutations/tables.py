@@ -11,11 +11,11 @@ TABLES: Final = (
     Mutation(
         name="verify does not see a change of no known type",
         function="ChangePromises.add", kind=Kind.NEVER, place=1,
-        suite=("tests/batch/verify", "tests/batch/test_verify_promises.py",),
+        suite=("tests/batch/verify",),
     ),
     Mutation(
         name="verify does not see an identity in two places",
-        function="IdentityOrder.faults", kind=Kind.NEVER, suite=("tests/batch/verify", "tests/batch/test_verify_promises.py",),
+        function="IdentityOrder.faults", kind=Kind.NEVER, suite=("tests/batch/verify",),
     ),
     Mutation(
         name="a batch whose sums differ is committed",
