@@ -3,11 +3,10 @@
 import shlex
 
 from icefloe.storage.dynamodb_access import DynamodbAccess
-from icefloe.storage.dynamodb_errors import creation_command
 from support.pages.claims import Kind, claimed
 
 
 def test_the_page_has_the_command_of_the_error() -> None:
     [block] = claimed(Kind.TABLE)
     words = [word for word in shlex.split(block.text) if word != "\n"]
-    assert words == shlex.split(creation_command(DynamodbAccess(table="icefloe")))
+    assert words == shlex.split(DynamodbAccess(table="icefloe").creation_command)

@@ -35,7 +35,7 @@ def test_the_clients_of_sinks_come_along_if_they_are_installed(monkeypatch: pyte
         return []
 
     monkeypatch.setattr("make.package_closure.closure", without_kafka)
-    assert [client.partition(">")[0] for client in sink_clients()] == ["botocore", "opensearch-py"]
+    assert [client.partition(">")[0] for client in sink_clients()] == ["botocore", "opensearch-py", "boto3"]
 
 
 def test_a_package_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

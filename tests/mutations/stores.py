@@ -77,7 +77,7 @@ STORES: Final = (
     ),
     Mutation(
         name="each request waits for a silent table as long as the first",
-        function="DynamodbClient._tried", kind=Kind.NEVER,
+        function="DynamodbTable.asked", kind=Kind.NEVER,
         suite=("tests/storage/test_dynamodb_store.py::test_a_table_that_is_silent_is_waited_for_once",),
     ),
     Mutation(

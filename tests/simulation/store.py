@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import Final, TypeVar
 
 from icefloe.errors import TransientError
-from icefloe.storage.coordinated_store import CoordinatedStore
+from icefloe.storage.dynamodb_store import CoordinatedStore
 from icefloe.storage.keys import check_key
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import obstore
 import pytest
+from botocore import retryhandler
 from obstore.store import MemoryStore
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.storage import dynamodb_client, location
-from icefloe.storage.dynamodb_items import Item, Items
-from icefloe.storage.dynamodb_values import StoredValues
+from icefloe.errors import TerminalError, TransientError
+from icefloe.storage import dynamodb_table, location
+from icefloe.storage.dynamodb_items import Item, Items, StoredValues
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
 from icefloe.storage.store_health import health_of_store
@@ -59,13 +59,7 @@ class TestCoordinated(StoreContract):
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamodb_client, "_pause", _hasty_pause)
-
-
-def _hasty_pause(pauses: Iterator[float], error: IcefloeError) -> None:
-    """As many tries as ever, without the waiting."""
-    if next(pauses, None) is None:
-        raise error
+    monkeypatch.setattr(retryhandler, "delay_exponential", lambda *_, **__: 0.0)
 
 
 class Storm:
@@ -122,7 +116,7 @@ def test_a_clock_that_is_set_in_the_middle_of_a_process_changes_no_age(table, mo
         def now(cls, tz: tzinfo | None = None) -> Self:
             return super().now(tz) + timedelta(hours=2)
 
-    monkeypatch.setattr(dynamodb_client, "datetime", Later)
+    monkeypatch.setattr(dynamodb_table, "datetime", Later)
     store.create("a/second", b"value")
     first, second = sorted(store.list("a"), key=lambda each: each.key)
     assert abs(second.modified - first.modified) < timedelta(hours=1)

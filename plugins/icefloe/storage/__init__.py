@@ -8,15 +8,11 @@ Read in this order:
 - `object_store`: stores on obstore
 - `clients`: obstore's clients of one store
 - `options`: options, checked before obstore takes them
-- `coordinated_store`: stores whose create-if-absent goes to a table of DynamoDB
-- `dynamodb_store`: a store in such a table
-- `dynamodb_items`: its items
-- `dynamodb_values`: values that are too large for an item
-- `dynamodb_client`: requests to the table
-- `dynamodb_errors`: its errors as ours
-- `aws_faults`: faults of services of AWS that may pass
-- `dynamodb_session`: botocore's client of the table
+- `dynamodb_store`: a store in a table of DynamoDB, and one whose create-if-absent goes to such a table
+- `dynamodb_items`: the items of a place, and values that are too large for one
+- `dynamodb_table`: boto3's client of a table
 - `dynamodb_access`: options that open the table
+- `aws_faults`: faults of services of AWS that may pass, and errors of a table
 - `certificates`: authorities of one's own, and certificates that are refused
 - `refusals`: refusals that obstore has no type for
 - `store_errors`: obstore's errors as ours

@@ -1,12 +1,15 @@
-"""Faults of services of AWS as botocore's clients raise them, told apart by code: they may pass, or they do not."""
+"""Faults of services of AWS as botocore's clients raise them: they may pass, or they do not; and those of a table."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.refusals import is_of_another_time
 
 __all__ = ["may_pass"]
 
+_LONGEST_REASON: Final = 200
 _THROTTLED: Final = frozenset({
     "BandwidthLimitExceeded", "LimitExceededException", "PriorRequestNotComplete",
     "ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
@@ -16,6 +19,11 @@ _PASSING: Final = frozenset({
     "FederationSourceRetryableException", "IDPCommunicationError", "InternalServerError", "InternalServiceException",
     "OperationTimeoutException", "RequestTimeout", "RequestTimeoutException", "ServiceUnavailable",
     "ServiceUnavailableException", "TransactionInProgressException",
+})  # fmt: skip
+_DENIED: Final = frozenset({
+    "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignatureException",
+    "InvalidClientTokenId", "InvalidSignatureException", "MissingAuthenticationTokenException",
+    "SignatureDoesNotMatch", "UnrecognizedClientException",
 })  # fmt: skip
 _TOO_MANY_REQUESTS: Final = 429
 _FIRST_SERVER_FAULT: Final = 500
@@ -34,33 +42,71 @@ def may_pass(cause: Exception) -> bool:
         exceptions.ConnectionError, exceptions.CredentialRetrievalError, exceptions.HTTPClientError,
         exceptions.IncompleteReadError, exceptions.MetadataRetrievalError, OSError,
     )  # fmt: skip
-    status = answer_of(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return (
-        is_throttled(cause)
+        _is_throttled(cause)
         or code_of(cause) in _PASSING
-        or status >= _FIRST_SERVER_FAULT
-        or is_of_another_time(f"{code_of(cause)}: {message_of(cause)}")
+        or _status_of(cause) >= _FIRST_SERVER_FAULT
+        or is_of_another_time(f"{code_of(cause)}: {_message_of(cause)}")
         or isinstance(cause, unanswered)
     )
 
 
-def is_throttled(cause: Exception) -> bool:
-    """True if the service takes no more requests for now."""
-    status = answer_of(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return code_of(cause) in _THROTTLED or status == _TOO_MANY_REQUESTS
-
-
 def code_of(cause: Exception) -> str:
     """The service's own name of the fault; empty if it did not answer."""
-    return str(answer_of(cause).get("Error", {}).get("Code", ""))
+    return str(_answer_of(cause).get("Error", {}).get("Code", ""))
 
 
-def message_of(cause: Exception) -> str:
+def table_error(action: str, url: str, cause: Exception, *, creation: str) -> IcefloeError:
+    """The error for a request to a table that failed.
+
+    Args:
+        action: the verb of the sentence.
+        url: of the table.
+        cause: the client's error.
+        creation: the command that creates the table.
+    """
+    from botocore import exceptions
+
+    what, code = f"cannot {action} {url}", code_of(cause)
+    said = f"{code}: {_message_of(cause)}"
+    reason = redacted_foreign(said if code else str(cause)).strip().partition("\n")[0][:_LONGEST_REASON]
+    kind: type[IcefloeError] = TerminalError
+    if code == "ResourceNotFoundException":
+        sentence = f"there is no such table here; correct its name or its region, or create it with: {creation}"
+    elif is_of_another_time(said):
+        kind = TransientError
+        sentence = (
+            f"the clock of this machine differs from the clock of the store ({code}); set this machine's clock, and "
+            "let a time service keep it"
+        )
+    elif code in _DENIED or isinstance(cause, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+        sentence = f"access to this table is denied ({reason}); check the credentials and their rights"
+    elif isinstance(cause, exceptions.SSLError):
+        sentence = "the certificate of its endpoint is refused; name the file of its authority in AWS_CA_BUNDLE"
+    elif _is_throttled(cause):
+        kind = TransientError
+        sentence = "the table takes no more requests; try again, and raise its capacity if it goes on"
+    elif may_pass(cause):
+        kind = TransientError
+        sentence = f"{reason}; try again, and check the endpoint and the network if it goes on"
+    else:
+        sentence = f"{reason}; correct the URL or the options of this table"
+    return kind(f"{what}: {sentence}", url=url)
+
+
+def _is_throttled(cause: Exception) -> bool:
+    return code_of(cause) in _THROTTLED or _status_of(cause) == _TOO_MANY_REQUESTS
+
+
+def _message_of(cause: Exception) -> str:
     """The service's own words. The text of the client's error adds its own retries."""
-    answer = answer_of(cause)
+    answer = _answer_of(cause)
     return str(answer.get("Error", {}).get("Message") or answer.get("message", ""))
 
 
-def answer_of(cause: Exception) -> Mapping[str, Any]:
-    """The answer of the service; empty if there was none."""
+def _status_of(cause: Exception) -> int:
+    return int(_answer_of(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _answer_of(cause: Exception) -> Mapping[str, Any]:
     return getattr(cause, "response", None) or {}

@@ -51,6 +51,21 @@ class DynamodbAccess:
         """URL of the table."""
         return f"{SCHEME}{self.table}"
 
+    @property
+    def creation_command(self) -> str:
+        """The command that creates the table as icefloe needs it.
+
+        >>> DynamodbAccess(table="icefloe").creation_command.partition(" --attr")[0]
+        'aws dynamodb create-table --table-name icefloe'
+        """
+        place = f" --region {self.region}" if self.region else ""
+        place += f" --endpoint-url {self.endpoint}" if self.endpoint else ""
+        return (
+            f"aws dynamodb create-table --table-name {self.table} --attribute-definitions "
+            "AttributeName=place,AttributeType=S AttributeName=key,AttributeType=S --key-schema "
+            f"AttributeName=place,KeyType=HASH AttributeName=key,KeyType=RANGE --billing-mode PAY_PER_REQUEST{place}"
+        )
+
     @classmethod
     def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
         """The access to the table of a URL.
@@ -61,7 +76,8 @@ class DynamodbAccess:
             environ: ``ICEFLOE_DYNAMODB_REGION`` and the like count if the option is missing.
 
         Raises:
-            TerminalError: the name of the table, an option or the endpoint has another form.
+            TerminalError: the name of the table, an option or the endpoint has another form, or the endpoint is not
+                encrypted and nobody has said that it may be so.
         """
         known = [each.name for each in fields(cls) if each.name != "table"]
         given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
@@ -82,47 +98,20 @@ class DynamodbAccess:
             given = {**{name: value for name, value in own.items() if value}, **given}
         hide(given)
         hide({"dynamodb_secret": given.get("secret_access_key", ""), "dynamodb_token": given.get("session_token", "")})
-        return cls(table=table_of(url), **given).checked()
-
-    def checked(self) -> Self:
-        """These settings, if their endpoint can be used.
-
-        Raises:
-            TerminalError: it is no address, or it is not encrypted and nobody has said that it may be so.
-        """
-        endpoint = self.endpoint
-        if endpoint and _ENDPOINT.fullmatch(endpoint) is None:
+        access = cls(table=_table_of(url), **given)
+        if access.endpoint and _ENDPOINT.fullmatch(access.endpoint) is None:
             raise TerminalError(
                 "dynamodb_endpoint of this store is no address of a service: write it as http://127.0.0.1:8000, with "
                 "the scheme and without credentials",
                 option="dynamodb_endpoint",
             )
-        if plain_address(endpoint) and not is_on(self.allow_http, otherwise=False):
+        if plain_address(access.endpoint) and not is_on(access.allow_http, otherwise=False):
             raise TerminalError(
-                f"the endpoint {plain_address(endpoint)} of table {self.table} is not encrypted: use https://, or set "
-                "dynamodb_allow_http to true in the options of this store",
+                f"the endpoint {plain_address(access.endpoint)} of table {access.table} is not encrypted: use "
+                "https://, or set dynamodb_allow_http to true in the options of this store",
                 option="dynamodb_allow_http",
             )
-        return self
-
-
-def table_of(url: str) -> str:
-    """The table of a URL.
-
-    >>> table_of("dynamodb://icefloe/checkpoints/flights")
-    'icefloe'
-
-    Raises:
-        TerminalError: it names none.
-    """
-    table = url.removeprefix(SCHEME).partition("/")[0]
-    if not url.startswith(SCHEME) or _TABLE.fullmatch(table) is None:
-        # A text of another form may be anything, a key that was written to the wrong place too.
-        shown = repr(url) if _SHOWN.fullmatch(url) else "the URL of coordination or checkpoint"
-        raise TerminalError(
-            f"{shown} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and ."
-        )
-    return table
+        return access
 
 
 def coordinated(options: Mapping[str, str], table_url: str | None, storage_url: str | None) -> dict[str, str]:
@@ -148,3 +137,14 @@ def without_coordination(options: Mapping[str, str]) -> dict[str, str]:
     """
     apart = (COORDINATION, STORAGE)
     return {key: value for key, value in options.items() if key not in apart and not key.startswith(PREFIX)}
+
+
+def _table_of(url: str) -> str:
+    table = url.removeprefix(SCHEME).partition("/")[0]
+    if not url.startswith(SCHEME) or _TABLE.fullmatch(table) is None:
+        # A text of another form may be anything, a key that was written to the wrong place too.
+        shown = repr(url) if _SHOWN.fullmatch(url) else "the URL of coordination or checkpoint"
+        raise TerminalError(
+            f"{shown} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and ."
+        )
+    return table

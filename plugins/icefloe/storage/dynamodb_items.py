@@ -1,26 +1,31 @@
-"""The items of one place in a table of DynamoDB; docs/formats.md has their attributes."""
+"""The items of a place in a table, and the values that are too large for one: objects, or chunks in the table."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from pathlib import Path
+from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
-from icefloe.storage.dynamodb_client import DynamodbClient, primary_key
+from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
 from icefloe.storage.keys import join_url
+from icefloe.storage.local_file import mapped_file
+from icefloe.storage.ranges import ByteRange
 from icefloe.storage.requests import Requests, RequestTotals
-
-Element = TypeVar("Element")
+from icefloe.storage.store import KeyMissingError, Store
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
 """Largest value that an item holds itself. An item has at most 400 KB, with the names of its attributes."""
 _FORMAT: Final = 1
 _KEYS_PER_GET: Final = 100
-ITEMS_PER_WRITE: Final = 25
-_NAMES: Final = {"#format": "format", "#key": "key", "#modified": "modified", "#size": "size", "#writer": "writer",
-                 "#sha256": "sha256"}  # fmt: skip
+_NAMES: Final = {f"#{name}": name for name in ("format", "key", "modified", "size", "writer", "sha256")}
+_NARROW: Final[Mapping[str, Any]] = {
+    "ProjectionExpression": ", ".join(_NAMES), "ExpressionAttributeNames": _NAMES
+}  # fmt: skip
+_LARGE_NAME: Final = re.compile(r"(?P<key>.+)~[0-9a-f]{32}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +53,15 @@ class Item:
 
     def to_attributes(self, place: str) -> dict[str, Any]:
         """The attributes of the item."""
-        found: dict[str, Any] = {
+        large = {"value": self.value, "sha256": self.sha256}
+        return {
             **primary_key(place, self.key),
-            "format": {"N": str(_FORMAT)},
-            "writer": {"S": self.writer},
-            "size": {"N": str(self.size_bytes)},
-            "modified": {"S": self.modified.astimezone(UTC).isoformat(timespec="milliseconds")},
+            "format": _FORMAT,
+            "writer": self.writer,
+            "size": self.size_bytes,
+            "modified": _text(self.modified),
+            **{name: data for name, data in large.items() if data is not None},
         }
-        if self.value is not None:
-            found["value"] = {"B": self.value}
-        if self.sha256 is not None:
-            found["sha256"] = {"B": self.sha256}
-        return found
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], url: str) -> Self:
@@ -69,19 +71,17 @@ class Item:
             TerminalError: another program or a newer release wrote them.
         """
         try:
-            if int(attributes["format"]["N"]) != _FORMAT:
+            if int(attributes["format"]) != _FORMAT:
                 raise TerminalError(
-                    f"the item {join_url(url, attributes['key']['S'])} was written by a newer release of icefloe; use "
-                    "that release",
-                    url=url,
-                )
+                    f"the item {join_url(url, attributes['key'])} was written by a newer release of icefloe; use that "
+                    "release", url=url,
+                )  # fmt: skip
             return cls(
-                key=attributes["key"]["S"],
-                writer=attributes["writer"]["S"],
-                size_bytes=int(attributes["size"]["N"]),
-                modified=datetime.fromisoformat(attributes["modified"]["S"]),
-                value=attributes.get("value", {}).get("B"),
-                sha256=attributes.get("sha256", {}).get("B"),
+                key=attributes["key"],
+                writer=attributes["writer"],
+                size_bytes=int(attributes["size"]),
+                modified=datetime.fromisoformat(attributes["modified"]),
+                **{name: bytes(attributes[name]) for name in ("value", "sha256") if name in attributes},
             )
         except (KeyError, TypeError, ValueError) as cause:
             raise TerminalError(
@@ -94,18 +94,22 @@ class Item:
 class Items:
     """The items of one place, such as the bucket that they coordinate, which errors name by a URL."""
 
-    def __init__(self, client: DynamodbClient, place: str, url: str, requests: Requests) -> None:
-        self.client = client
+    def __init__(self, table: DynamodbTable, place: str, url: str, requests: Requests) -> None:
+        self.table = table
         self.url = url
+        self._name = table.access.table
         self._place = place
         self._requests = requests
 
     def find(self, key: str, *, has_value: bool = True) -> Item | None:
         """An item as the last write left it, without its value if that is not wanted; None if there is none."""
-        narrow = {} if has_value else {"ProjectionExpression": ", ".join(_NAMES), "ExpressionAttributeNames": _NAMES}
-        with self._requests.counted("get" if has_value else "head"):
-            wanted = primary_key(self._place, key)
-            answer = self.client.call("read", "get_item", Key=wanted, ConsistentRead=True, **narrow)
+        with self._requests.counted("get" if has_value else "head"), self.table.asked("read") as client:
+            answer = client.get_item(
+                TableName=self._name,
+                Key=primary_key(self._place, key),
+                ConsistentRead=True,
+                **({} if has_value else _NARROW),
+            )
         return Item.of(answer["Item"], self.url) if "Item" in answer else None
 
     def create(self, item: Item) -> bool:
@@ -113,17 +117,17 @@ class Items:
         from botocore.exceptions import ClientError
 
         try:
-            with self._requests.counted("create"):
-                self.client.call(
-                    "create",
-                    "put_item",
+            with self._requests.counted("create"), self.table.asked("create") as client:
+                client.put_item(
+                    TableName=self._name,
                     Item=self._attributes(item),
                     ConditionExpression="attribute_not_exists(#key)",
                     ExpressionAttributeNames={"#key": "key"},
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except ClientError as refusal:
-            # The condition does not hold. The request may have been sent twice, and the first have won.
+            # The condition does not hold. The request may have been sent twice, and the first have won. Boto3 leaves
+            # the types of the service in an answer that is an error.
             there = refusal.response.get("Item", {})
             if there.get("writer", {}).get("S") == item.writer:
                 return True
@@ -133,65 +137,178 @@ class Items:
 
     def replace(self, item: Item) -> Item | None:
         """Stores an item in place of any other, which is returned."""
-        with self._requests.counted("put"):
-            answer = self.client.call("write", "put_item", Item=self._attributes(item), ReturnValues="ALL_OLD")
+        with self._requests.counted("put"), self.table.asked("write") as client:
+            answer = client.put_item(TableName=self._name, Item=self._attributes(item), ReturnValues="ALL_OLD")
         old = answer.get("Attributes")
         # A request that was sent twice replaces its own item.
-        return Item.of(old, self.url) if old and old["writer"]["S"] != item.writer else None
+        return Item.of(old, self.url) if old and old["writer"] != item.writer else None
 
     def forget(self, item: Item) -> None:
         """Deletes an item unless another write has replaced it."""
         from botocore.exceptions import ClientError
 
         # Every other error of a request comes as one of ours: only the condition does not hold.
-        with self._requests.counted("delete"), suppress(ClientError):
-            self.client.call(
-                "delete",
-                "delete_item",
+        with self._requests.counted("delete"), suppress(ClientError), self.table.asked("delete") as client:
+            client.delete_item(
+                TableName=self._name,
                 Key=primary_key(self._place, item.key),
                 ConditionExpression="#writer = :writer",
                 ExpressionAttributeNames={"#writer": "writer"},
-                ExpressionAttributeValues={":writer": {"S": item.writer}},
+                ExpressionAttributeValues={":writer": item.writer},
             )
 
     def remove(self, keys: Iterable[str]) -> Iterator[Item]:
         """Deletes items; gives those that were there, without their values, once they are gone."""
-        for some in in_groups(dict.fromkeys(keys), _KEYS_PER_GET):
+        remaining = iter(dict.fromkeys(keys))
+        while some := list(islice(remaining, _KEYS_PER_GET)):
             with self._requests.counted("delete"):
-                found = self._present(some)
-                for few in in_groups(found, ITEMS_PER_WRITE):
-                    gone = [{"DeleteRequest": {"Key": primary_key(self._place, item.key)}} for item in few]
-                    self.client.write("delete", gone)
+                found = list(self._present(some))
+                self.table.write("delete", deletes=[primary_key(self._place, item.key) for item in found])
             yield from found
 
     def below(self, prefix: str) -> Iterator[Item]:
         """The items whose keys begin with a text, without their values."""
-        for answer in self.client.pages(self._place, prefix, _NAMES):
+        for page in self.table.pages(self._place, prefix, _NAMES):
             self._requests.add(RequestTotals(list=1))
-            yield from (Item.of(attributes, self.url) for attributes in answer["Items"])
+            yield from (Item.of(attributes, self.url) for attributes in page)
 
-    def _present(self, keys: Sequence[str]) -> list[Item]:
-        wanted = {
-            "Keys": [primary_key(self._place, key) for key in keys],
-            "ConsistentRead": True,
-            "ProjectionExpression": ", ".join(_NAMES),
-            "ExpressionAttributeNames": _NAMES,
-        }
-        answers = self.client.batch("delete", "batch_get_item", wanted)
-        found = (attributes for answer in answers for each in answer["Responses"].values() for attributes in each)
-        return [Item.of(attributes, self.url) for attributes in found]
+    def _present(self, keys: Sequence[str]) -> Iterator[Item]:
+        wanted: Any = {"Keys": [primary_key(self._place, key) for key in keys], "ConsistentRead": True, **_NARROW}
+        while wanted:
+            # A table that can answer none of them answers with an error, so each answer is less to ask for.
+            with self.table.asked("delete") as client:
+                answer = client.batch_get_item(RequestItems={self._name: wanted})
+            yield from (Item.of(attributes, self.url) for attributes in answer["Responses"].get(self._name, ()))
+            wanted = answer.get("UnprocessedKeys", {}).get(self._name)
 
     def _attributes(self, item: Item) -> dict[str, Any]:
         # As old as the item, and not as the beginning of its value's upload, which may be long ago.
-        return replace(item, modified=self.client.now()).to_attributes(self._place)
+        return replace(item, modified=self.table.now()).to_attributes(self._place)
 
 
-def in_groups(elements: Iterable[Element], most: int) -> Iterator[list[Element]]:
-    """The elements in lists of at most so many.
+class StoredValues:
+    """Large values as objects next to the keys that they are the values of.
 
-    >>> list(in_groups("abcde", 2))
-    [['a', 'b'], ['c', 'd'], ['e']]
+    Each is written once, before the item that names it.
+
+    Args:
+        store: the whole bucket.
     """
-    remaining = iter(elements)
-    while group := list(islice(remaining, most)):
-        yield group
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, item: Item, data: bytes | Path) -> None:
+        """Stores the value of an item."""
+        self._store.put(item.name, data)
+
+    def get(self, item: Item) -> bytes:
+        """The value of an item; raises KeyMissingError if it is gone."""
+        return self._store.get(item.name)
+
+    def has(self, item: Item) -> bool:
+        """False if the value of an item is gone."""
+        return self._store.size(item.name) is not None
+
+    def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value of an item, whose ranges end before it does; raises as `get` does."""
+        return self._store.get_ranges(item.name, ranges)
+
+    def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
+        """The names of all values below a key taken as a folder, with their times."""
+        return ((each.key, each.modified) for each in self._store.list(prefix) if key_of_name(each.key) is not None)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Deletes values; those that are gone are passed over."""
+        if names:
+            self._store.delete(names)
+
+
+class ChunkedValues:
+    """Large values as items of a place of their own, in chunks; as `StoredValues`.
+
+    Args:
+        table: has them.
+        place: the place of the items that name them.
+        url: names them in errors.
+    """
+
+    def __init__(self, table: DynamodbTable, place: str, url: str) -> None:
+        self._table = table
+        self._place = f"{place}#chunks"
+        self._url = url
+
+    def put(self, item: Item, data: bytes | Path) -> None:
+        """Stores the value of an item."""
+        content = data if isinstance(data, bytes) else mapped_file(data, self._url)
+        self._table.write("write", puts=(
+            {**self._key(item.name, number), "modified": _text(item.modified),
+             "value": bytes(content[start : start + MOST_INLINE_BYTES])}
+            for number, start in enumerate(range(0, item.size_bytes, MOST_INLINE_BYTES))
+        ))  # fmt: skip
+
+    def get(self, item: Item) -> bytes:
+        """The value of an item; raises KeyMissingError if it is gone."""
+        return b"".join(self._chunk(item, number) for number in range(_count(item.size_bytes)))
+
+    def has(self, item: Item) -> bool:
+        """False if the value of an item is gone."""
+        with suppress(KeyMissingError):
+            return bool(self.get(item))
+        return False
+
+    def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value of an item, whose ranges end before it does; raises as `get` does."""
+        chunks: dict[int, bytes] = {}
+        found = []
+        for start, stop in ranges:
+            numbers = range(start // MOST_INLINE_BYTES, _count(stop)) if start < stop else range(0)
+            chunks |= {number: self._chunk(item, number) for number in numbers if number not in chunks}
+            joined = b"".join(chunks[number] for number in numbers)
+            first = numbers.start * MOST_INLINE_BYTES
+            found.append(joined[start - first : stop - first] if numbers else b"")
+        return found
+
+    def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
+        """The names of all values below a key taken as a folder, with their times."""
+        found = {key.rpartition("/")[0]: modified for key, modified in self._list(f"{prefix}/" if prefix else "")}
+        return iter(found.items())
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Deletes values; those that are gone are passed over."""
+        for name in names:
+            self._table.write("delete", deletes=[primary_key(self._place, key) for key, _ in self._list(f"{name}/")])
+
+    def _chunk(self, item: Item, number: int) -> bytes:
+        with self._table.asked("read") as client:
+            answer = client.get_item(
+                TableName=self._table.access.table, Key=self._key(item.name, number), ConsistentRead=True
+            )
+        if "Item" not in answer:
+            raise KeyMissingError.of(self._url, item.name)
+        return bytes(answer["Item"]["value"])
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, datetime]]:
+        for page in self._table.pages(self._place, prefix, {"#key": "key", "#modified": "modified"}):
+            yield from ((each["key"], datetime.fromisoformat(each["modified"])) for each in page)
+
+    def _key(self, name: str, number: int) -> dict[str, str]:
+        return primary_key(self._place, f"{name}/{number:06d}")
+
+
+def key_of_name(name: str) -> str | None:
+    """The key that a large value is of; None if the name is none of a large value.
+
+    >>> key_of_name("batch=0/part-0.parquet~" + 32 * "0"), key_of_name("batch=0/part-0.parquet")
+    ('batch=0/part-0.parquet', None)
+    """
+    match = _LARGE_NAME.fullmatch(name)
+    return None if match is None else match["key"]
+
+
+def _count(size_bytes: int) -> int:
+    return -(-size_bytes // MOST_INLINE_BYTES)
+
+
+def _text(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")

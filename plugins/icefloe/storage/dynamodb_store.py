@@ -1,4 +1,4 @@
-"""A store in a table of DynamoDB: an item for each key."""
+"""A store in a table of DynamoDB, an item for each key; and one whose create-if-absent goes to such a table."""
 
 import hashlib
 import logging
@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from icefloe.errors import TransientError
-from icefloe.storage.dynamodb_items import MOST_INLINE_BYTES, Item, Items
-from icefloe.storage.dynamodb_values import LargeValues, key_of_name
+from icefloe.storage.dynamodb_items import (
+    MOST_INLINE_BYTES,
+    ChunkedValues,
+    Item,
+    Items,
+    StoredValues,
+    key_of_name,
+)
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.local_file import file_size, mapped_file
 from icefloe.storage.ranges import ByteRange, coalesce_ranges
@@ -35,26 +41,26 @@ class DynamodbStore(Store):
         large: keeps the large values.
     """
 
-    def __init__(self, items: Items, large: LargeValues) -> None:
+    def __init__(self, items: Items, large: StoredValues | ChunkedValues) -> None:
         self._items = items
         self._large = large
 
     @property
     def url(self) -> str:
-        """URL of the store; see `Store`."""
+        # docstring inherited
         return self._items.url
 
     @property
     def created_in(self) -> str:
-        """Address of the table; see `Store`."""
-        return self._items.client.address
+        # docstring inherited
+        return self._items.table.address
 
     def get(self, key: str) -> bytes:
-        """The value; see `Store`."""
+        # docstring inherited
         return self._read(key, self._whole)
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value; see `Store`."""
+        # docstring inherited
         wanted = coalesce_ranges(ranges, gap_bytes=0)
         if not wanted:
             return [b""] * len(ranges)
@@ -73,15 +79,15 @@ class DynamodbStore(Store):
         return self._read(key, parts)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        """Stores a value; see `Store`."""
+        # docstring inherited
         item = self._offered(key, data)
         if item.value is None:
             self._large.put(item, data)
         old = self._items.replace(item)
         if old is not None:
-            self._large.delete([old])
+            self._discard(old)
         if not self._keeps(item, data):
-            self._large.delete([item])
+            self._discard(item)
 
     def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; True also if this very call did and its first answer was lost."""
@@ -94,7 +100,7 @@ class DynamodbStore(Store):
         # If the item may be there although no answer says so, its value must stay.
         is_created = self._items.create(item) and self._keeps(item, data)
         if not is_created:
-            self._large.delete([item])
+            self._discard(item)
         return is_created
 
     def size(self, key: str) -> int | None:
@@ -103,26 +109,29 @@ class DynamodbStore(Store):
         return None if found is None else found.size_bytes
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Deletes values; see `Store`."""
+        # docstring inherited
         # The items go first: whoever finds one finds its value.
-        self._large.delete(self._items.remove(check_key(key) for key in keys))
+        self._discard(*self._items.remove(check_key(key) for key in keys))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object below a key taken as a folder; see `Store`."""
+        # docstring inherited
         folder = f"{check_folder(prefix.removesuffix('/'))}/" if prefix else ""
         for item in self._items.below(folder):
             yield StoredObject(key=item.key, size_bytes=item.size_bytes, modified=item.modified)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Removes large values that dead writers left without an item; see `Store`."""
-        now = self._items.client.now()
+        # docstring inherited
+        now = self._items.table.now()
         removed = 0
         for name in [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]:
             # Deleted right after the look, because a slow writer may name it at any moment.
             if not self._is_named(name):
-                self._large.discard([name])
+                self._large.delete([name])
                 removed += 1
         return removed
+
+    def _discard(self, *items: Item) -> None:
+        self._large.delete([item.name for item in items if item.sha256 is not None])
 
     def _keeps(self, item: Item, data: bytes | Path) -> bool:
         """True if an item that was just written has its value; a value that a sweep took meanwhile is written again."""
@@ -140,7 +149,7 @@ class DynamodbStore(Store):
         """The item of a value that is to be stored; its value is in it unless it is too large."""
         url = join_url(self.url, check_key(key))
         size_bytes = len(data) if isinstance(data, bytes) else file_size(data, url)
-        item = Item(key=key, writer=uuid.uuid4().hex, size_bytes=size_bytes, modified=self._items.client.now())
+        item = Item(key=key, writer=uuid.uuid4().hex, size_bytes=size_bytes, modified=self._items.table.now())
         content = data if isinstance(data, bytes) else mapped_file(data, url) if size_bytes else b""
         if size_bytes <= MOST_INLINE_BYTES:
             return replace(item, value=bytes(content))
@@ -153,10 +162,8 @@ class DynamodbStore(Store):
         if hashlib.sha256(value).digest() != item.sha256:
             raise TransientError(
                 f"the value of {join_url(self.url, item.key)} is damaged: it is not what its item says; try again, and "
-                "restore it if it stays so",
-                url=self.url,
-                key=item.key,
-            )
+                "restore it if it stays so", url=self.url, key=item.key,
+            )  # fmt: skip
         return value
 
     def _read(self, key: str, look: Callable[[Item], Found]) -> Found:
@@ -168,7 +175,7 @@ class DynamodbStore(Store):
                 seen = item.writer
                 with suppress(KeyMissingError):
                     return look(item)
-            elif self._items.client.now() - item.modified > _GRACE:
+            elif self._items.table.now() - item.modified > _GRACE:
                 # Nobody is about to write it again, and as long as there is the item nobody else can.
                 logger.warning("the value of %s is gone: its item is deleted", join_url(self.url, key))
                 self._items.forget(item)
@@ -180,3 +187,85 @@ class DynamodbStore(Store):
                     key=key,
                 )
         raise KeyMissingError.of(self.url, key)
+
+
+class CoordinatedStore(Store):
+    """A store in which values that are created are in a table, and values that are put are objects.
+
+    So every key has one home. If a key is created and put at the same time, the created value counts.
+
+    Args:
+        table: keeps the created values; its large ones are among the objects.
+        objects: keeps all others. Nothing is ever created there.
+    """
+
+    def __init__(self, table: Store, objects: Store) -> None:
+        self._table = table
+        self._objects = objects
+
+    @property
+    def url(self) -> str:
+        # docstring inherited
+        return self._objects.url
+
+    @property
+    def requests_at_once(self) -> int:
+        # docstring inherited
+        return self._objects.requests_at_once
+
+    @property
+    def created_in(self) -> str:
+        # docstring inherited
+        return self._table.created_in
+
+    def get(self, key: str) -> bytes:
+        # docstring inherited
+        found = self._table.find(key)
+        return self._objects.get(key) if found is None else found
+
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        # docstring inherited
+        # Parts are read of large values, which are mostly objects.
+        try:
+            return self._objects.get_ranges(key, ranges)
+        except KeyMissingError:
+            return self._table.get_ranges(key, ranges)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        # docstring inherited
+        is_created = self._table.size(key) is not None
+        (self._table if is_created else self._objects).put(key, data)
+
+    def create(self, key: str, data: bytes | Path) -> bool:
+        # docstring inherited
+        # Asked first, because documents from the time before the store was coordinated are objects.
+        if self._objects.size(key) is not None:
+            return False
+        return self._table.create(key, data)
+
+    def size(self, key: str) -> int | None:
+        """The size of the value; None if there is none."""
+        found = self._table.size(key)
+        return self._objects.size(key) if found is None else found
+
+    def delete(self, keys: Iterable[str]) -> None:
+        # docstring inherited
+        wanted = list(keys)
+        self._table.delete(wanted)
+        self._objects.delete(wanted)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        # docstring inherited
+        created = set()
+        for each in self._table.list(prefix):
+            created.add(each.key)
+            yield each
+        for each in self._objects.list(prefix):
+            if each.key not in created and key_of_name(each.key) is None:
+                yield each
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        # docstring inherited
+        return self._table.remove_unfinished(prefix, is_over=is_over) + self._objects.remove_unfinished(
+            prefix, is_over=is_over
+        )

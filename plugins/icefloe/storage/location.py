@@ -15,12 +15,10 @@ from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.coordinated_store import CoordinatedStore
 from icefloe.storage.dynamodb_access import COORDINATION, STORAGE, DynamodbAccess, without_coordination
-from icefloe.storage.dynamodb_client import open_client
-from icefloe.storage.dynamodb_items import Items
-from icefloe.storage.dynamodb_store import DynamodbStore
-from icefloe.storage.dynamodb_values import ChunkedValues, StoredValues
+from icefloe.storage.dynamodb_items import ChunkedValues, Items, StoredValues
+from icefloe.storage.dynamodb_store import CoordinatedStore, DynamodbStore
+from icefloe.storage.dynamodb_table import opened_table
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
@@ -148,9 +146,9 @@ def _table(
 ) -> DynamodbStore:
     """The items of a place in the table of a URL; large values are among objects, if there are any of the place."""
     hide_environment(os.environ)
-    client = open_client(DynamodbAccess.of(url, options, os.environ), patience)
-    large = ChunkedValues(client, place, store_url) if objects is None else StoredValues(objects)
-    return DynamodbStore(Items(client, place, store_url, requests), large)
+    table = opened_table(DynamodbAccess.of(url, options, os.environ), patience)
+    large = ChunkedValues(table, place, store_url) if objects is None else StoredValues(objects)
+    return DynamodbStore(Items(table, place, store_url, requests), large)
 
 
 def _place(url: str, options: Mapping[str, str]) -> str:

@@ -10,8 +10,7 @@ from demo.servers.free_port import free_port
 from demo.servers.jars import Jar, class_path, java_program
 from demo.servers.server_process import ServerProcess, answers
 from icefloe.storage.dynamodb_access import DynamodbAccess
-from icefloe.storage.dynamodb_errors import creation_command
-from icefloe.storage.dynamodb_session import botocore_client
+from icefloe.storage.dynamodb_table import table_client
 
 __all__ = ["Dynamodb"]
 
@@ -73,8 +72,8 @@ class Dynamodb:
             others: parameters in place of the command's own.
         """
         access = DynamodbAccess.of(f"dynamodb://{table}", self.access, {})
-        client = botocore_client(access, 60.0)
-        client.create_table(**parameters_of(creation_command(access)) | others)
+        client = table_client(access, tries=1, silence_seconds=60.0)
+        client.create_table(**parameters_of(access.creation_command) | others)
         client.get_waiter("table_exists").wait(TableName=table)
 
 

@@ -105,7 +105,7 @@ class Table:
                 self.items[_key(each["PutRequest"]["Item"])] = each["PutRequest"]["Item"]
             else:
                 self.items.pop(_key(each["DeleteRequest"]["Key"]), None)
-        return {}
+        return {"UnprocessedItems": {}}
 
     def half(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to the first half of a batch, which says that the rest was left undone."""

@@ -1,0 +1,248 @@
+"""Requests to a table of DynamoDB through boto3: its sessions, its retries, its types."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import cache, cached_property, lru_cache
+from hashlib import sha256
+from math import log2
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, Final
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.patience import brief_seconds
+from icefloe.redacted_output import raise_outgoing
+from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.aws_faults import code_of, may_pass, table_error
+from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
+from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.options import service_query
+from icefloe.storage.store_health import health_of_store
+
+_SHARDS: Final = "0123456789abcdef"
+"""Each place has so many partition keys: DynamoDB takes 1,000 writes a second for one of them."""
+_CONNECTIONS: Final = 16
+_FIRST_PAUSE_SECONDS: Final = 0.05
+"""Boto3's first pause before it sends a request to DynamoDB again; each further one is twice as long."""
+_PAUSES_SHARE: Final = 0.5
+"""Share of the patience that the pauses take together; the tries share the rest."""
+
+
+class DynamodbTable:
+    """One table, for several threads.
+
+    Args:
+        access: opens it.
+        patience_seconds: until a table that does not answer is given up.
+    """
+
+    def __init__(self, access: DynamodbAccess, patience_seconds: float) -> None:
+        self.access = access
+        self._patience_seconds = patience_seconds
+        tries, self._silence_seconds = tries_within(patience_seconds)
+        self._client = self._opened(tries, self._silence_seconds)
+        self._silence = health_of_store(access.url, (access.endpoint, access.region))
+        self._last_heard: tuple[datetime, float] | None = None
+
+    @property
+    def address(self) -> str:
+        """URL of the table, with the service that has it."""
+        service = self._client.meta
+        return self.access.url + service_query(service.endpoint_url, region=service.region_name)
+
+    @contextmanager
+    def asked(self, action: str) -> Iterator[Any]:
+        """The client, for one request. It sends a request that was not answered again, whatever that may have done.
+
+        Args:
+            action: the verb of an error's sentence.
+
+        Raises:
+            ClientError: the condition of the request does not hold.
+            TerminalError: the table is missing, or refuses the request.
+            TransientError: the table did not answer, or took no more requests.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        started = monotonic()
+        try:
+            # One caller has waited for as long as patience lasts. Each further one would wait for as long again.
+            yield self._briefly if self._silence.is_recent else self._client
+        except (BotoCoreError, ClientError, OSError) as cause:
+            if code_of(cause):
+                self._silence.end()
+            elif monotonic() - started >= self._silence_seconds:
+                self._silence.begin(self._patience_seconds)
+            if code_of(cause) == "ConditionalCheckFailedException":
+                raise
+            raise_outgoing(table_error(action, self.access.url, cause, creation=self.access.creation_command))
+        self._silence.end()
+
+    def write(self, action: str, *, puts: Iterable[Mapping[str, Any]] = (), deletes: Iterable[Any] = ()) -> None:
+        """Puts items, and deletes those of some primary keys, some in each request."""
+        from boto3.dynamodb.table import BatchWriter
+
+        with self.asked(action) as client, BatchWriter(self.access.table, client) as batch:
+            for item in puts:
+                batch.put_item(Item=item)
+            for key in deletes:
+                batch.delete_item(Key=key)
+
+    def pages(self, place: str, prefix: str, names: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
+        """The items of a place whose keys begin with a text, with these attributes, as the last write left them."""
+        # Boto3's own conditions share one counter of placeholders between all threads.
+        condition, values = "#place = :place", {}
+        if prefix:
+            condition, values = f"{condition} AND begins_with(#key, :prefix)", {":prefix": prefix}
+        for shard in _SHARDS:
+            with self.asked("list") as client:
+                pages = client.get_paginator("query").paginate(
+                    TableName=self.access.table,
+                    ConsistentRead=True,
+                    KeyConditionExpression=condition,
+                    ProjectionExpression=", ".join(names),
+                    ExpressionAttributeNames={"#place": "place", **names},
+                    ExpressionAttributeValues={":place": f"{place}#{shard}", **values},
+                )
+                for page in pages:
+                    yield page["Items"]
+
+    def now(self) -> datetime:
+        """The present time by the clock of the table's service, to the second."""
+        if self._last_heard is None:
+            with self.asked("read") as client:
+                client.get_item(TableName=self.access.table, Key={"place": "-", "key": "-"})
+        if self._last_heard is None:
+            return datetime.now(UTC)
+        # This machine's clock may be set while the process runs; what has passed since the last answer is not changed.
+        date, at = self._last_heard
+        return date + timedelta(seconds=monotonic() - at)
+
+    @cached_property
+    def _briefly(self) -> Any:
+        """The client for requests to a table that was waited for in vain just now."""
+        return self._opened(1, brief_seconds(self._patience_seconds))
+
+    def _opened(self, tries: int, silence_seconds: float) -> Any:
+        client = table_client(self.access, tries=tries, silence_seconds=silence_seconds)
+        client.meta.events.register("after-call.dynamodb", self._hear)
+        return client
+
+    def _hear(self, parsed: Mapping[str, Any], **_: object) -> None:
+        if date := parsed.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"):
+            self._last_heard = parsedate_to_datetime(date).astimezone(UTC), monotonic()
+
+
+# A store is opened for each task, and making a client takes longer than most requests.
+@lru_cache(maxsize=16)
+def opened_table(access: DynamodbAccess, patience_seconds: float) -> DynamodbTable:
+    """A table; one for all stores of this process that open it alike."""
+    return DynamodbTable(access, patience_seconds)
+
+
+def primary_key(place: str, key: str) -> dict[str, str]:
+    """Partition key and sort key of an item. Keys of one folder are in all partitions of the place."""
+    shard = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[0]
+    return {"place": f"{place}#{shard}", "key": key}
+
+
+def tries_within(patience_seconds: float) -> tuple[int, float]:
+    """Number of tries of a request that fit into the patience, and seconds that each may be silent.
+
+    >>> tries_within(60.0), tries_within(0.5)
+    ((10, 3.0), (3, 0.08333333333333333))
+    """
+    share = patience_seconds * _PAUSES_SHARE
+    tries = 1 + int(log2(1 + share / _FIRST_PAUSE_SECONDS))
+    return tries, (patience_seconds - share) / tries
+
+
+def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) -> Any:
+    """Boto3's client of a table, for values of Python's own types.
+
+    Raises:
+        TerminalError: boto3 is not installed, or refuses the settings.
+        TransientError: the credentials of this machine cannot be fetched now.
+    """
+    try:
+        import boto3  # noqa: F401 - its absence is named
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ModuleNotFoundError:
+        raise TerminalError(
+            "coordination in DynamoDB needs the package boto3, which is not installed here; install "
+            "icefloe[dynamodb] wherever tasks run",
+        ) from None
+    config = Config(
+        connect_timeout=min(LONGEST_CONNECT_SECONDS, silence_seconds),
+        read_timeout=silence_seconds,
+        max_pool_connections=_CONNECTIONS,
+        # AWS_ENDPOINT_URL is the object store's: with a store of one's own, the table is Amazon's all the same.
+        ignore_configured_endpoint_urls=True,
+        # The other modes give up after less than a second if the service is away.
+        retries={"mode": "legacy", "total_max_attempts": tries},
+    )
+    try:
+        session = _session(
+            aws_access_key_id=access.access_key_id or None,
+            aws_secret_access_key=access.secret_access_key or None,
+            aws_session_token=access.session_token or None,
+            region_name=access.region or os.environ.get("AWS_REGION") or None,
+        )
+        if access.role_arn:
+            session = _assuming(session, access)
+        client = session.resource("dynamodb", endpoint_url=access.endpoint or None, config=config).meta.client
+    except (BotoCoreError, ValueError) as cause:
+        sentence = f"cannot open {access.url}: {redacted_foreign(str(cause)).strip()}"
+        if may_pass(cause):
+            raise_outgoing(TransientError(
+                f"{sentence}; try again, and check the source of this machine's credentials if it goes on",
+                url=access.url,
+            ))  # fmt: skip
+        raise_outgoing(TerminalError(
+            f"{sentence}; set dynamodb_region and dynamodb_endpoint in the options of the store, or AWS's own "
+            "variables", url=access.url,
+        ))  # fmt: skip
+    client.meta.events.register_first("needs-retry.dynamodb", _give_up)
+    return client
+
+
+def _give_up(caught_exception: Exception | None, **_: object) -> None:
+    """Raises an error that another try would meet again, and boto3 would try again."""
+    from botocore.exceptions import SSLError
+
+    if isinstance(caught_exception, SSLError):
+        raise caught_exception
+
+
+def _assuming(source: Any, access: DynamodbAccess) -> Any:
+    """A session whose clients assume a role by the keys of another, again whenever its credentials expire."""
+    from botocore.credentials import DeferredRefreshableCredentials, create_assume_role_refresher
+
+    given = {"RoleArn": access.role_arn, "RoleSessionName": "icefloe"}
+    given |= {"ExternalId": access.external_id} if access.external_id else {}
+    refresh = create_assume_role_refresher(source.client("sts"), given)
+    credentials = DeferredRefreshableCredentials(refresh, "assume-role")
+    provider = SimpleNamespace(load_credentials=lambda: credentials)
+    return _session({"credential_provider": provider}, region_name=source.region_name)
+
+
+def _session(components: Mapping[str, Any] | None = None, **settings: str | None) -> Any:
+    import boto3
+    from botocore.session import get_session
+
+    session = get_session()
+    for name, component in {"data_loader": _models(), **(components or {})}.items():
+        session.register_component(name, component)
+    return boto3.Session(botocore_session=session, **settings)
+
+
+@cache
+def _models() -> Any:
+    """The descriptions of services, for all clients of the process: reading them takes 200 ms."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
