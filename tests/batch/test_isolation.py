@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.plan.plan_of_batch import ForeignPlanError, OtherPlanError
 from icefloe.batch.plan_document import MapTask
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
@@ -55,7 +54,7 @@ def test_a_plan_of_another_checkpoint_is_not_adopted(workshop: Workshop) -> None
     ours, theirs = workshop.open(), staging(workshop).open()
     shutil.copytree(theirs.folder, ours.folder, dirs_exist_ok=True)
     with pytest.raises(
-        ForeignPlanError, match=r"holds the plan of another batch, of pipeline events, batch 0 .* run again"
+        TerminalError, match=r"holds the plan of another batch, of pipeline events, batch 0 .* run again"
     ):
         workshop.open()
     shutil.rmtree(ours.folder)
@@ -87,7 +86,7 @@ def test_a_plan_that_was_lost_is_made_again_with_the_recorded_cores(workshop: Wo
     before = sorted(path.name for path in (workshop.folder / "changes/batch=1").iterdir())
     shutil.rmtree(batch.folder)
     again = workshop.open(cores=2)
-    assert (again.plan.cores, again.plan.num_partitions) == (16, 256)
+    assert (again.plan.spec.cores, again.plan.num_partitions) == (16, 256)
     assert again.plan.digest == batch.plan.digest
     again.deliver()
     after = sorted(path.name for path in (workshop.folder / "changes/batch=1").iterdir())
@@ -101,7 +100,7 @@ def test_a_plan_that_cannot_be_made_again_as_it_was_is_refused_with_the_release_
     offset = workshop.folder / "storage/checkpoints/events/offsets/0.json"
     offset.write_text(offset.read_text().replace(batch.plan.digest, "0" * 32))
     with pytest.raises(
-        OtherPlanError, match=r"cannot be planned again as it was opened with icefloe 0\.1\.0: .*that release"
+        TerminalError, match=r"cannot be planned again as it was opened with icefloe 0\.1\.0: .*that release"
     ):
         workshop.open()
 

@@ -20,7 +20,6 @@ from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
-from icefloe.batch.sums import AuditError
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
@@ -73,7 +72,7 @@ def test_raising_no_error_for_wrong_summaries_helps_the_batch_that_failed(worksh
     batch.run_route()
     plan = batch.plan
     wrong = replace(plan, summary_row_deltas=tuple(7 for _ in plan.summary_row_deltas))
-    with pytest.raises(AuditError, match="set on_summary_mismatch: warn"):
+    with pytest.raises(TerminalError, match="set on_summary_mismatch: warn"):
         commit.commit_batch(with_plan(batch, wrong))
     helped = workshop.set(on_summary_mismatch="warn").open()
     assert helped.plan == plan

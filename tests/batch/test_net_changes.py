@@ -11,9 +11,9 @@ import pytest
 from changes.net_states import NetChange, net_of_states
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce import group_changes
-from icefloe.batch.sums import AuditError
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.changes.net import net_changes
+from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row, typed_changes_of
@@ -31,8 +31,8 @@ def net(workshop: Workshop) -> Workshop:
 
 
 def expected_of(workshop: Workshop, plan: Plan) -> list[NetChange]:
-    ends = [plan.after_snapshot_id, *(step.end_snapshot_id for step in plan.steps)]
-    positions = [["id", "value", "word"].index(name) for name in plan.identity.columns]
+    ends = [plan.spec.after_snapshot_id, *(step.end_snapshot_id for step in plan.spec.steps)]
+    positions = [["id", "value", "word"].index(name) for name in plan.spec.identity.columns]
     identity: Callable[[Row], Row] = (lambda row: tuple(row[each] for each in positions)) if positions else tuple
     return list(net_of_states([workshop.state(end) for end in ends], identity))
 
@@ -42,11 +42,11 @@ def require_net(workshop: Workshop, plan: Plan, changes: pa.Table) -> None:
     expected: Counter[Row] = Counter()
     types: Counter[str] = Counter()
     for change in expected_of(workshop, plan):
-        step = plan.steps[change.change_ordinal]
+        step = plan.spec.steps[change.change_ordinal]
         for weight, side in ((-1, change.deletes), (1, change.inserts)):
             for row, count in side.items():
                 expected[weight, step.change_ordinal, step.commit_snapshot_id, *row] += count
-        pairs = change.pairs if plan.identity.columns else 0
+        pairs = change.pairs if plan.spec.identity.columns else 0
         types.update(UPDATE_BEFORE=pairs, UPDATE_AFTER=pairs)
         types.update(DELETE=change.deletes.total() - pairs, INSERT=change.inserts.total() - pairs)
     found: Counter[Row] = Counter()
@@ -146,7 +146,9 @@ def test_net_changes_that_do_not_add_up_reach_no_sink(net: Workshop, monkeypatch
         return tuple(part[1:] for part in net_changes(**arguments))
 
     monkeypatch.setattr(group_changes, "net_changes", lossy)
-    with pytest.raises(AuditError, match=r"^range \d+ of batch 1 does not add up over its steps: expected 0 rows net"):
+    with pytest.raises(
+        TerminalError, match=r"^range \d+ of batch 1 does not add up over its steps: expected 0 rows net"
+    ):
         net.deliver()
     assert not list((net.folder / "changes/batch=1").glob("part-*"))
 
@@ -158,7 +160,7 @@ def test_a_range_that_was_left_out_is_found(net: Workshop) -> None:
     document = json.loads(batch.store.get("ranges.json"))
     document["ranges"].pop()
     batch.store.put("ranges.json", json.dumps(document).encode())
-    with pytest.raises(AuditError, match=r"^batch 1 of events does not add up over its steps"):
+    with pytest.raises(TerminalError, match=r"^batch 1 of events does not add up over its steps"):
         batch.commit()
 
 

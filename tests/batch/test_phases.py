@@ -9,7 +9,6 @@ import pytest
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.phase_record import TaskOutcome
-from icefloe.batch.reduce.coalesce_map_outputs import UnreliableStoreError
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
@@ -220,7 +219,7 @@ def test_a_store_that_never_keeps_what_is_written_is_blamed_after_a_few_rounds(b
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
     damage(batch, "data", flip, map_id=1)
-    with pytest.raises(UnreliableStoreError, match="found damaged 4 times in a row: the store file://"):
+    with pytest.raises(TerminalError, match="found damaged 4 times in a row: the store file://"):
         batch.run(Phase.SHUFFLE_READ, Vandal(batch))
 
 

@@ -1,7 +1,7 @@
 """Map outputs with divided partitions, as readers get them."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pytest
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE, BlockNumbers, hot_partitions, part_ids
+from icefloe.shuffle.divided_partitions import NUM_PARTS, WHOLE, BatchSizes, BlockNumbers, hot_partitions, part_ids
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
@@ -26,13 +26,7 @@ HOT = 2
 COUNT = 3_000
 
 
-class Sizes(NamedTuple):
-    num_map_tasks: int
-    target_size_bytes: int
-    cores: int
-
-
-ALWAYS = Sizes(num_map_tasks=1_000, target_size_bytes=1, cores=1)
+ALWAYS = BatchSizes(num_map_tasks=1_000, target_size_bytes=1, cores=1)
 RANGES = [
     ReduceRange(range_id=0, start=0, stop=2),
     ReduceRange(range_id=1, start=HOT, stop=HOT + 1, parts=(0, 20)),
@@ -46,7 +40,7 @@ def hashes_of(count: int) -> RowHashes:
     return RowHashes(np.random.default_rng(5).integers(0, 1 << 64, count, np.uint64), np.zeros(count, np.uint64))
 
 
-def committed(store: MemoryStore, *, map_id: int = 0, sizes: Sizes | None = ALWAYS, **settings: Any) -> Any:
+def committed(store: MemoryStore, *, map_id: int = 0, sizes: BatchSizes | None = ALWAYS, **settings: Any) -> Any:
     """A map output of which most rows are in one reduce partition; returns its record, rows and their parts."""
     rows = some_rows(COUNT, num_partitions=20, ordinals=2)
     reduce_ids = np.where(rows.reduce_ids < P, rows.reduce_ids, HOT).astype(np.int32)
@@ -106,7 +100,7 @@ def test_each_part_of_a_hot_partition_is_a_block_and_its_range_has_no_other(memo
 
 def test_a_partition_that_is_not_hot_is_written_as_ever() -> None:
     plain, store = MemoryStore(), MemoryStore()
-    rare = Sizes(num_map_tasks=1, target_size_bytes=1 << 40, cores=1)
+    rare = BatchSizes(num_map_tasks=1, target_size_bytes=1 << 40, cores=1)
     committed(plain, sizes=None)
     record, *_ = committed(store, sizes=rare)
     assert record.divided == ()
@@ -165,7 +159,7 @@ def test_few_rows_are_never_divided_and_of_many_hot_partitions_the_largest_64() 
 
 
 def test_even_partitions_are_not_divided() -> None:
-    even = Sizes(num_map_tasks=50, target_size_bytes=64 << 20, cores=8)
+    even = BatchSizes(num_map_tasks=50, target_size_bytes=64 << 20, cores=8)
     assert hot_partitions(even, np.full(80, 20_000), 160_000_000) == ()
 
 

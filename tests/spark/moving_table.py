@@ -85,9 +85,9 @@ def followed(table: SparkTable, folder: Path, **keys: Any) -> Workshop:
 def check_batch(workshop: Workshop, table: SparkTable, ends: Sequence[int], kinds: Sequence[StepKind] = ()) -> None:
     """The next batch has steps to these states."""
     batch = workshop.open()
-    after = batch.plan.after_snapshot_id
-    assert [step.end_snapshot_id for step in batch.plan.steps] == list(ends)
-    assert not kinds or [step.kind for step in batch.plan.steps] == list(kinds)
+    after = batch.plan.spec.after_snapshot_id
+    assert [step.end_snapshot_id for step in batch.plan.spec.steps] == list(ends)
+    assert not kinds or [step.kind for step in batch.plan.spec.steps] == list(kinds)
     report = batch.deliver()
     states = states_of(table, after, *ends)
     found = workshop.changes(report.batch_number)

@@ -247,7 +247,9 @@ def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(tabl
     check_every_range(table, new)
     workshop = followed(table, tmp_path).set(initial_load="from_earliest")
     batch = workshop.open()
-    assert [step.snapshot_ids for step in batch.plan.steps if step.end_snapshot_id in old] == [(each,) for each in old]
+    assert [step.snapshot_ids for step in batch.plan.spec.steps if step.end_snapshot_id in old] == [
+        (each,) for each in old
+    ]
     [warning] = [each for each in batch.plan.warnings if "committed together" in each]
     assert f"between {table.snapshot_ids()[0]} and" in warning
     assert warning in batch.deliver().warnings
@@ -265,7 +267,7 @@ def test_a_pipeline_delivers_commits_or_snapshots(table: SparkTable, tmp_path: P
     workshop.table.refresh()
     while workshop.prepare().plan is not None:
         batch = workshop.open()
-        steps.append([len(step.snapshot_ids) for step in batch.plan.steps])
+        steps.append([len(step.snapshot_ids) for step in batch.plan.spec.steps])
         batch.deliver()
         workshop.require_exact(batch.plan, workshop.changes(len(steps)))
     assert steps == ([[3, 3]] if commit_groups == "fuse" else [[1, 1]] * 3)

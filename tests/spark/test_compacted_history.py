@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.plan.plan_of_batch import ScanTooLargeError
 from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -50,7 +50,7 @@ def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_
         assert steps_within(LoadedTable(loaded), steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
     workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
     check_batch(workshop, table, table.snapshot_ids()[:3])
-    with pytest.raises(ScanTooLargeError, match="would read"):
+    with pytest.raises(TerminalError, match="would read"):
         workshop.set(max_scan_bytes=1).prepare()
 
 
@@ -69,7 +69,7 @@ def test_compaction_of_data_deletes_and_manifests_is_no_change(table: SparkTable
     check_batch(workshop, table, changing(table)[5:])
     compact(table, "rewrite_data_files")
     batch = workshop.open()
-    assert (batch.plan.route, batch.plan.skipped_replace_snapshots) == (Route.NOTHING_TO_DO, 1)
+    assert (batch.plan.route, batch.plan.spec.skipped_replace_snapshots) == (Route.NOTHING_TO_DO, 1)
     assert batch.deliver().warnings == ()
     assert workshop.prepare().plan is None
 

@@ -123,7 +123,7 @@ class ChangelogScan:
                 plan=plan,
                 store=open_store(Path(path).as_uri()),
                 memory_bytes=_MEMORY_BYTES,
-                filter_text=plan.filter,
+                filter_text=plan.spec.filter,
                 fast_ways=self.ways,
             )
             put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))

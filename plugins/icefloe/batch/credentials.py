@@ -17,10 +17,6 @@ _MOST_CHARACTERS: Final = 1 << 16
 def long_variable(name: str, text: str) -> dict[str, str]:
     """The variables that carry a text to a child process: one, or its number of pieces and a variable for each.
 
-    Args:
-        name: of the variable.
-        text: in ASCII, and no number.
-
     >>> long_variable("X", "{}")
     {'X': '{}'}
     """
@@ -84,9 +80,6 @@ class Credentials:
         Args:
             environ: the environment.
             sink_conn_id: of the sink's connection, which ``AIRFLOW_CONN_...`` may have in JSON; None: there is none.
-
-        Raises:
-            TerminalError: a variable has another form.
         """
         text = text_of_variable(CREDENTIALS_VARIABLE, environ)
         if not text:

@@ -12,10 +12,6 @@ from icefloe.errors import TerminalError
 FAST_WAYS_VARIABLE: Final = "ICEFLOE_FAST_WAYS"
 
 
-class FastWayError(TerminalError):
-    """The environment names a fast way that does not exist."""
-
-
 class FastWay(StrEnum):
     """One way to find carried-over rows of two files.
 
@@ -39,13 +35,6 @@ COMPARING_WAYS: Final = tuple(way for way in FastWay if way is not FastWay.LINEA
 def fast_ways(environ: Mapping[str, str], *, trusts_lineage: bool = False) -> tuple[FastWay, ...]:
     """The fast ways that a run may take: all, unless the environment names some, to find a fault.
 
-    Args:
-        environ: the environment of the run.
-        trusts_lineage: True if the pipeline trusts row lineage; otherwise that way is left out, whatever is named.
-
-    Raises:
-        FastWayError: it names something else.
-
     >>> fast_ways({"ICEFLOE_FAST_WAYS": "none"}), fast_ways({}) == COMPARING_WAYS
     ((), True)
     """
@@ -54,7 +43,7 @@ def fast_ways(environ: Mapping[str, str], *, trusts_lineage: bool = False) -> tu
     names = {"all": known, "none": []}.get(written, [name.strip() for name in written.split(",")])
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise FastWayError(
+        raise TerminalError(
             f"{FAST_WAYS_VARIABLE} names {unknown[0]!r}, which is no fast way: set it to all, none, or some of "
             f"{', '.join(known)}, separated by commas"
         )

@@ -86,11 +86,6 @@ def taken_back_if_over(
     A check before the first write proves nothing: the process may be stopped after it until others have finished the
     batch and cleaned up. After the last write nothing can come late. A batch that is over needs nothing from its
     folder. So it does no harm to take back a value that another attempt wrote under the same key.
-
-    Args:
-        store: the folder of the batch.
-        is_over: says whether the batch is committed.
-        machine: keeps map outputs of the block; None: the block writes none.
     """
     try:
         yield

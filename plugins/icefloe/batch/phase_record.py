@@ -86,12 +86,7 @@ def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]
 
 
 def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter[str]) -> None:
-    """Lets the damage say nothing of nodes that were busy for one task only: they may be well, and are asked once more.
-
-    Args:
-        damaged: what tasks found.
-        refusals: tasks that found a node busy, by its address; those of ``damaged`` are added.
-    """
+    """Lets the damage say nothing of nodes that were busy for one task only: they are asked once more."""
     of_nodes = [each for each in damaged if isinstance(each, NodeOutputsLostError)]
     refusals.update(node.address for each in of_nodes for node in each.nodes if node.is_busy)
     for each in of_nodes:
@@ -265,11 +260,6 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     """Records an attempt of a phase when it begins and, unless it failed for good, its figures when it ends.
 
     Best effort, and the last writer wins: two attempts at once may count as one.
-
-    Args:
-        store: the folder of the batch.
-        phase: one of `PHASES`.
-        application: the Spark application that runs the attempt.
     """
     before = _load(store, phase) or PhaseRecord(phase=phase)
     begun = replace(
@@ -305,13 +295,7 @@ def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
 
 
 def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:
-    """The records of the tasks of a route that left one, in the order of the DAG.
-
-    Args:
-        store: the folder of the batch.
-        route: its way through the flow.
-        delivers: True if the pipeline stages its batches and then delivers them.
-    """
+    """The records of the tasks of a route that left one, in the order of the DAG."""
     found = (_load(store, task) for task in (FlowTask.PLAN, *batch_tasks(route, delivers=delivers)) if task in PHASES)
     return tuple(record for record in found if record is not None)
 

@@ -190,8 +190,6 @@ def run_phase(
 
     Raises:
         BatchCommittedError: the batch is done.
-        UnreliableStoreError: map outputs are found damaged again and again.
-        IcefloeError: error of a task that failed. The outputs of the other tasks stay, and the rerun finds them.
     """
     if phase is Phase.DELIVER:
         deliver_batch(reference, engine, application=application)
@@ -320,7 +318,6 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
     Raises:
         BatchCommittedError: the batch is done.
         MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: map outputs are found damaged again and again.
     """
     running = reference.open()
     inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))

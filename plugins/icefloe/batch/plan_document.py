@@ -9,13 +9,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from icefloe.batch.batch_keys import tasks_key
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import (
     LEFT_OUT_IF_EMPTY,
     LEFT_OUT_IF_NONE,
     STRICT,
-    Hash128,
-    SnapshotId,
     document_digest,
     dump_document,
     fields_crc32,
@@ -23,7 +21,6 @@ from icefloe.documents import (
 from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.step import Step
 from icefloe.storage.ranges import ByteRange
 from icefloe.storage.store import Store
 
@@ -145,16 +142,13 @@ class Plan:
         checkpoint_id: checkpoint that the batch belongs to; empty if it has none (`read_changes`), and so no digests.
         offset_digest: digest of the offset record that the plan was made for.
         settings_digest: digest of the settings that decide what arrives; see `RunSettings`.
+        spec: the specification that the plan was made of, as the offset record has it.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
         sink: settings of the sink, ``${ENV}`` unexpanded.
-        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
-        columns: columns to deliver; None: all.
-        filter: Iceberg expression for the rows that count, ``${ENV}`` unexpanded; None: all rows count.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
             commas.
-        hash_key: key of the batch's row hashes; see `BatchSpec`.
         map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
         map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
             that no other plan can replace it.
@@ -180,18 +174,11 @@ class Plan:
     table_location: str
     catalog: str | Mapping[str, str]
     sink: Mapping[str, Any]
-    after_snapshot_id: SnapshotId | None
-    up_to_snapshot_id: SnapshotId | None
-    steps: tuple[Step, ...]
-    changes: Literal["each", "net"] = "each"
-    columns: tuple[str, ...] | None = None
-    filter: str | None = None
+    spec: BatchSpec
     summary_row_deltas: tuple[int | None, ...]
     table_schema: Mapping[str, object]
     name_mapping: Any
     equality_schemas: Mapping[str, Mapping[str, object]]
-    identity: Identity
-    hash_key: Hash128
     map_task_bytes: tuple[int, ...]
     map_task_digests: tuple[str, ...]
     map_task_ends: tuple[int, ...]
@@ -199,9 +186,6 @@ class Plan:
     num_partitions: int
     hash_partitions: int = 0
     partitions_reason: str
-    cores: int
-    target_size_bytes: int
-    skipped_replace_snapshots: int
     warnings: tuple[str, ...]
     planned_at: str
     allowed_locations: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
@@ -214,7 +198,7 @@ class Plan:
     @property
     def is_net(self) -> bool:
         """True if changes are the net ones of the whole batch. An ordinal then names the last step of an identity."""
-        return self.changes == "net"
+        return self.spec.changes == "net"
 
     @property
     def num_map_tasks(self) -> int:

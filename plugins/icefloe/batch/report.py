@@ -279,11 +279,7 @@ class BatchReport:
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, batch_number: int) -> "BatchReport":
-        """The report of a committed batch.
-
-        Raises:
-            TerminalError: it is gone.
-        """
+        """The report of a committed batch."""
         what = f"the report of batch {batch_number} in {checkpoint.url}"
         data = checkpoint.report(batch_number)
         report = None if data is None else load_document(cls, data, what=what)
@@ -299,11 +295,7 @@ class BatchReport:
 
     @classmethod
     def of_given_up(cls, checkpoint: Checkpoint, commit: CommitRecord) -> "BatchReport":
-        """The report of a batch that a reset gave up, after a run had proven it; its records say all of it.
-
-        Raises:
-            TerminalError: the record of the pipeline or of the batch is gone.
-        """
+        """The report of a batch that a reset gave up, after a run had proven it; its records say all of it."""
         number = commit.batch_number
         offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
         if offset is None or pipeline is None:

@@ -43,7 +43,7 @@ class StagedChanges:
     """
 
     def __init__(self, folder: BatchFolder, *, with_batch: bool = True) -> None:
-        steps = folder.plan.steps
+        steps = folder.plan.spec.steps
         self._batch_number = folder.plan.batch_number
         self._with_batch = with_batch
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
@@ -65,15 +65,7 @@ class StagedChanges:
         change_types: NDArray[np.uint8],
         change_ordinals: NDArray[np.int32],
     ) -> Iterator[pa.RecordBatch]:
-        """Changes, in batches that fit into any consumer's memory.
-
-        Args:
-            rows: the table's columns.
-            hashes: hashes of ``rows``.
-            picks: rows to deliver, in order; a row may be picked more than once.
-            change_types: type of each pick.
-            change_ordinals: change ordinals of ``rows``.
-        """
+        """Changes, in batches that fit into any consumer's memory."""
         at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         for start in range(0, len(picks), at_once):
             picked = picks[start : start + at_once]
@@ -90,16 +82,7 @@ class StagedChanges:
             )
 
     def write(self, sink: ChangeFiles, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
-        """Writes the changes as a part.
-
-        Args:
-            sink: the folder to which tasks write changes.
-            number: number of the task.
-            changes: all batches that `batches` builds for the task.
-
-        Returns:
-            The message for the sink's commit.
-        """
+        """Writes the changes as a part."""
         written = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
         # Only now are counts and sums complete: they grow while the sink takes the changes.
         return CommitMessage(

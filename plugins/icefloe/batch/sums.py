@@ -13,13 +13,6 @@ from icefloe.shuffle.ordinal_sums import OrdinalSums
 _MODULUS: Final = 1 << 128
 
 
-class AuditError(TerminalError):
-    """The changes of a batch do not add up: something was lost or made up, so it is not delivered."""
-
-    what: str | None = None
-    change_ordinal: int | None = None
-
-
 class Sums:
     """Running sums by change ordinal.
 
@@ -63,29 +56,16 @@ class Sums:
         return sum(hash_sum for _, _, hash_sum in self._by_ordinal.values()) % _MODULUS
 
     def require(self, expected: Self, *, what: str, per_ordinal: bool = True) -> None:
-        """Checks these sums against the expected sums.
-
-        Args:
-            expected: sums that must come out.
-            what: names the batch, range or map output of these sums, for the error.
-            per_ordinal: False if changes are net. These have the last ordinal of their identity, so only the sums over
-                all ordinals can agree.
-
-        Raises:
-            AuditError: the sums differ. The error names both values and, if ``per_ordinal``, the first ordinal that
-                differs.
-        """
+        """Checks these sums against the expected sums."""
         these, wanted = self._compared(per_ordinal), expected._compared(per_ordinal)
         for ordinal in sorted(these.keys() | wanted.keys()):
             (count, hash_sum), (wanted_count, wanted_sum) = (each.get(ordinal, (0, 0)) for each in (these, wanted))
             if (count, hash_sum) != (wanted_count, wanted_sum):
                 where = f"in change ordinal {ordinal}" if per_ordinal else "over its steps"
-                raise AuditError(
+                raise TerminalError(
                     f"{what} does not add up {where}: expected {wanted_count} rows net with hash sum "
                     f"{wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, report this "
                     "with the batch's folder",
-                    what=what,
-                    change_ordinal=ordinal if per_ordinal else None,
                 )
 
     def _compared(self, per_ordinal: bool) -> Mapping[int, tuple[int, int]]:

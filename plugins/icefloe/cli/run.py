@@ -184,7 +184,7 @@ def _plan_show(name: str, preview: BatchPreview, screen: Screen) -> None:
                 step.kind.value,
                 str(len(step.snapshot_ids)),
             )
-            for step in planned.steps
+            for step in planned.spec.steps
         ),
         numbers=("step", "snapshots"),
     )
@@ -195,21 +195,21 @@ def _plan_show(name: str, preview: BatchPreview, screen: Screen) -> None:
                 str(planned.batch_number) + (f" of backfill {planned.backfill_id}" if planned.backfill_id else ""),
             ),
             ("route", planned.route.value),
-            ("changes", planned.changes),
-            ("after snapshot", id_text(planned.after_snapshot_id)),
-            ("up to snapshot", id_text(planned.up_to_snapshot_id)),
-            ("replace snapshots skipped", f"{planned.skipped_replace_snapshots:,}"),
+            ("changes", planned.spec.changes),
+            ("after snapshot", id_text(planned.spec.after_snapshot_id)),
+            ("up to snapshot", id_text(planned.spec.up_to_snapshot_id)),
+            ("replace snapshots skipped", f"{planned.spec.skipped_replace_snapshots:,}"),
             ("snapshots after it", "-" if (rest := preview.snapshots_after) is None else f"{rest:,}"),
             ("data files", f"{preview.files:,}"),
             ("delete files", f"{preview.delete_files:,}"),
-            *(("of the initial load", str(step.load_part)) for step in planned.steps if step.load_part),
+            *(("of the initial load", str(step.load_part)) for step in planned.spec.steps if step.load_part),
             ("rows", f"{planned.input_rows:,}"),
             ("bytes", format_bytes(sum(planned.map_task_bytes))),
             ("map tasks", f"{planned.num_map_tasks:,}"),
             ("reduce partitions", _partitions(preview)),
-            ("identity", identity_text(planned.identity)),
-            ("columns", "all" if planned.columns is None else ", ".join(planned.columns)),
-            ("filter", planned.filter or "none"),
+            ("identity", identity_text(planned.spec.identity)),
+            ("columns", "all" if planned.spec.columns is None else ", ".join(planned.spec.columns)),
+            ("filter", planned.spec.filter or "none"),
             ("to", preview.changes_path),
         ]
     )
@@ -231,9 +231,9 @@ def _plan_document(preview: BatchPreview) -> dict[str, object]:
         "is_open": preview.opened_at is not None,
         "backfill_id": planned.backfill_id,
         "route": planned.route.value,
-        "changes": planned.changes,
-        "after_snapshot_id": id_json(planned.after_snapshot_id),
-        "up_to_snapshot_id": id_json(planned.up_to_snapshot_id),
+        "changes": planned.spec.changes,
+        "after_snapshot_id": id_json(planned.spec.after_snapshot_id),
+        "up_to_snapshot_id": id_json(planned.spec.up_to_snapshot_id),
         "steps": [
             {
                 "change_ordinal": step.change_ordinal,
@@ -242,9 +242,9 @@ def _plan_document(preview: BatchPreview) -> dict[str, object]:
                 "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
                 "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
             }
-            for step in planned.steps
+            for step in planned.spec.steps
         ],
-        "skipped_replace_snapshots": planned.skipped_replace_snapshots,
+        "skipped_replace_snapshots": planned.spec.skipped_replace_snapshots,
         "snapshots_after": preview.snapshots_after,
         "files": preview.files,
         "delete_files": preview.delete_files,
@@ -253,9 +253,9 @@ def _plan_document(preview: BatchPreview) -> dict[str, object]:
         "map_tasks": planned.num_map_tasks,
         "partitions": planned.num_partitions,
         "partitions_reason": planned.partitions_reason,
-        "identifier_columns": list(planned.identity.columns),
-        "columns": None if planned.columns is None else list(planned.columns),
-        "filter": planned.filter,
+        "identifier_columns": list(planned.spec.identity.columns),
+        "columns": None if planned.spec.columns is None else list(planned.spec.columns),
+        "filter": planned.spec.filter,
         "warnings": list(planned.warnings),
         "refusal": preview.refusal(),
     }

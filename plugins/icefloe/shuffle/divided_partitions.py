@@ -9,7 +9,7 @@ part, and the parts follow each other in the order in which changes are delivere
 """
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,20 +114,18 @@ class BlockNumbers:
         return counts
 
 
-class BatchSizes(Protocol):
-    """The sizes of a batch by which a map task tells hot partitions."""
+class BatchSizes(NamedTuple):
+    """The sizes of a batch by which a map task tells hot partitions.
 
-    @property
-    def num_map_tasks(self) -> int:
-        """Map tasks of the batch."""
+    Attributes:
+        num_map_tasks: map tasks of the batch.
+        target_size_bytes: compressed bytes that a range should hold.
+        cores: the least number of ranges, if there is work for them.
+    """
 
-    @property
-    def target_size_bytes(self) -> int:
-        """Compressed bytes that a range should hold."""
-
-    @property
-    def cores(self) -> int:
-        """The least number of ranges, if there is work for them."""
+    num_map_tasks: int
+    target_size_bytes: int
+    cores: int
 
 
 def hot_partitions(sizes: BatchSizes, rows: NDArray[np.int64], size_bytes: int) -> tuple[int, ...]:

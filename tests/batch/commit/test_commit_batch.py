@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.batch.deliver.prove import UnfinishedTasksError
-from icefloe.batch.sums import AuditError
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
@@ -46,7 +46,7 @@ def require_nothing_committed(workshop: Workshop, batch: OpenBatch) -> None:
 def test_a_range_that_was_left_out_is_found_before_anything_is_committed(workshop: Workshop, batch: OpenBatch) -> None:
     left_out = int(delivered_result(batch).rpartition("/")[2].removesuffix(".json"))
     edit(batch, "ranges.json", lambda document: document["ranges"].__delitem__(slice(left_out, None)))
-    with pytest.raises(AuditError, match=r"^batch 1 of events does not add up in change ordinal \d: expected"):
+    with pytest.raises(TerminalError, match=r"^batch 1 of events does not add up in change ordinal \d: expected"):
         batch.commit()
     require_nothing_committed(workshop, batch)
 
@@ -64,7 +64,7 @@ def other_values(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize("change", [add_row, other_values])
 def test_a_range_that_delivered_other_rows_is_found(workshop: Workshop, batch: OpenBatch, change: Edit) -> None:
     edit(batch, delivered_result(batch), change)
-    with pytest.raises(AuditError, match="batch 1 of events does not add up in change ordinal"):
+    with pytest.raises(TerminalError, match="batch 1 of events does not add up in change ordinal"):
         batch.commit()
     require_nothing_committed(workshop, batch)
 
@@ -80,7 +80,7 @@ def another_hash_sum(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize("change", [more_inserts, another_hash_sum])
 def test_the_rows_of_the_sink_must_be_the_summed_rows(workshop: Workshop, batch: OpenBatch, change: Edit) -> None:
     edit(batch, "results/00000.json", change)
-    with pytest.raises(AuditError, match="batch 1 of events does not add up at the sink"):
+    with pytest.raises(TerminalError, match="batch 1 of events does not add up at the sink"):
         batch.commit()
     require_nothing_committed(workshop, batch)
 
@@ -108,7 +108,7 @@ def test_an_insert_only_batch_whose_part_is_not_what_was_read_is_found(workshop:
     batch.store.delete(["0.0"])
     tampered = {**dict(record.part or {}), "counts": {"insert": 9}}
     batch.batch_folder.map_outputs.commit(replace(record, part=tampered))
-    with pytest.raises(AuditError, match=r"10 rows net with hash sum .* were delivered, but 9 with"):
+    with pytest.raises(TerminalError, match=r"10 rows net with hash sum .* were delivered, but 9 with"):
         batch.commit()
 
 
@@ -130,7 +130,7 @@ def test_a_snapshot_summary_that_differs_stops_the_batch(workshop: Workshop) -> 
         f"snapshot {snapshot_id} of db.events says that it changed the number of rows by 13, its data files say by 10; "
         "nothing was committed"
     )
-    with pytest.raises(AuditError, match=sentence):
+    with pytest.raises(TerminalError, match=sentence):
         batch.commit()
     require_nothing_committed(workshop, batch)
 
@@ -170,7 +170,7 @@ def test_the_report_says_what_the_batch_did(workshop: Workshop, batch: OpenBatch
     assert report.route is Route.SHUFFLE
     assert report.steps == 2
     assert report.counts == {"insert": 0, "delete": 1, "update_before": 2, "update_after": 2}
-    assert report.after_snapshot_id == batch.plan.after_snapshot_id
+    assert report.after_snapshot_id == batch.plan.spec.after_snapshot_id
     assert report.up_to_snapshot_id == workshop.head()
     assert report.carried_over_rows > 0
     assert report.shuffled_rows >= 5

@@ -68,7 +68,7 @@ def expected(workshop: Workshop, batch: OpenBatch) -> Counter[tuple[int, Row]]:
     return Counter(
         {
             (step.change_ordinal, row): weight
-            for step in batch.plan.steps
+            for step in batch.plan.spec.steps
             for row, weight in workshop.step_weights(step).items()
         }
     )

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
-from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
+from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
 from icefloe.batch.map import hashed_rows, partly_read_files, rewritten_files
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.errors import TerminalError
 from icefloe.iceberg.files import projected_file
 from icefloe.iceberg.files.projected_file import BATCH_ROWS
 from support.tables.small_rewrites import fast_ways_of_small_files
@@ -144,5 +145,5 @@ def test_the_environment_chooses_fast_ways() -> None:
     assert fast_ways({"ICEFLOE_FAST_WAYS": "lineage"}, trusts_lineage=True) == (FastWay.LINEAGE,)
     assert chosen("none") == ()
     assert chosen("matched, aligned") == (FastWay.MATCHED, FastWay.ALIGNED)
-    with pytest.raises(FastWayError, match="names 'quick', which is no fast way: set it to all, none, or some of"):
+    with pytest.raises(TerminalError, match="names 'quick', which is no fast way: set it to all, none, or some of"):
         chosen("aligned,quick")

@@ -72,7 +72,7 @@ def test_bounds_and_policies_leave_the_range_of_an_open_batch_alone(workshop: Wo
     workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1, max_scan_bytes=1)
     workshop.set(initial_load="from_now", on_gap="reload", on_rollback="fail")
     resumed = workshop.open()
-    assert (resumed.plan, len(resumed.plan.steps)) == (batch.plan, 2)
+    assert (resumed.plan, len(resumed.plan.spec.steps)) == (batch.plan, 2)
     assert resumed.deliver().counts["update_after"] == 1
     workshop.append([30])
     with pytest.raises(TerminalError, match="max_scan_bytes"):
@@ -111,7 +111,7 @@ def test_another_storage_with_the_same_checkpoint_is_planned_again_with_the_same
     checkpoint = f"file://{workshop.storage}/checkpoints/events"
     resumed = workshop.set(storage=f"file://{workshop.folder}/other", checkpoint=checkpoint).open()
     assert resumed.plan_url.startswith(f"file://{workshop.folder}/other/shuffle/")
-    assert (resumed.plan.batch_number, resumed.plan.steps) == (1, batch.plan.steps)
+    assert (resumed.plan.batch_number, resumed.plan.spec.steps) == (1, batch.plan.spec.steps)
     assert resumed.deliver().counts["update_after"] == 1
 
 

@@ -46,7 +46,7 @@ def expire(table: Table, *snapshot_ids: int) -> None:
 def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubles_nothing(loaded: Workshop) -> None:
     pinned = loaded.head()
     first = loaded.open()
-    assert [step.kind for step in first.plan.steps] == [StepKind.INITIAL]
+    assert [step.kind for step in first.plan.spec.steps] == [StepKind.INITIAL]
     assert first.deliver().counts["insert"] == 20
     loaded.update(range(5, 15), value=2.0)
     loaded.append([100])
@@ -56,7 +56,7 @@ def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubl
         LoadPart(first_file=0, stop_file=2, num_files=4),
         LoadPart(first_file=2, stop_file=4, num_files=4),
     ]
-    assert (first.plan.after_snapshot_id, first.plan.up_to_snapshot_id) == (None, pinned)
+    assert (first.plan.spec.after_snapshot_id, first.plan.spec.up_to_snapshot_id) == (None, pinned)
     assert (second.after_snapshot_id, second.up_to_snapshot_id) == (pinned, pinned)
     delivered = weights_of(loaded.changes(0)) + weights_of(loaded.changes(1))
     assert delivered == loaded.state(pinned)
@@ -155,7 +155,7 @@ def test_a_schedule_that_loads_one_part_each_run_is_warned_of(loaded: Workshop) 
 def test_a_rerun_of_an_open_part_reads_the_same_files_whatever_the_bound_is_now(loaded: Workshop) -> None:
     before = loaded.open().plan
     again = loaded.set(max_bytes_per_batch=1).open()
-    assert again.plan.steps == before.steps
+    assert again.plan.spec == before.spec
     again.deliver()
     assert part(loaded, 0) == LoadPart(first_file=0, stop_file=2, num_files=4)
 

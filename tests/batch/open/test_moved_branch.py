@@ -20,7 +20,7 @@ def test_a_rollback_is_compensated(workshop: Workshop) -> None:
     workshop.table.manage_snapshots().rollback_to_snapshot(first).commit()
     workshop.append([30])
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.STATES, StepKind.COMMIT]
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.STATES, StepKind.COMMIT]
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(1))
 

@@ -35,8 +35,8 @@ def test_an_open_batch_is_resumed_with_exactly_its_range_although_the_table_move
     resumed.deliver()
     workshop.require_exact(resumed.plan, workshop.changes(1))
     following = workshop.open()
-    assert following.plan.after_snapshot_id == opened.plan.up_to_snapshot_id
-    assert following.plan.up_to_snapshot_id == workshop.head()
+    assert following.plan.spec.after_snapshot_id == opened.plan.spec.up_to_snapshot_id
+    assert following.plan.spec.up_to_snapshot_id == workshop.head()
     following.deliver()
     workshop.require_exact(following.plan, workshop.changes(2))
 
@@ -52,7 +52,7 @@ def test_a_batch_that_was_recorded_and_never_planned_keeps_its_range(workshop: W
     assert batch is not None
     offset = recorded(batch)
     workshop.append(range(10, 20))
-    assert workshop.open().plan.up_to_snapshot_id == offset.up_to_snapshot_id
+    assert workshop.open().plan.spec.up_to_snapshot_id == offset.up_to_snapshot_id
 
 
 def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: Workshop) -> None:
@@ -197,7 +197,7 @@ def test_duplicates_without_identity_are_inserts_and_deletes(workshop: Workshop)
     workshop.set(identifier_columns=None).deliver()
     workshop.replace(rows([1, 2, 2]))
     batch = workshop.open()
-    assert batch.plan.identity.policy == "none"
+    assert batch.plan.spec.identity.policy == "none"
     batch.deliver()
     changes = workshop.changes(1)
     assert changes.select(["_change_type", "id"]).to_pylist().count({"_change_type": "DELETE", "id": 1}) == 2
@@ -216,7 +216,7 @@ def test_the_identity_is_the_pipelines_otherwise_the_tables_also_a_nested_one(tm
     workshop.deliver()
     workshop.replace(pa.Table.from_pylist([{"place": {"id": n}, "word": "b"} for n in range(6)], arrow))
     batch = workshop.open()
-    assert (batch.plan.identity.policy, batch.plan.identity.columns) == ("table", ("place.id",))
+    assert (batch.plan.spec.identity.policy, batch.plan.spec.identity.columns) == ("table", ("place.id",))
     report = batch.deliver()
     assert report.counts == {"insert": 1, "delete": 0, "update_before": 5, "update_after": 5}
 

@@ -19,14 +19,14 @@ def expire(table: Table, *snapshot_ids: int) -> None:
 
 
 def kinds(workshop: Workshop) -> list[StepKind]:
-    return [step.kind for step in workshop.open().plan.steps]
+    return [step.kind for step in workshop.open().plan.spec.steps]
 
 
 def test_a_full_load_is_one_step_of_every_live_row_and_changes_follow_from_there(workshop: Workshop) -> None:
     workshop.append(range(10))
     workshop.delete([1, 2])
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL]
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.INITIAL]
     assert batch.plan.route is Route.INSERT_ONLY
     assert batch.deliver().counts["insert"] == 8
     workshop.append([20])
@@ -57,7 +57,7 @@ def test_from_now_on_an_empty_table_delivers_everything_that_comes(workshop: Wor
     workshop.append(range(10))
     workshop.update([1], value=2.0)
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.COMMIT, StepKind.COMMIT]
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.COMMIT, StepKind.COMMIT]
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(1))
 
@@ -76,7 +76,7 @@ def test_from_earliest_replays_the_whole_history_that_is_there(workshop: Worksho
     workshop.update([1], value=2.0)
     workshop.delete([3])
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.COMMIT] * 3
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.COMMIT] * 3
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(0))
 
@@ -87,7 +87,7 @@ def test_from_earliest_begins_with_the_state_of_the_oldest_snapshot_left(worksho
     workshop.delete([3])
     expire(workshop.table, first)
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL, StepKind.COMMIT]
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.INITIAL, StepKind.COMMIT]
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(0))
 
@@ -112,8 +112,8 @@ def test_a_reload_delivers_every_row_again_and_says_so(workshop: Workshop) -> No
     workshop.append([20])
     expire(workshop.table, first, second)
     batch = workshop.set(on_gap="reload").open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL]
-    assert batch.plan.after_snapshot_id is None
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.INITIAL]
+    assert batch.plan.spec.after_snapshot_id is None
     report = batch.deliver()
     assert report.counts == {"insert": 10, "delete": 0, "update_before": 0, "update_after": 0}
     [warning] = report.warnings
@@ -122,7 +122,7 @@ def test_a_reload_delivers_every_row_again_and_says_so(workshop: Workshop) -> No
     workshop.require_exact(batch.plan, workshop.changes(1))
     workshop.update([20], value=2.0)
     following = workshop.open()
-    assert following.plan.after_snapshot_id == report.up_to_snapshot_id
+    assert following.plan.spec.after_snapshot_id == report.up_to_snapshot_id
     following.deliver()
     workshop.require_exact(following.plan, workshop.changes(2))
 
@@ -146,7 +146,7 @@ def test_an_open_batch_is_not_reloaded(workshop: Workshop) -> None:
     expire(workshop.table, first)
     resumed = workshop.set(on_gap="reload").open()
     assert resumed == opened
-    assert resumed.plan.up_to_snapshot_id == second != third
+    assert resumed.plan.spec.up_to_snapshot_id == second != third
     resumed.deliver()
     assert workshop.changes(1)["id"].to_pylist() == [20]
 
@@ -156,7 +156,11 @@ def test_a_range_of_compactions_alone_moves_the_cursor_and_delivers_nothing(work
     workshop.deliver()
     compact(workshop)
     batch = workshop.open()
-    assert (batch.plan.route, batch.plan.steps, batch.plan.skipped_replace_snapshots) == (Route.NOTHING_TO_DO, (), 1)
+    assert (batch.plan.route, batch.plan.spec.steps, batch.plan.spec.skipped_replace_snapshots) == (
+        Route.NOTHING_TO_DO,
+        (),
+        1,
+    )
     report = batch.deliver()
     assert (report.skipped_replace_snapshots, report.steps) == (1, 0)
     assert workshop.deliver() is None
@@ -177,7 +181,7 @@ def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, ini
     assert workshop.deliver() is None
     tag(workshop)
     forward = workshop.open()
-    assert [step.kind for step in forward.plan.steps] == [StepKind.STATES]
+    assert [step.kind for step in forward.plan.spec.steps] == [StepKind.STATES]
     assert forward.deliver().counts == {"insert": 0, "delete": 0, "update_before": 3, "update_after": 3}
     workshop.require_exact(forward.plan, workshop.changes(1))
     tag(workshop, workshop.snapshot_ids()[0])
@@ -227,7 +231,7 @@ def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop,
     steps = []
     while find_work(workshop.session()).is_due:
         batch = workshop.open()
-        steps.append(len(batch.plan.steps))
+        steps.append(len(batch.plan.spec.steps))
         report = batch.deliver()
         workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
     assert steps == [3, 3, 2]
@@ -239,7 +243,7 @@ def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(works
     for start in range(0, 30, 10):
         workshop.append(range(start, start + 10))
     while find_work(workshop.session()).is_due:
-        assert len(workshop.open().plan.steps) == 1
+        assert len(workshop.open().plan.spec.steps) == 1
         workshop.open().deliver()
     assert workshop.session().checkpoint.latest_batch() == 2
     assert verify_batches(workshop.session()).is_equal
@@ -267,4 +271,4 @@ def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None
     workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1)
     for start in range(0, 30, 10):
         workshop.append(range(start, start + 10))
-    assert len(workshop.open(RequestedRange()).plan.steps) == 3
+    assert len(workshop.open(RequestedRange()).plan.spec.steps) == 3

@@ -42,7 +42,7 @@ def test_once_the_backfill_is_committed_the_same_request_means_the_new_head(
 ) -> None:
     first.deliver()
     second = workshop.open(request_)
-    assert second.plan.up_to_snapshot_id == workshop.snapshot_ids()[-1]
+    assert second.plan.spec.up_to_snapshot_id == workshop.snapshot_ids()[-1]
     assert second.deliver().counts["insert"] == 2
 
 
@@ -80,4 +80,4 @@ def test_a_backfill_that_another_run_commits_after_it_was_listed_is_not_taken_fo
         return found
 
     monkeypatch.setattr(Checkpoint, "open_backfills", overtaken)
-    assert workshop.open(request_).plan.up_to_snapshot_id == workshop.snapshot_ids()[-1]
+    assert workshop.open(request_).plan.spec.up_to_snapshot_id == workshop.snapshot_ids()[-1]

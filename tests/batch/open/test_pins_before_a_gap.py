@@ -49,7 +49,7 @@ def test_it_delivers_up_to_its_pin_and_then_names_the_gap(behind: Workshop) -> N
     end = pinned_head(behind)
     behind.open().deliver()
     batch = behind.open()
-    assert batch.plan.up_to_snapshot_id == end
+    assert batch.plan.spec.up_to_snapshot_id == end
     [warning] = batch.deliver().warnings
     assert f"has lost changes after snapshot {end}, the last one that is pinned" in warning
     assert "then on_gap: fail decides" in warning
@@ -68,7 +68,7 @@ def test_with_on_gap_reload_it_is_loaded_again_after_the_pin(behind: Workshop) -
     behind.set(on_gap="reload")
     for kinds in ([StepKind.COMMIT] * 2, [StepKind.COMMIT], [StepKind.INITIAL]):
         batch = behind.open()
-        assert [step.kind for step in batch.plan.steps] == kinds
+        assert [step.kind for step in batch.plan.spec.steps] == kinds
         batch.deliver()
     assert behind.deliver() is None
     assert verify_batches(behind.session()).is_equal
@@ -86,8 +86,8 @@ def test_a_rollback_before_the_gap_is_taken_back(workshop: Workshop) -> None:
     end = pinned_head(workshop)
     lose_a_commit(workshop)
     batch = workshop.open()
-    assert [step.kind for step in batch.plan.steps] == [StepKind.STATES, StepKind.COMMIT]
-    assert batch.plan.up_to_snapshot_id == end
+    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.STATES, StepKind.COMMIT]
+    assert batch.plan.spec.up_to_snapshot_id == end
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(2))
 

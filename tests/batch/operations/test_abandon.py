@@ -40,8 +40,8 @@ def test_an_abandoned_batch_delivers_nothing_and_the_next_number_begins_where_it
     assert [path.name for path in (operated.sink / "batch=1").iterdir()] == ["_manifest.json"]
     assert operated.between_phases() == []
     document = operated.run()
-    assert (document["batch"], document["after_snapshot_id"]) == (2, str(batch.plan.after_snapshot_id))
-    assert (document["up_to_snapshot_id"], document["update_after"]) == (str(batch.plan.up_to_snapshot_id), 1)
+    assert (document["batch"], document["after_snapshot_id"]) == (2, str(batch.plan.spec.after_snapshot_id))
+    assert (document["up_to_snapshot_id"], document["update_after"]) == (str(batch.plan.spec.up_to_snapshot_id), 1)
     operated.require_consistent()
 
 
@@ -94,7 +94,7 @@ def test_a_batch_that_readers_see_is_recorded_as_done_instead(operated: Operated
     assert operated.stored_objects() == before
     done = operated.abandon("--yes", "--json").document
     assert (done["batch"], done["outcome"]) == (1, "delivered")
-    assert done["cursor_snapshot_id"] == str(delivered.plan.up_to_snapshot_id)
+    assert done["cursor_snapshot_id"] == str(delivered.plan.spec.up_to_snapshot_id)
     assert operated.abandon("--yes", "--json").document["batch"] is None
     operated.require_consistent()
 

@@ -57,7 +57,7 @@ def test_a_range_without_an_end_that_is_started_again_ends_at_the_new_head(opera
     first = operated.open(request)
     assert operated.abandon("--backfill", first.plan.backfill_id, "--yes").code == 0
     head = operated.append([31])
-    assert operated.open(request).plan.up_to_snapshot_id == head
+    assert operated.open(request).plan.spec.up_to_snapshot_id == head
 
 
 def test_a_backfill_may_be_abandoned_more_than_once(

@@ -59,7 +59,7 @@ def test_a_reload_that_is_killed_at_any_write_is_completed_by_the_next_run(behin
 
 def test_an_open_reload_goes_on_although_gaps_are_to_fail_since(behind: Operated) -> None:
     reloaded = behind.open()
-    assert (reloaded.plan.after_snapshot_id, len(reloaded.plan.steps)) == (None, 1)
+    assert (reloaded.plan.spec.after_snapshot_id, len(reloaded.plan.spec.steps)) == (None, 1)
     again = behind.set(on_gap="fail").open()
     assert again.plan == reloaded.plan
     require_loaded_once(behind)

@@ -10,7 +10,7 @@ from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.open.next_batch import next_batch
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.plan.plan_of_batch import ScanTooLargeError, plan_of
+from icefloe.batch.plan.plan_of_batch import plan_of
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.flow import Route
 from icefloe.storage.location import open_store
@@ -54,7 +54,7 @@ def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
     workshop.deliver()
     workshop.delete([1])
     plan = workshop.open(cores=30).plan
-    assert (plan.cores, plan.num_partitions) == (30, 512)
+    assert (plan.spec.cores, plan.num_partitions) == (30, 512)
     assert plan.partitions_reason.startswith("auto: 30 cores")
 
 
@@ -80,8 +80,11 @@ def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_
 ) -> None:
     workshop.append(range(10))
     size = sum(workshop.table.inspect.files()["file_size_in_bytes"].to_pylist())
-    sentence = rf"^batch 0 of events would read {size:,} bytes of files .*, and max_scan_bytes is {size - 1:,} "
-    with pytest.raises(ScanTooLargeError, match=sentence):
+    sentence = (
+        rf"^batch 0 of events would read {size:,} bytes of files .*, and max_scan_bytes is {size - 1:,} .*: raise "
+        "max_scan_bytes, or make batches smaller by max_steps_per_batch or max_bytes_per_batch$"
+    )
+    with pytest.raises(TerminalError, match=sentence):
         workshop.set(max_scan_bytes=size - 1).prepare()
     assert workshop.stored_objects() == {}
     assert workshop.set(max_scan_bytes=size).deliver() is not None
@@ -89,7 +92,7 @@ def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_
 
 def test_a_backfill_that_reads_too_much_is_refused_too(workshop: Workshop) -> None:
     workshop.append(range(10))
-    with pytest.raises(ScanTooLargeError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
+    with pytest.raises(TerminalError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
         workshop.set(max_scan_bytes=1).prepare(RequestedRange())
 
 

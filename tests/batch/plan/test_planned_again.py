@@ -10,7 +10,6 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan import map_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
-from icefloe.batch.plan.plan_of_batch import OtherFolderError
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError
@@ -32,7 +31,7 @@ def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> No
     batch = workshop.open()
     batch.store.delete(["plan.json"])
     again = workshop.open()
-    assert again.plan.steps == batch.plan.steps
+    assert again.plan.spec.steps == batch.plan.spec.steps
     assert again.plan.map_task_bytes == batch.plan.map_task_bytes
     again.deliver()
 
@@ -94,7 +93,7 @@ def test_a_batch_without_a_plan_whose_folder_of_changes_was_edited_names_both_fo
         workshop.set(storage=other, checkpoint=f"file://{workshop.storage}/checkpoints/events")
     else:
         workshop.set(changelog={"path": other})
-    with pytest.raises(OtherFolderError) as refused:
+    with pytest.raises(TerminalError) as refused:
         workshop.prepare()
     assert refused.value.sentence.startswith(
         f"batch 0 of events was opened with its changes in file://{workshop.storage}/staged/events, but changelog.path "

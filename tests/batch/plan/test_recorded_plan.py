@@ -7,9 +7,10 @@ import pytest
 from batch.plan.test_task_document import equality_deletes, golden_tasks
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.map_tasks import map_task_document
-from icefloe.batch.plan.plan_of_batch import OtherFolderError, OtherPlanError, refuse_other_plan
+from icefloe.batch.plan.plan_of_batch import refuse_other_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, dump_document
+from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
 
 
@@ -32,7 +33,7 @@ def test_a_plan_that_is_made_again_as_it_was_is_taken(planned: tuple[PlannedBatc
 
 def test_another_plan_is_refused(planned: tuple[PlannedBatch, OffsetRecord]) -> None:
     batch, offset = planned
-    with pytest.raises(OtherPlanError):
+    with pytest.raises(TerminalError):
         refuse_other_plan(batch, replace(offset, plan_digest="0" * 32))
 
 
@@ -41,5 +42,5 @@ def test_a_plan_for_another_folder_of_changes_is_refused_with_its_name(
 ) -> None:
     batch, offset = planned
     moved = replace(batch, plan=replace(batch.plan, sink={**batch.plan.sink, "path": "file:///elsewhere"}))
-    with pytest.raises(OtherFolderError):
+    with pytest.raises(TerminalError):
         refuse_other_plan(moved, replace(offset, plan_digest=batch.plan.digest))

@@ -47,7 +47,7 @@ def selected(workshop: Workshop, snapshot_id: int | None) -> Counter[Row]:
 def require_selected(workshop: Workshop, batch: OpenBatch, *, net: bool = False) -> pa.Table:
     """The changes of each step are the difference of what is selected of its states."""
     changes = workshop.changes(batch.plan.batch_number)
-    ends = [(step.start_snapshot_id, step.end_snapshot_id) for step in batch.plan.steps]
+    ends = [(step.start_snapshot_id, step.end_snapshot_id) for step in batch.plan.spec.steps]
     if net:
         assert weights_of(changes) == difference(selected(workshop, ends[0][0]), selected(workshop, ends[-1][1]))
         return changes

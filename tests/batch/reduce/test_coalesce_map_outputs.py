@@ -48,9 +48,10 @@ def test_ranges_cover_every_partition_that_holds_rows_once(batch: OpenBatch) -> 
 def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     before = batch.coalesce().plan
-    other = replace(batch.batch_folder.plan, target_size_bytes=1_000_000)
+    plan = batch.batch_folder.plan
+    other = replace(plan, spec=replace(plan.spec, target_size_bytes=1_000_000))
     batch.store.put("plan.json", dump_document(other.sealed()))
-    assert batch.batch_folder.plan.target_size_bytes == 1_000_000
+    assert batch.batch_folder.plan.spec.target_size_bytes == 1_000_000
     assert batch.coalesce().plan == before == load_coalesce_plan(batch.batch_folder)
 
 

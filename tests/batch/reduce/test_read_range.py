@@ -10,10 +10,9 @@ import pytest
 from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce import coalesce_map_outputs, range_rows
-from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
+from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
-from icefloe.batch.sums import AuditError
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.stored_extents import store_extents
@@ -137,7 +136,7 @@ def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Work
     [sums] = extents.ordinals
     wrong = replace(extents, ordinals=(replace(sums, hash_sum=0),))
     store_extents(batch.store, extents_key(0), [wrong], extents.files)
-    with pytest.raises(AuditError, match="range 0 of batch 1 does not add up in change ordinal 0"):
+    with pytest.raises(TerminalError, match="range 0 of batch 1 does not add up in change ordinal 0"):
         read(batch)
     assert parts(workshop) == {}
 
@@ -150,7 +149,9 @@ def test_extents_that_are_gone_or_damaged_are_written_again(workshop: Workshop, 
         batch.store.delete([extents_key(0)])
     else:
         flip_byte(batch.store, extents_key(0), position % len(whole))
-    with pytest.raises(ExtentsGoneError, match=r"the extents .*, which coalesce wrote, are gone or damaged: run again"):
+    with pytest.raises(
+        ReduceInputGoneError, match=r"the extents .*, which coalesce wrote, are gone or damaged: run again"
+    ):
         read(batch)
     batch.run(Phase.SHUFFLE_READ)
     assert parts(workshop)

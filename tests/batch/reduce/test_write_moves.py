@@ -23,12 +23,12 @@ from batch.reduce.changed_keys import (
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import cancelled_rows
-from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.coalesce_map_outputs import UnreliableStoreError
-from icefloe.batch.reduce.moves import MovesGoneError, WeightedHashes, load_moves
+from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
+from icefloe.batch.reduce.moves import WeightedHashes, load_moves
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
@@ -144,7 +144,7 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
 
     monkeypatch.setattr("icefloe.batch.phases.write_map_output", written_badly)
     damaged(batch, 1)
-    with pytest.raises(UnreliableStoreError):
+    with pytest.raises(TerminalError):
         batch.run(Phase.SHUFFLE_READ)
 
 
@@ -221,7 +221,8 @@ def test_a_range_says_which_moves_file_is_gone(workshop: Workshop) -> None:
     plan = with_moves(batch)
     batch.store.delete([moves_key(plan.hash_ranges[0].range_id)])
     with pytest.raises(
-        MovesGoneError, match=r"moves/\d{5}\.moves, which range \d+ needs, is gone or damaged.*writes it once more$"
+        ReduceInputGoneError,
+        match=r"moves/\d{5}\.moves, which range \d+ needs, is gone or damaged.*writes it once more$",
     ):
         moves_of(batch, 0)
 

@@ -146,8 +146,8 @@ class Workshop(EventsTable):
 
     def require_exact(self, plan: Plan, changes: pa.Table) -> None:
         """Each step's changes are the difference of its states, and pair as the rule says."""
-        identity = [changes.column_names.index(name) - 5 for name in plan.identity.columns] if changes else None
-        for step in plan.steps:
+        identity = [changes.column_names.index(name) - 5 for name in plan.spec.identity.columns] if changes else None
+        for step in plan.spec.steps:
             expected = self.step_weights(step)
             here = changes.filter(pc.equal(changes["_change_ordinal"], step.change_ordinal)) if changes else changes
             if here.num_rows == 0:

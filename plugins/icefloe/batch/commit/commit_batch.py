@@ -48,11 +48,11 @@ def report_of(
         batch_number=plan.batch_number,
         backfill_id=plan.backfill_id,
         route=plan.route,
-        after_snapshot_id=plan.after_snapshot_id,
-        up_to_snapshot_id=plan.up_to_snapshot_id,
-        steps=len(plan.steps),
-        changes=plan.changes,
-        skipped_replace_snapshots=plan.skipped_replace_snapshots,
+        after_snapshot_id=plan.spec.after_snapshot_id,
+        up_to_snapshot_id=plan.spec.up_to_snapshot_id,
+        steps=len(plan.spec.steps),
+        changes=plan.spec.changes,
+        skipped_replace_snapshots=plan.spec.skipped_replace_snapshots,
         counts=batch.counts,
         rows_read=plan.input_rows,
         bytes_read=sum(record.bytes_read for record in records),
@@ -91,7 +91,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     Raises:
         UnfinishedTasksError: a task has not written its part yet, or the part is gone or cut; or the batch was not yet
             delivered to the sink for which it was staged.
-        AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
+        TerminalError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
         BatchCommittedError: a reset gave the batch up meanwhile.
     """
     plan = running.plan
@@ -120,13 +120,13 @@ def commit_batch(running: RunningBatch) -> BatchReport:
             batch_number=plan.batch_number,
             checkpoint_id=plan.checkpoint_id,
             committed_by=running.settings.writer,
-            after_snapshot_id=plan.after_snapshot_id,
-            up_to_snapshot_id=plan.up_to_snapshot_id,
+            after_snapshot_id=plan.spec.after_snapshot_id,
+            up_to_snapshot_id=plan.spec.up_to_snapshot_id,
             route=plan.route,
-            steps=len(plan.steps),
+            steps=len(plan.spec.steps),
             counts=report.counts,
             committed_at=report.committed_at,
-            load_part=plan.steps[0].load_part if plan.steps else None,
+            load_part=plan.spec.steps[0].load_part if plan.spec.steps else None,
         )
     )
     if commit.outcome is not BatchOutcome.DELIVERED:

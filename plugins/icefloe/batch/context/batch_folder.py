@@ -66,12 +66,12 @@ class BatchFolder:
         plan = self.plan
         return RowShape.of(
             TableSchema.from_json(plan.table_schema, name_mapping=plan.name_mapping),
-            identity=plan.identity,
-            columns=plan.columns,
+            identity=plan.spec.identity,
+            columns=plan.spec.columns,
             filter_text=self.filter_text,
-            filter_as_written=plan.filter,
+            filter_as_written=plan.spec.filter,
             table=plan.table,
-            hash_key=plan.hash_key,
+            hash_key=plan.spec.hash_key,
         )
 
     @property

@@ -38,13 +38,6 @@ class TakenBackError(TerminalError):
     batch_number: int
 
 
-class OtherDestinationError(TerminalError):
-    """The sink has changed since the delivery of the batch began, so that parts it had may be missing there."""
-
-    url: str
-    batch_number: int
-
-
 def staged_bytes(reference: BatchReference) -> int:
     """Size of the files of a staged batch; one listing says it, and nothing is proven yet."""
     return reference.folder_of_changes.size_of(reference.batch_number)
@@ -62,9 +55,6 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         BatchCommittedError: the batch is done.
         UnfinishedTasksError: a task has not written its part yet, or its part is gone or cut.
         SupersededError: the sink holds a later batch.
-        TakenBackError: the sink went to another pipeline and back since the first try.
-        OtherDestinationError: the sink is another one than at the first try.
-        IcefloeError: error of a part that failed. The other parts stay delivered, and the rerun finds them.
     """
     started = time.monotonic()
     running = reference.open()
@@ -125,14 +115,7 @@ def _show_ends_before(reference: BatchReference, running: RunningBatch) -> None:
 def _taken_back(
     batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[None]:
-    """Names the reason if the sink calls a batch late because the sink's owner changed twice since the first try.
-
-    Args:
-        batch: the batch.
-        sink: its sink.
-        begun: facts that the first try found at the sink.
-        now: facts that this try found, when the batch was not late.
-    """
+    """Names the reason if the sink calls a batch late because the sink's owner changed twice since the first try."""
     try:
         yield
     except SupersededError as error:
@@ -155,7 +138,7 @@ def _refuse_other_destination(
     before, found = begun.get("destination"), now.get("destination")
     if None not in (before, found) and before != found:
         name = batch.origin.pipeline
-        raise OtherDestinationError(
+        raise TerminalError(
             f"batch {batch.batch_number} of {name} began to be delivered to {before}, and {sink.url} now has {found}, "
             "where its first parts may be missing: correct the address of the sink (its url, bootstrap_servers or "
             f"connection), or run icefloe reset {name}, which loads the table again",
@@ -176,15 +159,7 @@ def _part_numbers(sink: Sink, manifest: Manifest) -> Sequence[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsCall:
-    """The parts of a batch in one try.
-
-    Attributes:
-        task: delivers one part.
-        numbers: of all parts.
-        engine: delivers them.
-        running: the batch.
-        tally: counts of the phase.
-    """
+    """The parts of a batch in one try."""
 
     task: DeliverPart
     numbers: Sequence[int]
@@ -231,11 +206,7 @@ class _PartsCall:
         return frozenset(missing)
 
     def _deliveries(self) -> list[PartDelivery]:
-        """The recorded deliveries of all parts.
-
-        Raises:
-            TransientError: a record is gone, because another run delivers its part again, or somebody deletes files.
-        """
+        """The recorded deliveries of all parts."""
         found = [each for each in self._records.parts(self.numbers) if each is not None]
         if len(found) < len(self.numbers):
             url = self.running.folder.store.url
@@ -253,6 +224,6 @@ class _PartsCall:
 
 def _lag_seconds(running: RunningBatch) -> float | None:
     """Seconds from the last commit of the batch until now."""
-    if not running.plan.steps:
+    if not running.plan.spec.steps:
         return None
-    return max(0.0, time.time() - running.plan.steps[-1].commit_timestamp_us / 1e6)
+    return max(0.0, time.time() - running.plan.spec.steps[-1].commit_timestamp_us / 1e6)

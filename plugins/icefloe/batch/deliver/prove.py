@@ -13,7 +13,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
-from icefloe.batch.sums import AuditError, Sums
+from icefloe.batch.sums import Sums
 from icefloe.changes.columns import ChangeType, removed_rows
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
@@ -89,11 +89,7 @@ class FinishedTasks:
         return _merged(record.ordinals for record in self.records)
 
     def audited(self) -> Sums:
-        """Sums of the delivered changes, proven equal to the sums of the rows that the map tasks handed on.
-
-        Raises:
-            AuditError: the sums differ, or the sink was given other rows than those that were summed up.
-        """
+        """Sums of the delivered changes, proven equal to the sums of the rows that the map tasks handed on."""
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
         delivered_sums = self.handed_on
         if self.plan.route is Route.SHUFFLE:
@@ -106,11 +102,10 @@ class FinishedTasks:
             sum(message.hash_sum for message in self.messages) % (1 << 128),
         )
         if given != (signed_count, delivered_sums.hash_sum()):
-            raise AuditError(
+            raise TerminalError(
                 f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
                 f"{delivered_sums.hash_sum():032x} were delivered, but {given[0]} with {given[1]:032x} were written; "
                 "the batch is not delivered, report this with the batch's folder",
-                what=what,
             )
         return delivered_sums
 
@@ -166,20 +161,7 @@ def _signed_count(counts: Mapping[str, int]) -> int:
 def check_summaries(
     plan: Plan, handed_on: Sums, *, on_summary_mismatch: SummaryMismatchOption
 ) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
-    """Compares inserts less deletes of each step with the summaries of its snapshots.
-
-    Args:
-        plan: plan of the batch.
-        on_summary_mismatch: setting of the pipeline as it is now.
-        handed_on: sums by step of the rows that map tasks handed on. Net changes cannot be used, because they no longer
-            show each step.
-
-    Returns:
-        A check per step, and a warning for each that differs.
-
-    Raises:
-        AuditError: one differs and the pipeline does not accept that.
-    """
+    """Compares inserts less deletes of each step with the summaries of its snapshots."""
     counts = handed_on.signed_counts()
     checks = tuple(
         SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
@@ -187,7 +169,7 @@ def check_summaries(
     )
     sentences = tuple(_sentences(plan, checks))
     if sentences and on_summary_mismatch == "fail":
-        raise AuditError(
+        raise TerminalError(
             f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
             "on_summary_mismatch: warn",
             sentences=sentences,
@@ -197,17 +179,11 @@ def check_summaries(
 
 def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
     return [
-        f"snapshot {plan.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
+        f"snapshot {plan.spec.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
         f"number of rows by {check.expected}, its data files say by {check.found}"
         for check in checks
         if check.expected is not None and check.expected != check.found
     ]
-
-
-class RemovedRowsError(TerminalError):
-    """A batch of a pipeline with ``changes: append_only`` removes rows."""
-
-    batch_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,8 +208,6 @@ def prove_and_publish(running: RunningBatch) -> ProvenSums:
 
     Raises:
         UnfinishedTasksError: a task has not finished yet, or its part is gone or cut.
-        RemovedRowsError: the pipeline takes inserts alone, and the batch removes rows.
-        AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
     """
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
@@ -257,7 +231,7 @@ def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
     """Stops a batch before it has a manifest, so that it can still be abandoned."""
     removed, plan = removed_rows(batch.counts), batch.plan
     if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
-        raise RemovedRowsError(
+        raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "
             "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by icefloe "
             f"abandon {plan.pipeline} and icefloe set-cursor",
@@ -284,11 +258,11 @@ def _summary(batch: FinishedTasks, sums: Sums) -> BatchSummary:
         pipeline=plan.pipeline,
         table=plan.table,
         batch_number=plan.batch_number,
-        after_snapshot_id=plan.after_snapshot_id,
-        up_to_snapshot_id=plan.up_to_snapshot_id,
-        steps=len(plan.steps),
+        after_snapshot_id=plan.spec.after_snapshot_id,
+        up_to_snapshot_id=plan.spec.up_to_snapshot_id,
+        steps=len(plan.spec.steps),
         rows=sum(message.rows for message in batch.messages),
         counts=batch.counts,
         hash_sum=sums.hash_sum(),
-        hash_key=plan.hash_key,
+        hash_key=plan.spec.hash_key,
     )

@@ -83,13 +83,7 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
 
 
 def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-    """The batch of a run whose manifest is written.
-
-    Args:
-        running: the batch.
-        manifest: its manifest.
-        output: what of it the sink is given.
-    """
+    """The batch of a run whose manifest is written."""
     plan = running.plan
     if not plan.checkpoint_id:
         raise ValueError("a plan without a checkpoint is delivered to no sink")
@@ -97,10 +91,10 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
     return _proven(
         manifest,
         owner=plan.checkpoint_id,
-        steps=plan.steps,
+        steps=plan.spec.steps,
         schema=change_schema(delivered.arrow, with_batch=True),
         columns=delivered,
-        identity=plan.identity,
+        identity=plan.spec.identity,
         selected=running.settings.columns,
         output=output,
         begins_anew=running.checkpoint.begins_anew(plan.batch_number),
@@ -181,11 +175,7 @@ def _proven(
 
 
 def staged_manifest(sink: ChangeFiles, batch_number: int) -> Manifest:
-    """The manifest of a staged batch.
-
-    Raises:
-        KeyMissingError: the batch is not whole.
-    """
+    """The manifest of a staged batch."""
     return sink.manifest(batch_number)
 
 

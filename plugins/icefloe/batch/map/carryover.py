@@ -49,13 +49,7 @@ class CombinedReads:
         return batch.num_rows <= _SMALL_ROWS and batch.nbytes <= _SMALL_BYTES
 
     def add(self, batch: pa.RecordBatch, positions: Positions, effects: Sequence[Effect]) -> None:
-        """Takes rows of one file.
-
-        Args:
-            batch: compared rows with text decoded, for which ``is_small`` is true.
-            positions: positions of the rows.
-            effects: on the file.
-        """
+        """Takes rows of one file."""
         for effect in effects:
             picked = effect.rows.among(positions)
             self._picks.append(picked + self._num_rows)

@@ -12,9 +12,9 @@ import pyarrow as pa
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
-from icefloe.batch.sums import AuditError
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.errors import TerminalError
 
 
 class FileTally:
@@ -78,22 +78,14 @@ class ReadTally:
         return self._weighted(1)
 
     def require(self, handed_on: Mapping[int, int], *, what: str) -> None:
-        """Checks that every planned row was read, and that cancelling kept the signed count of each step.
-
-        Args:
-            handed_on: rows of positive weight less rows of negative weight, by change ordinal.
-            what: names the task, for the error.
-
-        Raises:
-            AuditError: a file was not read to its end, or the counts differ.
-        """
+        """Checks that every planned row was read, and that cancelling kept the signed count of each step."""
         expected: dict[int, int] = {}
         for file in self._files:
             path, planned = file.data_file.path, file.touched_count()
             tally = self._read.get(file.key)
             rows = 0 if tally is None else tally.rows_read
             if rows != planned:
-                raise AuditError(
+                raise TerminalError(
                     f"{what} read {rows} of the {planned} rows of {path}; nothing was delivered, report this as a bug",
                     path=path,
                 )
@@ -101,10 +93,10 @@ class ReadTally:
                 expected[ordinal] = expected.get(ordinal, 0) + weighted
         for ordinal in sorted(expected.keys() | handed_on.keys()):
             if expected.get(ordinal, 0) != handed_on.get(ordinal, 0):
-                raise AuditError(
+                raise TerminalError(
                     f"{what} read {expected.get(ordinal, 0)} rows net in change ordinal {ordinal} and hands on "
-                    f"{handed_on.get(ordinal, 0)}; nothing was delivered, report this as a bug", change_ordinal=ordinal,
-                )  # fmt: skip
+                    f"{handed_on.get(ordinal, 0)}; nothing was delivered, report this as a bug",
+                )
 
     def _weighted(self, sign: int) -> int:
         found = (weighted for tally in self._read.values() for _, weighted in tally.weighted())
@@ -221,13 +213,7 @@ class RemainingRows:
         self._kept_bytes = 0
 
     def add(self, batch: pa.RecordBatch, positions: Positions, rows: Positions | None = None) -> None:
-        """Adds rows of a batch.
-
-        Args:
-            batch: compared rows.
-            positions: their positions in the file.
-            rows: places in the batch of the rows to add, which are copied; None: all, and the batch is kept.
-        """
+        """Adds rows of a batch."""
         if rows is not None:
             batch, positions = self._reader.plain(batch.take(pa.array(rows))), positions[rows]
         if not batch.num_rows:
@@ -278,14 +264,7 @@ class RemainingRows:
 
 
 def hash_file(file: FileEffects, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
-    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice.
-
-    Args:
-        file: with its effects.
-        reader: reads the file.
-        budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
-        hash_slice: slice of the hashes.
-    """
+    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice."""
     left = RemainingRows(FileTally(file), reader, budget)
     for rows in reader.read(file):
         left.tally.add(rows)

@@ -48,17 +48,7 @@ def _has_lineage(file: FileEffects) -> bool:
 def rows_by_lineage(
     removed: Files, added: Files, reader: TableRowReader, *, budget: MemoryBudget
 ) -> list[HashedRows] | None:
-    """The rows of files that are left if copied rows cancel.
-
-    Args:
-        removed: files of one step.
-        added: files of the same step.
-        reader: reads the files.
-        budget: memory for the rows that are left; what does not fit is read again by position.
-
-    Returns:
-        The hashed rows of each file; None if memory is short, row ids are missing or doubled, or few rows are copies.
-    """
+    """The rows of files that are left if copied rows cancel."""
     rows = sum(file.touched_count() for file in (*removed, *added))
     if rows * _BYTES_PER_ROW > budget.free_bytes:
         return None
@@ -122,18 +112,7 @@ LEAST_UPDATED_ROWS = 50_000
 def compare_updated(
     removed: FileEffects, added: FileEffects, reader: TableRowReader, *, budget: MemoryBudget
 ) -> tuple[HashedRows, HashedRows] | None:
-    """The rows of two files that differ by position, kept in memory.
-
-    Args:
-        removed: one file.
-        added: another file with as many rows.
-        reader: reads the files.
-        budget: memory for the rows that differ.
-
-    Returns:
-        The hashed rows of each file; None if there are few rows, if the columns of the files are not equal, or if
-        memory is short.
-    """
+    """The rows of two files that differ by position, kept in memory."""
     num_rows = removed.data_file.record_count
     if 2 * num_rows < LEAST_UPDATED_ROWS:
         return None
@@ -202,11 +181,7 @@ class _Side:
         self.kept_bytes += self.kept[-1].nbytes
 
     def hashed_rows(self, unchanged: Sequence[pa.RecordBatch]) -> HashedRows:
-        """The rows that differ, whole.
-
-        Args:
-            unchanged: their other columns.
-        """
+        """The rows that differ, whole."""
         file = self.tally.file
         kept = [self._reader.joined(file.data_file, *parts) for parts in aligned_batches(self.kept, unchanged)]
         hashes = RowHashes.concat([row_hashes_of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])

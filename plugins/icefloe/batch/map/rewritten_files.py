@@ -68,12 +68,7 @@ class FileWindow:
         return self.window.slice(0, num_rows)
 
     def finish(self, num_rows: int, unequal: Positions | None = None) -> None:
-        """Is done with the first rows of the window.
-
-        Args:
-            num_rows: number of rows.
-            unequal: places of those that are left, ascending; None: all.
-        """
+        """Is done with the first rows of the window."""
         if unequal is None and num_rows < self._batch_rows / 2:
             unequal = np.arange(num_rows)  # copied: a slice would keep the whole batch in memory
         if unequal is None or len(unequal):
@@ -102,16 +97,7 @@ _LEAST_PAIRED: Final = 0.3
 
 
 def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[FastWay]) -> FastWay | None:
-    """Cancels equal rows until one of the files ends, the order is lost, or too many rows are left.
-
-    Args:
-        removed: one file, unread.
-        added: the other one.
-        ways: ALIGNED compares rows at equal positions, MATCHED finds partners by a few columns.
-
-    Returns:
-        The last way that was taken; None if none fitted.
-    """
+    """Cancels equal rows until one of the files ends, the order is lost, or too many rows are left."""
     taken: FastWay | None = None
     may_match = FastWay.MATCHED in ways and removed.rows_ahead + added.rows_ahead >= LEAST_MATCHED_ROWS
     telling: list[int] | None = None if may_match else []
@@ -258,18 +244,7 @@ def rewritten_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects,
 def compare_rewritten(
     files: Sequence[FileEffects], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
 ) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
-    """The rows that are left of pairs of files if rows cancel that are equal and in the same order.
-
-    Args:
-        files: files of a map task.
-        reader: reads the files.
-        ways: ways that may be taken.
-        budget: memory for hashes and for the rows that are left.
-
-    Yields:
-        The way that cancelled rows of a pair, and the hashed rows of each file. If no way fits, the way is None and all
-        rows are left. If memory is too short for all their hashes, such a pair is left out.
-    """
+    """The rows that are left of pairs of files if rows cancel that are equal and in the same order."""
     pairs = [pair for pair in rewritten_pairs(files) if ways]
     memory = _Ample.of(pairs, budget) or _Scarce(budget)
     lost_pairs = 0
@@ -292,12 +267,7 @@ def compare_rewritten(
 
 
 class _Ample:
-    """Memory for the hashes of all pairs: the rows of two unlike files are hashed at once, and no file is read twice.
-
-    Attributes:
-        most_lost_pairs: number of pairs that may be read in vain before the others are not tried.
-        holds_unlike: True if the rows of two files that no way fits are kept.
-    """
+    """Memory for the hashes of all pairs: the rows of two unlike files are hashed at once, no file is read twice."""
 
     most_lost_pairs: float = inf
     holds_unlike = True

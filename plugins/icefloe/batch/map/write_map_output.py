@@ -11,7 +11,9 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.sums import AuditError, Sums
+from icefloe.batch.sums import Sums
+from icefloe.errors import TerminalError
+from icefloe.shuffle.divided_partitions import BatchSizes
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.reduce_ids import reduce_ids
@@ -22,12 +24,6 @@ __all__ = ["write_map_output"]
 logger = logging.getLogger(__name__)
 
 _WHOLE: Final = 1 << 64
-
-
-class SampleDiffersError(AuditError):
-    """A map task that took a fast way gives other changes than one that compares every row."""
-
-    map_id: int
 
 
 def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
@@ -41,17 +37,7 @@ def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
 
 
 def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: int) -> None:
-    """If a map task is in the sample, reads its files again, compares every row, and adds up the changes.
-
-    Args:
-        inputs: of the map task.
-        map_id: of the map task.
-        found: sums of the rows that it hands on.
-        memory_bytes: memory to compare rows in.
-
-    Raises:
-        SampleDiffersError: the sums differ.
-    """
+    """If a map task is in the sample, reads its files again, compares every row, and adds up the changes."""
     folder = inputs.folder
     if not is_sampled(folder.verify_sample, folder.store.url, map_id):
         return
@@ -63,18 +49,18 @@ def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: in
     what = f"map task {map_id} of batch {folder.plan.batch_number}"
     try:
         found.require(expected, what=what)
-    except AuditError as cause:
+    except TerminalError as cause:
         plan, advice = folder.plan, "report this as a bug"
         if FastWay.LINEAGE in folder.fast_ways:
             advice = (
                 f"a writer changed rows and kept their sequence numbers. Set row_lineage: off, run `icefloe abandon "
                 f"{plan.pipeline}`, and compare earlier batches with `icefloe verify {plan.pipeline}`"
             )
-        raise SampleDiffersError(
+        raise TerminalError(
             f"{what} found other changes in {plan.table} when it compared every row (verify_sample), so nothing was "
             f"delivered: {advice}",
-            map_id=map_id, change_ordinal=cause.change_ordinal,
-        ) from cause  # fmt: skip
+            map_id=map_id,
+        ) from cause
 
 
 def write_map_output(
@@ -90,9 +76,6 @@ def write_map_output(
 
     Returns:
         The commit record that counts; a task that finds one does no work.
-
-    Raises:
-        AuditError: the rows handed on do not add up to the rows read, or a sample that compares every row differs.
     """
     folder, plan = inputs.folder, inputs.folder.plan
     if generation is None:
@@ -118,7 +101,7 @@ def write_map_output(
         memory_bytes=memory_bytes,
         place=folder.place_for(generation),
         spill_folders=local_folders(os.environ),
-        sizes=plan,
+        sizes=BatchSizes(plan.num_map_tasks, plan.spec.target_size_bytes, plan.spec.cores),
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)
         tally = carryover.tally

@@ -31,9 +31,6 @@ def write_part(
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
         generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
-
-    Raises:
-        AuditError: the rows delivered do not add up to the rows read.
     """
     folder = inputs.folder
     if generation is None:
@@ -64,11 +61,7 @@ def write_part(
 def inserted_rows(
     inputs: MapInputs, map_id: int, staged: StagedChanges, *, reader: TableRowReader | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a map task as INSERT, file by file.
-
-    Raises:
-        AuditError: after the last batch, if its rows do not add up to the rows read.
-    """
+    """The rows of a map task as INSERT, file by file."""
     carryover = CarryOver(
         inputs.file_effects(map_id),
         reader or inputs.row_reader(),

@@ -168,7 +168,7 @@ class AbandonablePipeline:
         files between the phases are gone and the table no longer has the range.
 
         Raises:
-            AuditError: the files that the batch passed between its phases do not add up.
+            TerminalError: the files that the batch passed between its phases do not add up.
             MixedPartsError: files that its manifest names are gone or cut.
             OtherOwnerError: the checkpoint belongs to another owner.
         """

@@ -43,19 +43,11 @@ class TableCheck:
         return None if newest is None else newest.snapshot_id
 
     def schema(self) -> TableSchema:
-        """The schema of the newest snapshot.
-
-        Raises:
-            NotBuiltError: this release cannot read one of its columns.
-        """
+        """The schema of the newest snapshot."""
         return TableSchema.at(self.session.table.metadata, self.head_snapshot_id())
 
     def identity(self) -> Identity:
-        """The identity of rows, which the sink accepts.
-
-        Raises:
-            TerminalError: a column is missing, or the sink needs columns that identify a row.
-        """
+        """The identity of rows, which the sink accepts."""
         session, pipeline = self.session, self.session.pipeline
         with with_lines(pipeline):
             chosen = choose_identity(
@@ -68,11 +60,7 @@ class TableCheck:
             return chosen
 
     def shape(self) -> RowShape:
-        """The selected columns and the filter.
-
-        Raises:
-            TerminalError: a column is missing, or the filter does not fit.
-        """
+        """The selected columns and the filter."""
         pipeline = self.session.pipeline
         with with_lines(pipeline):
             return RowShape.of(
@@ -138,7 +126,7 @@ class BatchPreview:
         """Number of snapshots left to later batches; None for a backfill, and if the branch went elsewhere."""
         if self.plan.backfill_id is not None:
             return None
-        session, up_to = self.batch.session, self.plan.up_to_snapshot_id
+        session, up_to = self.batch.session, self.plan.spec.up_to_snapshot_id
         return lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
     def refusal(self) -> str | None:
@@ -159,9 +147,6 @@ def preview_batch(
         session: of the pipeline.
         request: a range makes it a backfill.
         cores: cores of the Spark master; None: as its configuration or this machine says.
-
-    Raises:
-        IcefloeError: no batch can be planned; see `next_batch`.
     """
     batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
     if batch is None:
@@ -174,11 +159,7 @@ def preview_batch(
 
 
 def next_plannable(session: PipelineSession) -> int | None:
-    """Number of the batch that a run would open or resume; None if there is nothing to do.
-
-    Raises:
-        IcefloeError: no batch can be opened or resumed; the error says why.
-    """
+    """Number of the batch that a run would open or resume; None if there is nothing to do."""
     batch = next_batch(session)
     if batch is None:
         return None

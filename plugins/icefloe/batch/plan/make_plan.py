@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, TypedDict
+from typing import Final
 
 from icefloe.batch.plan.map_tasks import PlannedFile, divided_tasks, map_task_document, map_tasks
 from icefloe.batch.plan_document import MapTask, Plan
@@ -21,8 +21,6 @@ from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.step import Step
-from icefloe.pipeline.option_values import ChangesOption
 from icefloe.units import format_bytes
 from icefloe.version import VERSION
 
@@ -47,12 +45,6 @@ class PartitionCount:
 
 def partition_count(configured: int | None, *, cores: int, input_bytes: int, target_size_bytes: int) -> PartitionCount:
     """The number of reduce partitions of a batch: as configured, or enough for the cores and the bytes.
-
-    Args:
-        configured: ``shuffle.partitions``; None for ``auto``.
-        cores: cores of the Spark master or configuration, or of this machine.
-        input_bytes: file bytes that all map tasks read; no more can survive consolidation.
-        target_size_bytes: bytes that a reduce range should hold.
 
     >>> partition_count(None, cores=2, input_bytes=10**6, target_size_bytes=2**26).num_partitions
     64
@@ -105,12 +97,6 @@ class PlanLabels:
     warnings: tuple[str, ...] = ()
 
 
-class _Listed(TypedDict):
-    map_task_bytes: tuple[int, ...]
-    map_task_digests: tuple[str, ...]
-    map_task_ends: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
     """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one."""
@@ -126,12 +112,16 @@ def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> Planne
         table: as loaded.
         spec: specification of the batch.
         labels: names that the plan holds in addition.
-
-    Raises:
-        NotBuiltError: a column that cannot be read.
-        TerminalError: a column has a reserved name or is missing; metadata is gone or damaged.
     """
+    #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
+    shape = _shape(schema, spec, labels)
+    scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
+    tasks = _tasks(scan, schema, table, spec)
+    return PlannedBatch(plan=_header(table, spec, labels, schema, shape, scan, tasks), tasks=tasks)
+
+
+def _shape(schema: TableSchema, spec: BatchSpec, labels: PlanLabels) -> RowShape:
     shape = RowShape.of(
         schema,
         identity=spec.identity,
@@ -142,20 +132,39 @@ def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> Planne
         hash_key=spec.hash_key,
     )
     refuse_reserved_columns(shape.delivered.arrow.names, table=labels.table)
-    may_match = _may_match(shape, table)
-    scan = plan_scan_tasks(table, spec.steps, may_match=may_match, by_row_id=shape.has_row_id)
-    groups = map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes)
-    divided = divided_tasks(groups, io=table.io, table=labels.table, map_task_bytes=spec.map_task_bytes)
-    tasks = tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(divided))
+    return shape
+
+
+def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchSpec) -> tuple[MapTask, ...]:
+    files = [
+        PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns), delete_files=scan.delete_files)
+        for task in scan.tasks
+    ]
+    groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
+    divided = divided_tasks(groups, io=table.io, table=table.name, map_task_bytes=spec.map_task_bytes)
+    return tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
+
+
+def _header(
+    table: LoadedTable,
+    spec: BatchSpec,
+    labels: PlanLabels,
+    schema: TableSchema,
+    shape: RowShape,
+    scan: ScanPlan,
+    tasks: Sequence[MapTask],
+) -> Plan:
+    documents = [dump_document(task) for task in tasks]
     chosen = partition_count(
         None if spec.partitions == "auto" else spec.partitions,
         cores=spec.cores,
         input_bytes=scan.file_size_bytes,
         target_size_bytes=spec.target_size_bytes,
     )
-    route = _route(scan, changes=spec.changes, steps=len(spec.steps))
+    route = _route(scan, spec)
     needs_hash_rows = shape.is_identity_carried and route is Route.SHUFFLE
-    plan = Plan(
+    ends = [spec.up_to_snapshot_id, spec.start_snapshot_id]
+    return Plan(
         icefloe_version=VERSION,
         pipeline=labels.pipeline,
         batch_number=labels.batch_number,
@@ -165,66 +174,32 @@ def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> Planne
         table_location=table.metadata.location,
         catalog=labels.catalog,
         sink=labels.sink,
-        after_snapshot_id=spec.after_snapshot_id,
-        up_to_snapshot_id=spec.up_to_snapshot_id,
-        steps=tuple(spec.steps),
-        changes=spec.changes,
-        columns=spec.columns,
-        filter=spec.filter,
-        summary_row_deltas=_summary_row_deltas(table.history, spec.steps, scan, is_filtered=spec.filter is not None),
+        spec=spec,
+        summary_row_deltas=_summary_row_deltas(table.history, spec, scan),
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas={
             ",".join(map(str, ids)): keys.schema_json
-            for ids, keys in equality_schemas(
-                table.metadata, scan.delete_files.values(), [spec.up_to_snapshot_id, spec.start_snapshot_id]
-            ).items()
+            for ids, keys in equality_schemas(table.metadata, scan.delete_files.values(), ends).items()
         },
-        identity=spec.identity,
-        hash_key=spec.hash_key,
-        **_listed(tasks),
+        map_task_bytes=tuple(task.size_bytes for task in tasks),
+        map_task_digests=tuple(map(digest_of, documents)),
+        map_task_ends=tuple(accumulate(map(len, documents))),
         input_rows=scan.record_count,
         num_partitions=chosen.num_partitions,
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=chosen.reason,
-        cores=spec.cores,
-        target_size_bytes=spec.target_size_bytes,
-        skipped_replace_snapshots=spec.skipped_replace_snapshots,
         warnings=labels.warnings,
         allowed_locations=labels.allowed_locations,
         planned_at="",
     )
-    return PlannedBatch(plan=plan, tasks=tasks)
 
 
-def _listed(tasks: Sequence[MapTask]) -> _Listed:
-    """All that a plan says of its map tasks."""
-    digests, sizes = [], []
-    for task in tasks:
-        document = dump_document(task)
-        digests.append(digest_of(document))
-        sizes.append(len(document))
-    return _Listed(
-        map_task_bytes=tuple(task.size_bytes for task in tasks),
-        map_task_digests=tuple(digests),
-        map_task_ends=tuple(accumulate(sizes)),
-    )
-
-
-def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
-    return [
-        PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns), delete_files=scan.delete_files)
-        for task in scan.tasks
-    ]
-
-
-def _summary_row_deltas(
-    history: History, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
-) -> tuple[int | None, ...]:
+def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:
     """Row deltas of the steps by their summaries; None if a filter or delete files hide rows that summaries count."""
-    hidden = {step.change_ordinal for step in steps} if is_filtered else scan.ordinals_with_deletes
+    hidden = range(len(spec.steps)) if spec.filter is not None else scan.ordinals_with_deletes
     return tuple(
-        None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in steps
+        None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in spec.steps
     )
 
 
@@ -235,9 +210,9 @@ def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], boo
     return FilterPruning(shape.row_filter, table.metadata.specs()).may_match
 
 
-def _route(scan: ScanPlan, *, changes: ChangesOption, steps: int) -> Route:
+def _route(scan: ScanPlan, spec: BatchSpec) -> Route:
     if not scan.tasks:
         return Route.NOTHING_TO_DO
     # Net changes carry the last step of their identity, so the rows of several steps have to meet.
-    is_separate = steps == 1 or changes == "each"
+    is_separate = len(spec.steps) == 1 or spec.changes == "each"
     return Route.INSERT_ONLY if scan.inserts_only and is_separate else Route.SHUFFLE

@@ -226,17 +226,6 @@ def divided_tasks(
     Rows that were copied cancel before the shuffle only within a task. So a task of several files is divided only if
     their row groups have the same numbers of rows, as after an update: copied rows then meet in one part. A task with
     delete files stays whole, because their positions count from the beginning of a file.
-
-    Args:
-        tasks: files of each map task.
-        io: opens the files, for their footers.
-        table: its name, for errors.
-        map_task_bytes: bytes that a task should read.
-
-    Raises:
-        FileGoneError: a file does not exist.
-        TerminalError: a file is damaged or may not be read.
-        TransientError: the storage did not answer.
     """
     if len(tasks) > _MOST_TASKS:
         return list(tasks)

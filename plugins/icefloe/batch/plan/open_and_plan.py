@@ -42,12 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
-    """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan.
-
-    Returns:
-        The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile, or if an
-        operator used its number to move the cursor.
-    """
+    """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan."""
     tally = PhaseTally()
     session, checkpoint = batch.session, batch.session.checkpoint
     with _naming_the_way_out(batch):
@@ -172,11 +167,6 @@ def open_and_plan(
         session: session of the pipeline.
         request: a range makes the run a backfill.
         cores: cores of the Spark master; None: as its configuration or this machine says.
-
-    Raises:
-        NotBuiltError: the table needs a feature that this release does not have.
-        TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
-        TransientError: other runs were faster again and again.
     """
     if request is None:
         return _open_next(session, cores)

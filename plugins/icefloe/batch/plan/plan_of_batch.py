@@ -20,20 +20,8 @@ from icefloe.storage.store import Store
 from icefloe.units import format_bytes
 
 
-class ScanTooLargeError(TerminalError):
-    """A batch would read more than ``max_scan_bytes``."""
-
-    scan_bytes: int
-    max_scan_bytes: int
-
-
 def plan_of(batch: NextBatch) -> PlannedBatch:
-    """The plan of a pipeline's batch, as its offset specifies it.
-
-    Raises:
-        TerminalError: a snapshot of the range has expired since the batch was recorded, or drawn up.
-        IcefloeError: as `make_plan`.
-    """
+    """The plan of a pipeline's batch, as its offset specifies it."""
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
     with with_lines(pipeline):
@@ -58,51 +46,23 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
 
 
 def refuse_unfit(batch: NextBatch) -> None:
-    """Makes the checks of `open_and_plan` that need the batch. Plans it only if ``max_scan_bytes`` is set.
-
-    Raises:
-        TerminalError: its sink cannot take it, or it would read too much.
-    """
+    """Makes the checks of `open_and_plan` that need the batch. Plans it only if ``max_scan_bytes`` is set."""
     refuse_unfit_sink(batch)
     if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
         refuse_excessive_scan(batch, plan_of(batch))
 
 
 def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
-    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open.
-
-    Raises:
-        ScanTooLargeError: the batch would read more; the error has both numbers.
-    """
-    if not batch.is_resumed:
-        pipeline, plan = batch.session.pipeline, planned_batch.plan
-        what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
-        refuse_large_scan(
-            sum(plan.map_task_bytes),
-            max_scan_bytes=pipeline.max_scan_bytes,
-            batch=f"{what} of {pipeline.name}",
-        )
-
-
-def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str) -> None:
-    """Stops a batch that would read too much, before anything of it is recorded.
-
-    Args:
-        scan_bytes: bytes of all files that the batch would read.
-        max_scan_bytes: ``max_scan_bytes`` of the pipeline; None: no limit.
-        batch: its name in the sentence.
-
-    Raises:
-        ScanTooLargeError: the batch would read more; the error has both numbers.
-    """
-    if max_scan_bytes is None or scan_bytes <= max_scan_bytes:
+    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open."""
+    pipeline, plan = batch.session.pipeline, planned_batch.plan
+    scan_bytes, most_bytes = sum(plan.map_task_bytes), pipeline.max_scan_bytes
+    if batch.is_resumed or most_bytes is None or scan_bytes <= most_bytes:
         return
-    raise ScanTooLargeError(
-        f"{batch} would read {scan_bytes:,} bytes of files ({format_bytes(scan_bytes)}), and max_scan_bytes is "
-        f"{max_scan_bytes:,} ({format_bytes(max_scan_bytes)}): raise max_scan_bytes, or make batches smaller by "
-        "max_steps_per_batch or max_bytes_per_batch",
-        scan_bytes=scan_bytes,
-        max_scan_bytes=max_scan_bytes,
+    what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
+    raise TerminalError(
+        f"{what} of {pipeline.name} would read {scan_bytes:,} bytes of files ({format_bytes(scan_bytes)}), and "
+        f"max_scan_bytes is {most_bytes:,} ({format_bytes(most_bytes)}): raise max_scan_bytes, or make batches smaller "
+        "by max_steps_per_batch or max_bytes_per_batch",
     )
 
 
@@ -112,54 +72,21 @@ def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, A
     return {**settings, "target_file_bytes": offset.spec.target_file_bytes}
 
 
-class ForeignPlanError(TerminalError):
-    """The folder of a batch holds the plan of another one."""
-
-    url: str
-    batch_number: int
-
-
-class OtherPlanError(TerminalError):
-    """A plan that was lost cannot be made again as it was."""
-
-    batch_number: int
-
-
-class OtherFolderError(TerminalError):
-    """A plan cannot be made again because the pipeline file leads to another folder of changes than before."""
-
-    batch_number: int
-    recorded: str
-    current: str
-
-
 def found_plan(batch: NextBatch) -> Plan | None:
-    """The plan of an open batch; None if it is not written yet, or was lost.
-
-    Raises:
-        ForeignPlanError: the folder holds the plan of another batch.
-    """
+    """The plan of an open batch; None if it is not written yet, or was lost."""
     store = batch.session.folder_of(batch.offset)
     return None if store.size(PLAN) is None else load_own_plan(store, batch.offset)
 
 
 def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
-    """The plan in the folder of a batch.
-
-    Args:
-        store: the folder.
-        offset: offset of the batch.
-
-    Raises:
-        PlanMissingError: there is none.
-        ForeignPlanError: it was made for another checkpoint, offset or range.
-    """
+    """The plan in the folder of a batch."""
     plan, url = load_plan(store), store.url
+    end = plan.spec.up_to_snapshot_id
     # The digest is over the checkpoint's id, the number and the range too.
     if plan.offset_digest != document_digest(offset):
-        raise ForeignPlanError(
+        raise TerminalError(
             f"{url} holds the plan of another batch, of pipeline {plan.pipeline}, batch {plan.batch_number} up to "
-            f"snapshot {plan.up_to_snapshot_id}: the folder was copied, or its checkpoint was restored from a copy; "
+            f"snapshot {end}: the folder was copied, or its checkpoint was restored from a copy; "
             f"delete everything below {url} and run again: the batch is planned again from its checkpoint",
             url=url,
             batch_number=offset.batch_number,
@@ -172,35 +99,22 @@ def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord) -> None
 
     Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
     divides the range differently would mix with them.
-
-    Args:
-        planned_batch: made again from the offset.
-        offset: offset of the batch.
-
-    Raises:
-        OtherFolderError: the plans differ, and also the folders of changes that they name.
-        OtherPlanError: the plans differ otherwise.
     """
-    if planned_batch.plan.digest == offset.plan_digest:
+    plan, number = planned_batch.plan, offset.batch_number
+    if plan.digest == offset.plan_digest:
         return
-    _refuse_other_folder(planned_batch.plan, offset)
-    raise OtherPlanError(
-        f"batch {offset.batch_number} of {planned_batch.plan.pipeline} cannot be planned again as it was opened with "
-        f"icefloe {offset.icefloe_version}: its plan is lost, and a new one would read or divide the range "
-        "differently; finish the batch with that release, and restore the table's properties "
-        "(schema.name-mapping.default) and metadata if they were edited since",
-        batch_number=offset.batch_number,
-    )
-
-
-def _refuse_other_folder(plan: Plan, offset: OffsetRecord) -> None:
-    """Stops if the folder of changes was edited since the batch was opened: no release would make the same plan."""
     recorded, current = ChangesPlace.recorded(offset.result_configuration), str(plan.sink["path"])
     if recorded is not None and recorded.path != current:
-        raise OtherFolderError(
-            f"batch {offset.batch_number} of {plan.pipeline} was opened with its changes in {recorded.path}, but "
-            f"{recorded.keys} leads to {current} now: restore {recorded.keys} until the batch is done",
-            batch_number=offset.batch_number,
-            recorded=recorded.path,
-            current=current,
+        # No release would make the same plan.
+        raise TerminalError(
+            f"batch {number} of {plan.pipeline} was opened with its changes in {recorded.path}, but {recorded.keys} "
+            f"leads to {current} now: restore {recorded.keys} until the batch is done",
+            batch_number=number,
         )
+    raise TerminalError(
+        f"batch {number} of {plan.pipeline} cannot be planned again as it was opened with icefloe "
+        f"{offset.icefloe_version}: its plan is lost, and a new one would read or divide the range differently; "
+        "finish the batch with that release, and restore the table's properties (schema.name-mapping.default) and "
+        "metadata if they were edited since",
+        batch_number=number,
+    )

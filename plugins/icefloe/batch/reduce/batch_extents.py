@@ -18,12 +18,15 @@ from icefloe.storage.store import KeyMissingError, RangeMissingError
 __all__ = ["BatchExtents"]
 
 
-class ExtentsGoneError(TransientError):
-    """The extents of an epoch are gone or damaged; they follow from the commit records and are written again."""
+class ReduceInputGoneError(TransientError):
+    """The extents of an epoch, or moves, are gone or damaged. They follow from the map outputs: written once more.
+
+    Attributes:
+        are_extents: False if moves are gone.
+    """
 
     is_met_everywhere = True
-    url: str
-    key: str
+    are_extents: bool
 
 
 class BatchExtents:
@@ -48,11 +51,7 @@ class BatchExtents:
         return self._folder.store.size(self._key) is not None
 
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
-        """Writes the extents of all ranges from the blocks of this epoch.
-
-        Raises:
-            TransientError: local disk or the store is full or broken.
-        """
+        """Writes the extents of all ranges from the blocks of this epoch."""
         disk = local_folders(os.environ)[0]
         store_extents(
             self._folder.store,
@@ -78,8 +77,7 @@ class BatchExtents:
         """The extents of one range.
 
         Raises:
-            ExtentsGoneError: they are gone or damaged.
-            TerminalError: another release wrote them.
+            ReduceInputGoneError: they are gone or damaged.
         """
         try:
             return self._open().of(range_id)
@@ -95,11 +93,12 @@ class BatchExtents:
                 raise self._gone() from cause
         return self._opened
 
-    def _gone(self) -> ExtentsGoneError:
+    def _gone(self) -> ReduceInputGoneError:
         url = self._folder.store.url
-        return ExtentsGoneError(
+        return ReduceInputGoneError(
             f"the extents {url}/{self._key}, which coalesce wrote, are gone or damaged: run again, the next try "
             "of this task writes them once more",
             url=url,
             key=self._key,
+            are_extents=True,
         )

@@ -110,11 +110,7 @@ class CancelledRows(KeepsLocalFiles):
         self._runs: list[_Run | _SpilledRun] = []
 
     def add(self, rows: WeightedHashes) -> None:
-        """Takes rows.
-
-        Raises:
-            TransientError: local disk is full or broken.
-        """
+        """Takes rows."""
         for start in range(0, len(rows.weights), self._most_waiting):
             some = rows.slice(start, start + self._most_waiting)
             if self._waiting_rows + len(some.weights) > self._most_waiting:
@@ -123,15 +119,7 @@ class CancelledRows(KeepsLocalFiles):
             self._waiting_rows += len(some.weights)
 
     def of(self, hashes: RowHashes, identities: RowHashes) -> WeightedHashes:
-        """The rows that a piece of one reduce partition may hold, and perhaps a few that no other piece holds either.
-
-        Args:
-            hashes: hash of each row of the piece: at least one row.
-            identities: hash of the identity of each row.
-
-        Raises:
-            TransientError: local disk is broken.
-        """
+        """The rows that a piece of one reduce partition may hold, and perhaps a few that no piece holds."""
         if self._waiting:
             self._runs.append(_Run(*self._in_order()))
         partitions = reduce_ids(identities.slice(0, 1), self._num_partitions)

@@ -12,8 +12,7 @@ from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolde
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
-from icefloe.batch.reduce.batch_extents import BatchExtents, ExtentsGoneError
-from icefloe.batch.reduce.moves import MovesGoneError
+from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import coalesce
@@ -44,39 +43,18 @@ _OUTPUTS_AT_ONCE: Final = 128
 """Their small files are in memory at the same time: 200 KiB each at 4,096 partitions, and blocks up to a limit."""
 
 
-class UnreliableStoreError(TerminalError):
-    """Map outputs, or what follows from them, were made again and again and found damaged each time."""
-
-    url: str
-
-
 class ReadsMapOutputs(Protocol):
     """A task that reads map outputs: coalesce, or the reduce tasks."""
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> Sequence[CorruptMapOutputError]:
-        """Reads what is still to be read; voids the map outputs that it finds damaged and returns their damage.
-
-        Raises:
-            ExtentsGoneError: the extents of the epoch are gone.
-            MovesGoneError: moves that an earlier read of this epoch left are gone.
-        """
+        """Reads what is still to be read; voids the map outputs that it finds damaged and returns their damage."""
 
     def redo(self, map_ids: Sequence[int]) -> None:
         """Runs map tasks: the given ones, and perhaps others without an output."""
 
 
 def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
-    """The blocks of every planned map task's output, which the caller closes; damaged outputs are made again.
-
-    Args:
-        folder: folder of the batch.
-        redo: runs map tasks.
-
-    Raises:
-        MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: map outputs that are made again are damaged too.
-        TransientError: local disk is full or broken.
-    """
+    """The blocks of every planned map task's output, which the caller closes; damaged outputs are made again."""
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
         partitions = folder.plan.num_partitions + folder.plan.hash_partitions
@@ -147,7 +125,6 @@ def until_readable(
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: map outputs or extents that are made again are damaged too.
     """
     trouble: IcefloeError | None = None
     rounds = 0
@@ -157,13 +134,13 @@ def until_readable(
             epoch = _epoch(folder, reader.redo)
         extents = BatchExtents(folder, epoch)
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
-        if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
+        if (isinstance(trouble, ReduceInputGoneError) and trouble.are_extents) or not extents.are_written:
             with read_all_blocks(folder, reader.redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(coalesce_plan, blocks)
         try:
             damaged = reader.read(coalesce_plan, epoch)
-        except (ExtentsGoneError, MovesGoneError) as gone:
+        except ReduceInputGoneError as gone:
             # Both follow from the map outputs, which are as they were: so is the epoch. Extents are written above, and
             # moves by the reader itself before its ranges.
             trouble = gone
@@ -201,9 +178,9 @@ def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) 
             folder.map_outputs.void(map_id, generation, damage.reason)
 
 
-def _unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
+def _unreliable_store(folder: BatchFolder) -> TerminalError:
     """The error of a store that does not keep what is written to it."""
-    return UnreliableStoreError(
+    return TerminalError(
         f"files of the shuffle of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: "
         f"the store {folder.store.url} loses data; check its disks, then run the batch again",
         url=folder.store.url,
@@ -232,7 +209,6 @@ def coalesce_map_outputs(
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: map outputs are found damaged again and again.
     """
     folder, plan = inputs.folder, inputs.folder.plan
 
@@ -250,14 +226,14 @@ def coalesce_map_outputs(
     with collected as blocks:
         ranges = coalesce(
             blocks.partition_bytes[: plan.num_partitions],
-            target_size_bytes=plan.target_size_bytes,
-            min_ranges=plan.cores,
+            target_size_bytes=plan.spec.target_size_bytes,
+            min_ranges=plan.spec.cores,
             part_bytes=blocks.part_bytes,
         )
         hash_ranges = coalesce(
             blocks.partition_bytes[plan.num_partitions :],
-            target_size_bytes=plan.target_size_bytes,
-            min_ranges=plan.cores,
+            target_size_bytes=plan.spec.target_size_bytes,
+            min_ranges=plan.spec.cores,
         )
         with says_remedy(folder.store):
             created = create_coalesce_plan(
@@ -266,7 +242,7 @@ def coalesce_map_outputs(
                 CoalescePlan.of(
                     ranges,
                     num_partitions=plan.num_partitions,
-                    target_size_bytes=plan.target_size_bytes,
+                    target_size_bytes=plan.spec.target_size_bytes,
                     hash_ranges=hash_ranges,
                 ),
             )
@@ -281,7 +257,6 @@ def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
 
     Raises:
         BatchFileMissingError: there are none yet, or no longer.
-        TerminalError: they were written by another release, or are damaged.
     """
     try:
         return load_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")

@@ -50,11 +50,7 @@ class TornIdentity(KeepsLocalFiles):
     def add(
         self, rows: pa.RecordBatch, hashes: RowHashes, weights: NDArray[np.int64], change_ordinals: NDArray[np.int32]
     ) -> None:
-        """Takes rows in any order, whose hashes are all above those of the rows before.
-
-        Raises:
-            TransientError: local disk is full or broken.
-        """
+        """Takes rows in any order, whose hashes are all above those of the rows before."""
         is_insert = (weights > 0).astype(np.int32)
         np.add.at(self._copies, (change_ordinals, is_insert), np.abs(weights))
         order = np.lexsort((hashes.low, hashes.high))
@@ -68,12 +64,7 @@ class TornIdentity(KeepsLocalFiles):
             self._spilled.add(pa.RecordBatch.from_arrays(columns, schema=self._schema), parts)
 
     def changes(self, staged: StagedChanges, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
-        """The changes by ordinal: deletes, pairs, inserts.
-
-        Args:
-            staged: builds the batches.
-            all_ordinals: the ordinal of all changes, if they are net changes and all rows were added with 0.
-        """
+        """The changes by ordinal: deletes, pairs, inserts."""
         for ordinal in np.flatnonzero(self._copies.any(axis=1)).tolist():
             yield from self._changes_of(ordinal, staged, ordinal if all_ordinals is None else all_ordinals)
 
@@ -151,16 +142,7 @@ _BYTES_PER_CHANGE: Final = 128
 
 
 class _Survivors(NamedTuple):
-    """Rows whose weights do not cancel.
-
-    Attributes:
-        rows: the delivered columns; one chunk of each, or none.
-        hashes: hash of each row.
-        identities: hash of each row's identity; None: rows have no identity.
-        weights: int64, of each row.
-        ordinals: int32, of each row.
-        last_ordinal: the last ordinal that changed something, even if net changes cancelled it.
-    """
+    """Rows whose weights do not cancel."""
 
     rows: pa.Table
     hashes: RowHashes
@@ -196,11 +178,7 @@ class _Survivors(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The rows of a piece that are left when weights have cancelled; see `_Survivors`.
-
-    Attributes:
-        positions: int64, of each row in the piece.
-    """
+    """The rows of a piece that are left when weights have cancelled; see `_Survivors`."""
 
     positions: NDArray[np.int64]
     weights: NDArray[np.int64]
@@ -326,7 +304,7 @@ class GroupChanges:
 
     def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
         """Changes of one identity, of whose rows not all fit into memory."""
-        last_ordinal, shape, ordinals = 0, self._shuffled.shape, len(self._plan.steps)
+        last_ordinal, shape, ordinals = 0, self._shuffled.shape, len(self._plan.spec.steps)
         with TornIdentity(
             shape.delivered.arrow, hash_key=shape.hash_key, num_ordinals=ordinals, memory_bytes=self._memory_bytes
         ) as torn:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.batch_extents import BatchExtents
+from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block, encode_block
@@ -86,12 +86,7 @@ class WeightedHashes:
         )
 
     def split(self, numbers: NDArray[np.int32], count: int) -> dict[int, Self]:
-        """The rows of each number that has any.
-
-        Args:
-            numbers: number of each row, from 0.
-            count: how many numbers there are.
-        """
+        """The rows of each number that has any."""
         # NumPy sorts few bits faster.
         order = np.argsort(numbers.astype(np.min_scalar_type(count)), kind="stable")
         counts = np.bincount(numbers, minlength=count)
@@ -117,11 +112,7 @@ class WeightedHashes:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The rows in a result of ``to_bytes``.
-
-        Raises:
-            CorruptBlockError: the bytes are not a result of ``to_bytes``.
-        """
+        """The rows in a result of ``to_bytes``."""
         rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES), _SCHEMA)
         return cls._from_columns([column.to_numpy() for column in rows.columns])
 
@@ -214,11 +205,7 @@ class CorruptMovesError(TransientError):
 
 
 def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int:
-    """Writes the file of all ranges on local disk; the same rows give the same bytes. Holds one range's rows at a time.
-
-    Returns:
-        The number of rows.
-    """
+    """Writes the file of all ranges on local disk; the same rows give the same bytes. Holds one range at a time."""
     entries, rows = [], 0
     with path.open("w+b") as file:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
@@ -265,13 +252,7 @@ class MovesEntry(NamedTuple):
 
 
 def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
-    """The place of the rows of one reduce range.
-
-    Raises:
-        KeyMissingError: there is no such file.
-        CorruptMovesError: it is damaged.
-        TerminalError: another release wrote it.
-    """
+    """The place of the rows of one reduce range."""
     entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
     with _whole():
         header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
@@ -285,12 +266,7 @@ def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
 
 
 def read_moves(store: Store, key: str, entry: MovesEntry) -> WeightedHashes:
-    """The rows of one reduce range in a moves file.
-
-    Raises:
-        KeyMissingError: there is no such file.
-        CorruptMovesError: it is damaged.
-    """
+    """The rows of one reduce range in a moves file."""
     if not entry.length:
         return WeightedHashes.none()
     with _whole():
@@ -326,21 +302,8 @@ def _corrupt(reason: str) -> CorruptMovesError:
     return CorruptMovesError(f"a moves file is damaged: {reason}; run again, which writes it once more", reason=reason)
 
 
-class MovesGoneError(TransientError):
-    """A moves file is gone or damaged; it follows from the map outputs and is written again."""
-
-    is_met_everywhere = True
-    url: str
-    key: str
-
-
 def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[WeightedHashes]:
-    """The rows to cancel in a reduce range, part by part; none if the delivered columns show the identity.
-
-    Raises:
-        MovesGoneError: a moves file is gone or damaged.
-        TerminalError: another release wrote a moves file.
-    """
+    """The rows to cancel in a reduce range, part by part; none if the delivered columns show the identity."""
     if not folder.shape.is_identity_carried:
         return
 
@@ -381,11 +344,12 @@ def _together(
         yield some
 
 
-def _gone(folder: BatchFolder, key: str, range_id: int) -> MovesGoneError:
+def _gone(folder: BatchFolder, key: str, range_id: int) -> ReduceInputGoneError:
     url = folder.store.url
-    return MovesGoneError(
+    return ReduceInputGoneError(
         f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
         "shuffle_read writes it once more",
         url=url,
         key=key,
+        are_extents=False,
     )

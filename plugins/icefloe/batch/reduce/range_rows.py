@@ -69,26 +69,12 @@ class RowDivision:
         return min(self.memory_bytes // 4, _LARGEST_PIECE_BYTES)
 
     def spilled(self, num_parts: int, *, turn: int = 0) -> SpilledRows:
-        """Room on local disk.
-
-        Args:
-            num_parts: number of parts.
-            turn: chooses among the disks of a task.
-        """
+        """Room on local disk."""
         disks = local_folders(os.environ)
         return SpilledRows(self.schema, num_parts, memory_bytes=self.memory_bytes // 8, disk=disks[turn % len(disks)])
 
     def parts(self, batches: Iterable[pa.RecordBatch], hashes_of: HashesOf, *, depth: int = 0) -> Iterator[HashPart]:
-        """The rows in the ascending order of their hashes' parts. Rows of one hash are in one part.
-
-        Args:
-            batches: the rows.
-            hashes_of: gives the hash of each row.
-            depth: number of times that they were divided already.
-
-        Raises:
-            TransientError: local disk is full or broken.
-        """
+        """The rows in the ascending order of their hashes' parts. Rows of one hash are in one part."""
         #   depth 0   000000..   000001..   000010..   000011..      64 parts in one file
         #   depth 1              000001 000000..                     only of a part that does not fit
         with self.spilled(_NUM_PARTS, turn=depth) as spilled:
@@ -201,13 +187,7 @@ class RangeRows:
             yield from group.pieces
 
     def groups(self) -> Iterator[RowGroup]:
-        """All rows; every row of an identity is in the same group.
-
-        Raises:
-            CorruptMapOutputError: names the map output to make again.
-            RowTooLargeError: a row needs more memory than the task has; the sentence names it.
-            TransientError: the store or local disk failed.
-        """
+        """All rows; every row of an identity is in the same group."""
         blocks = fetch_blocks(
             self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
         )

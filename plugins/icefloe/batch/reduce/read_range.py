@@ -36,7 +36,6 @@ def read_range(folder: BatchFolder, sink: ChangeFiles, range_id: int, *, request
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
-        AuditError: the changes do not add up to the rows that the map tasks handed on; nothing was delivered.
     """
     result = RangeResult.load(folder.store, range_id)
     if result is not None:
@@ -75,8 +74,6 @@ def range_changes(
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
-        MovesGoneError: a moves file has to be written again.
-        AuditError: after the last batch, if the changes do not add up.
     """
     shuffled, extents = folder.shuffled_form, batch_extents.of(range_id)
     expected = Sums(extents.ordinals)

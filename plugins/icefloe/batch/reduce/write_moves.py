@@ -46,17 +46,7 @@ _LEAST_ROWS: Final = 16
 def matched_rows(
     pieces: Iterable[WeightedHashes], *, rows: int, coalesce_plan: CoalescePlan, memory_bytes: int
 ) -> Iterator[SpilledMoves]:
-    """The rows that equal rows of other identities cancel, by reduce range; on local disk until the context ends.
-
-    Args:
-        pieces: all rows of some row hashes, in any order.
-        rows: number of all these rows, or a few more.
-        coalesce_plan: the reduce ranges.
-        memory_bytes: memory of the task.
-
-    Raises:
-        TransientError: local disk is full or broken.
-    """
+    """The rows that equal rows of other identities cancel, by reduce range; on local disk until the context ends."""
     bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // memory_bytes)) - 1).bit_length())
     disk = local_folders(os.environ)[0]
     #   pieces -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
@@ -131,8 +121,6 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
-        AuditError: the hash rows do not add up to the rows that the map tasks handed on.
-        TransientError: the store or local disk failed.
     """
     # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
     # may also be replaced while somebody reads it.

@@ -39,13 +39,7 @@ class TermEffects:
         self._spanning: dict[int, list[int]] = {}
 
     def on(self, num_rows: int, deleted_by: Callable[[Sequence[int]], Mapping[int, BitMap64]]) -> tuple[Effect, ...]:
-        """The effects on a data file, by ordinal; each has a weight other than 0 and at least one row.
-
-        Args:
-            num_rows: rows of the file.
-            deleted_by: returns the positions of this file that each of some delete files of the map task deletes;
-                delete files that delete none may be missing.
-        """
+        """The effects on a data file, by ordinal; each has a weight other than 0 and at least one row."""
         found = deleted_by(self._delete_files) if self._delete_files else {}
         deleted = {delete_id: positions for delete_id, positions in found.items() if positions}
         # States between two of these have the same rows: terms of such states cancel without a look at rows.
@@ -71,13 +65,7 @@ class TermEffects:
     def _gone(
         self, deleted: Mapping[int, BitMap64], changes: Sequence[int], wanted: Collection[int]
     ) -> dict[int, BitMap64]:
-        """The positions that are deleted after some number of changes, for each wanted number.
-
-        Args:
-            deleted: positions of each delete file.
-            changes: the states in which one of them comes into force or no longer is, ascending.
-            wanted: numbers of changes.
-        """
+        """The positions that are deleted after some number of changes, for each wanted number."""
         by_state: dict[int, list[tuple[int, bool]]] = {}
         for delete_id in deleted:
             for state, comes in self._changes[delete_id]:
@@ -228,8 +216,6 @@ def task_file_effects(
 
     Raises:
         FileGoneError: a delete file does not exist, or a data file whose keys are needed.
-        TerminalError: one is damaged, or may not be read.
-        TransientError: the storage did not answer.
     """
     if not task.delete_files:
         return _file_effects(task, lambda *_: {})

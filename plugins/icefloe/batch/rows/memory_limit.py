@@ -20,22 +20,6 @@ _DICTIONARY_COPIES: Final = 2.3
 _STEP_BYTES: Final = 64 << 20
 
 
-class RowTooLargeError(TerminalError):
-    """A row needs more memory than a task has."""
-
-    row_bytes: int
-    memory_bytes: int
-    needed_bytes: int
-
-
-class DictionariesTooLargeError(TerminalError):
-    """The dictionaries of a row group need more memory than a task has."""
-
-    dictionary_bytes: int
-    memory_bytes: int
-    needed_bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLimit:
     """Refuses rows with which a process would take more than the memory of a task and 512 MiB.
@@ -52,9 +36,6 @@ class RowLimit:
         Args:
             batch: the rows.
             place: where they are, as the subject of a sentence.
-
-        Raises:
-            RowTooLargeError: one of them is too large; the sentence names the memory that it needs.
         """
         most = (self.memory_bytes + _BESIDES_BYTES) // _COPIES
         if batch.nbytes <= most:
@@ -63,13 +44,10 @@ class RowLimit:
         if row_bytes is None:
             return
         needed_bytes = _memory_for(row_bytes * _COPIES)
-        raise RowTooLargeError(
+        raise TerminalError(
             f"{place} has a row of {format_bytes(row_bytes)}, which needs "
             f"shuffle.memory_bytes: {needed_bytes >> 20}MiB, and it is {format_bytes(self.memory_bytes)}: raise it "
             "(under Spark spark.executor.memoryOverhead too), or set columns without the large one",
-            row_bytes=row_bytes,
-            memory_bytes=self.memory_bytes,
-            needed_bytes=needed_bytes,
         )
 
     @property
@@ -83,18 +61,12 @@ class RowLimit:
         Args:
             size_bytes: of all of them, more than `most_dictionary_bytes`.
             place: the file, as the subject of a sentence.
-
-        Raises:
-            DictionariesTooLargeError: the sentence names the memory that they need.
         """
         needed_bytes = _memory_for(int(size_bytes * _DICTIONARY_COPIES))
-        raise DictionariesTooLargeError(
+        raise TerminalError(
             f"{place} has dictionary pages of {format_bytes(size_bytes)} in one row group, which need "
             f"shuffle.memory_bytes: {needed_bytes >> 20}MiB, and it is {format_bytes(self.memory_bytes)}: raise it "
             "(under Spark spark.executor.memoryOverhead too), set columns without the large ones, or rewrite the file",
-            dictionary_bytes=size_bytes,
-            memory_bytes=self.memory_bytes,
-            needed_bytes=needed_bytes,
         )
 
 

@@ -72,9 +72,6 @@ class RowShape:
             table: its name, for errors.
             filter_as_written: the filter with ``${ENV}`` unexpanded, which errors quote; None: it has no ``${ENV}``.
             hash_key: key of the row hashes; None: a new one, for rows that are compared with no task's.
-
-        Raises:
-            TerminalError: a column that the table does not have, or a filter that does not fit it.
         """
         with about_key("columns"):
             delivered = table_schema if columns is None else table_schema.select(columns)

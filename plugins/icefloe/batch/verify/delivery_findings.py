@@ -75,14 +75,7 @@ class Retention:
         has_before_images: bool = True,
         may_lack: Callable[[int], int | None] = lambda _: None,
     ) -> "Retention":
-        """The retention of some batches.
-
-        Args:
-            batches: committed batches.
-            held: changes by the number of their batch; other batches are not looked at.
-            has_before_images: False if the rows before updates are not delivered.
-            may_lack: the most changes of a batch, by its number, that need not be held; None: all.
-        """
+        """The retention of some batches."""
         delivered = {
             batch.batch_number: sum(batch.counts.values())
             - (0 if has_before_images else batch.counts.get("update_before", 0))
@@ -147,13 +140,7 @@ def foreign_writes_note(sink: Sink) -> tuple[str, ...]:
 
 
 def left_out_note(differing: int, things: str, left_out: int) -> str:
-    """A note that differences may come from commits that ``on_removed_rows: skip`` left out.
-
-    Args:
-        differing: number of things that differ.
-        things: their plural, as the note names them.
-        left_out: the most changes that were left out.
-    """
+    """A note that differences may come from commits that ``on_removed_rows: skip`` left out."""
     return (
         f"{differing:,} {things} differ, and on_removed_rows: skip left out commits with up to {left_out:,} changes: "
         "whether these are lost rows, the table alone does not show"
@@ -174,21 +161,7 @@ def key_findings(
     left_out: int = 0,
     notes: Sequence[str] = (),
 ) -> DeliveryFindings:
-    """The findings of a comparison by key.
-
-    Args:
-        found: the keys that differ.
-        url: the destination.
-        table: name of the table.
-        snapshot_id: state of the table.
-        rows: rows of that state, or of the sample; those that need not be there do not count.
-        names: names of the identifier columns.
-        needs_all: False if the destination need not hold keys that have not changed since the pipeline began.
-        retention: the changes that a log still holds.
-        wants_unique_keys: True if a key with several rows is a fault.
-        left_out: the most changes that were left out because their commits remove rows.
-        notes: further notes.
-    """
+    """The findings of a comparison by key."""
     counts, said, absent = Counter(found.counts), [*notes, *retention.notes(url)], 0
     if counts[KeyDifference.MISSING] and not needs_all:
         absent = counts.pop(KeyDifference.MISSING)

@@ -48,14 +48,7 @@ class KeyedRows:
     def add(
         self, keys: RowHashes, rows: RowHashes, values: Sequence[pa.Array], is_live: pa.Array | None = None
     ) -> None:
-        """Add rows, in their order.
-
-        Args:
-            keys: hashes of their keys.
-            rows: hashes of their shown columns.
-            values: columns of their keys.
-            is_live: False for a key that has no row from here on; None: all are live.
-        """
+        """Add rows, in their order."""
         live = pa.repeat(pa.scalar(value=True), len(keys)) if is_live is None else is_live
         columns = [keys.to_column(), rows.to_column(), live, *values]
         batch = pa.RecordBatch.from_arrays(columns, ["key", "row", "is_live", *self._names])
@@ -112,13 +105,7 @@ class KeyDifferences:
 
     @classmethod
     def between(cls, expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> Self:
-        """Compare a place with the rows that it should have; both have the same number of slices.
-
-        Args:
-            expected: the rows that are right.
-            held: the rows that are there, or changes of rows.
-            is_log: True: of the rows of a key, the last one counts. False: a second row of a key is one too many.
-        """
+        """Compare a place with the rows that it should have; both have the same number of slices."""
         counts: Counter[str] = Counter()
         kept: list[pa.Table] = []
         several: list[pa.Table] = []

@@ -107,13 +107,7 @@ class ChangePromises:
         self._faults: dict[str, None] = {}
 
     def add(self, changes: pa.RecordBatch, types: NDArray[np.int8], identities: RowHashes | None) -> None:
-        """Adds the next changes of a part.
-
-        Args:
-            changes: with the change columns.
-            types: their `ChangeType` codes; -1: none of the four.
-            identities: identities of the rows, if the rows show them.
-        """
+        """Adds the next changes of a part."""
         if not len(types):
             return
         self._counts += np.bincount(types + 1, minlength=len(ChangeType) + 1)[1:]
@@ -143,11 +137,7 @@ class ChangePromises:
             self._runs.end_part()
 
     def faults(self, counts: Mapping[str, int]) -> list[str]:
-        """Faults of the batch as sentences, each kind once; empty if there are none.
-
-        Args:
-            counts: changes by type, in lower case, as the manifest says.
-        """
+        """Faults of the batch as sentences, each kind once; empty if there are none."""
         read = {kind.name.lower(): int(self._counts[kind]) for kind in ChangeType}
         if read != {name: counts.get(name, 0) for name in read}:
             self._fault(f"it has {_text(read)}, but its manifest says {_text(counts)}")
@@ -192,9 +182,6 @@ class BatchPromises:
         checkpoint: its checkpoint.
         commit: commit of the batch.
         schema: schema in which it was delivered.
-
-    Raises:
-        TerminalError: its offset record is gone.
     """
 
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
@@ -204,11 +191,7 @@ class BatchPromises:
         self.identity = _identity_shown(pipeline, schema, offset.spec.identity) if commit.route == Route.SHUFFLE else ()
 
     def begin(self, part: HashSlice) -> ChangePromises:
-        """Checks for one reading of the batch.
-
-        Args:
-            part: the identities whose place is checked.
-        """
+        """Checks for one reading of the batch."""
         runs = IdentityOrder(part) if self.identity else None
         return ChangePromises(batch_number=self._batch_number, steps=self._steps, runs=runs)
 

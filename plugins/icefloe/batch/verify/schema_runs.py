@@ -117,11 +117,7 @@ def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[Commi
 
 
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:
-    """The commit records of all batches, by number.
-
-    Raises:
-        TerminalError: a record is gone.
-    """
+    """The commit records of all batches, by number."""
     checkpoint = session.checkpoint
     cursor = checkpoint.cursor()
     numbers = range(0 if cursor is None else cursor.batch_number + 1)

@@ -44,13 +44,7 @@ class SinkRows:
         return bool(self.names)
 
     def of_sink(self, folder: Path, *, rows: int, keys: pa.RecordBatch | None = None) -> KeyedRows:
-        """The rows or changes of the sink by key.
-
-        Args:
-            folder: an empty folder.
-            rows: about so many rows or changes are expected.
-            keys: the only keys to be read; None: all.
-        """
+        """The rows or changes of the sink by key."""
         held = KeyedRows(folder, rows=rows, names=self.names)
         for batch in self._read(keys):
             is_live = None if self.sink.keyed else pc.is_in(batch.column(CHANGE_TYPE), _LIVE)
@@ -58,14 +52,7 @@ class SinkRows:
         return held
 
     def of_table(self, state: TableState, folder: Path, *, rows: int, keys: pa.Array | None = None) -> KeyedRows:
-        """The rows of a state by key.
-
-        Args:
-            state: the state.
-            folder: an empty folder.
-            rows: as for `of_sink`: the larger side decides into how many slices both are cut.
-            keys: hashes of the only keys to be read; None: all.
-        """
+        """The rows of a state by key."""
         wanted = KeyedRows(folder, rows=rows, names=self.names)
         for batch in state.rows():
             hashes = self._keys(batch)

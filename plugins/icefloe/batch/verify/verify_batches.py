@@ -37,11 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
-    """A sentence for the first such batches. Those before the first manifest may be deleted: everybody has read them.
-
-    Args:
-        session: session of the pipeline.
-    """
+    """A sentence for the first such batches. Those before the first manifest may be deleted."""
     folder, name = session.counted_folder, session.pipeline.name
     # One that was listed late may have come since.
     missing = [number for number in missing_numbers(folder) if folder is not None and folder.whole(number) is None]
@@ -244,10 +240,6 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
 
     A replay begins at the last load, so it cannot see a load that was delivered twice. So this looks at all batches,
     also at those before the last load.
-
-    Args:
-        checkpoint: checkpoint of the batches.
-        batches: all that are committed, by number.
     """
     for before, batch in pairwise(batches):
         ended = before.end
@@ -300,8 +292,6 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
 
     Raises:
         ConfigurationChangedError: the table was replaced, or keys like ``sink.path`` edited, since the first batch.
-        TerminalError: a state that is needed, or the schema of a batch, has expired; a manifest is gone.
-        TransientError: the sink or the table's files did not answer.
     """
     sink = session.folder_of_changes
     recorded = session.checkpoint.look().pipeline

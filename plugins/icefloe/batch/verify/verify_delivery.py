@@ -58,10 +58,6 @@ def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None 
         session: session of the pipeline.
         sink: the sink.
         sample: number of rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
-
-    Raises:
-        TerminalError: the snapshot of the cursor has expired.
-        TransientError: sink or table did not answer, or batches went on too fast.
     """
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:

@@ -87,10 +87,6 @@ class WrittenColumns:
         Args:
             sink: the log.
             keys: identifier columns of the only rows to be read; None: all.
-
-        Raises:
-            TerminalError: changes have columns that no known schema has.
-            TransientError: they are of a batch that was delivered meanwhile.
         """
         if not sink.keeps_written_columns:
             yield from sink.read_back(change_schema(self._delivered.arrow, with_batch=True), keys=keys)
