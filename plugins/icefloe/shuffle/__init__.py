@@ -49,6 +49,7 @@ __all__ = [
     "coalesce",
     "collected_blocks",
     "committed_output",
+    "divided_partitions",
     "extents",
     "extents_file",
     "fetch",

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
+__all__ = ["BatchSizes"]
+
 NUM_PARTS: Final = 64
 WHOLE: Final = NUM_PARTS
 """Stands for a part where a block has a whole reduce partition."""
