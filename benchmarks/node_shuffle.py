@@ -29,7 +29,7 @@ from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import load_node_config
 from icefloe.node.node_folder import NodeFolder
 from icefloe.storage.location import open_store
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 from support.nodes.machines import NodeMachine
 from support.servers.private_authority import PrivateAuthority

@@ -87,7 +87,7 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_store_was_met() -> None:
     """Forgets what a test learned of stores by their addresses: the system gives a port to more servers than one."""
-    from icefloe.storage.store_health import health_of_store
+    from icefloe.storage.clients import health_of_store
 
     health_of_store.cache_clear()
 

@@ -36,7 +36,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 from icefloe.sinks import change_files
 from icefloe.sinks.parquet_files import write_parquet_files
-from icefloe.storage import parallel
+from icefloe.storage import requests
 from simulation.expiry import FILES
 
 __all__ = ["with_kept_work"]
@@ -173,5 +173,5 @@ _REPLACED: Final = (
     (write_part, "CarryOver", _KeptCarryOver),
     (change_files, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
-    (parallel, "map_in_threads", _in_this_thread),
+    (requests, "map_in_threads", _in_this_thread),
 )

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.storage.clock import CLOCK_FOLDER, store_time
 from icefloe.storage.location import open_store
+from icefloe.storage.probe import CLOCK_FOLDER, store_time
 from support.fakes.stores import Fault, FaultyStore, WrappingStore
 
 

@@ -14,10 +14,10 @@ from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import dynamodb_table, location
+from icefloe.storage.clients import health_of_store
 from icefloe.storage.dynamodb_items import Item, Items, StoredValues
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
-from icefloe.storage.store_health import health_of_store
 from storage.contract import StoreContract
 from storage.table_contract import Attributes, Both, lose_values, partition, table_client
 from support.servers.table_server import SECRET, Table, table_server

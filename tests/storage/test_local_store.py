@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.storage import unfinished
+from icefloe.storage import local_store
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from support.missing import require_program
@@ -86,7 +86,7 @@ def test_a_stopped_writer_keeps_its_file_until_its_batch_is_over_and_then_fails(
 
 def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folder, store, monkeypatch):
     store.put("a/kept", b"kept")
-    monkeypatch.setattr(os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
+    monkeypatch.setattr(os, "fsync", lambda _: local_store.sweep_unfinished(folder / "a", is_over=True))
     for attempt in (lambda: store.put("a/kept", b"new"), lambda: store.create("a/other", b"new")):
         with pytest.raises(TransientError, match=r"cannot write .*: the folder, or the unfinished file.*run again"):
             attempt()

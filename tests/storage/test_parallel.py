@@ -7,7 +7,7 @@ import pytest
 
 from icefloe.engines.local import LocalEngine
 from icefloe.patience import answer_within
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 
 @pytest.mark.parametrize("started", [0, 1])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.storage.ranges import coalesce_ranges, cut_ranges
+from icefloe.storage.values import coalesce_ranges, cut_ranges
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], pair[0] + pair[1])))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.storage.store_health import StoreHealth, health_of_store
+from icefloe.storage.clients import StoreHealth, health_of_store
 
 
 def test_a_silence_begins_and_ends_when_the_store_answers_or_after_a_while() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.storage import unfinished
-from icefloe.storage.unfinished import open_unfinished, remove_unfinished, unfinished_name
+from icefloe.storage import local_store
+from icefloe.storage.local_store import open_unfinished, sweep_unfinished, unfinished_name
 
 
 def test_each_name_is_another_and_readers_of_the_folder_pass_over_it():
@@ -27,21 +27,21 @@ def age(path: Path) -> None:
 def test_the_file_of_a_living_writer_stays_until_it_is_closed(tmp_path: Path):
     descriptor, path = open_unfinished(tmp_path, "key")
     age(path)
-    assert remove_unfinished(tmp_path) == 0
+    assert sweep_unfinished(tmp_path) == 0
     assert path.exists()
     os.close(descriptor)
-    assert remove_unfinished(tmp_path) == 1
+    assert sweep_unfinished(tmp_path) == 1
     assert not path.exists()
 
 
 def test_a_young_file_stays_although_its_lock_is_free_as_locks_of_another_machine_may_be(tmp_path: Path):
     descriptor, path = open_unfinished(tmp_path, "key")
     fcntl.flock(descriptor, fcntl.LOCK_UN)
-    assert remove_unfinished(tmp_path) == 0
+    assert sweep_unfinished(tmp_path) == 0
     os.write(descriptor, b"more")
     assert path.read_bytes() == b"more"
     age(path)
-    assert remove_unfinished(tmp_path) == 1
+    assert sweep_unfinished(tmp_path) == 1
     os.close(descriptor)
 
 
@@ -51,36 +51,36 @@ def test_a_file_that_is_still_written_to_stays_however_long_ago_it_was_begun(tmp
     age(path)
     os.write(descriptor, b"more")
     os.close(descriptor)
-    assert remove_unfinished(tmp_path) == 0
+    assert sweep_unfinished(tmp_path) == 0
 
 
 def test_the_young_files_of_a_batch_that_is_over_are_removed(tmp_path: Path):
     descriptor, _ = open_unfinished(tmp_path, "key")
-    assert remove_unfinished(tmp_path, is_over=True) == 1
+    assert sweep_unfinished(tmp_path, is_over=True) == 1
     os.close(descriptor)
 
 
 def test_a_new_file_that_another_took_for_a_dead_writers_is_opened_again(tmp_path: Path, monkeypatch):
-    lock, sweeps = unfinished._lock, [tmp_path, tmp_path]
-    monkeypatch.setattr(unfinished, "_YOUNG_SECONDS", -1.0)
+    lock, sweeps = local_store._lock, [tmp_path, tmp_path]
+    monkeypatch.setattr(local_store, "_YOUNG_SECONDS", -1.0)
 
     def swept_before(descriptor: int) -> bool | None:
         if sweeps:
-            remove_unfinished(sweeps.pop())
+            sweep_unfinished(sweeps.pop())
         return lock(descriptor)
 
-    monkeypatch.setattr(unfinished, "_lock", swept_before)
+    monkeypatch.setattr(local_store, "_lock", swept_before)
     descriptor, path = open_unfinished(tmp_path, "key")
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
     os.close(descriptor)
 
 
 def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(unfinished, "_YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr(local_store, "_YOUNG_SECONDS", -1.0)
 
     def write(number: int) -> bool:
         descriptor, path = open_unfinished(tmp_path, "key")
-        remove_unfinished(tmp_path)
+        sweep_unfinished(tmp_path)
         is_there = path.exists()
         os.close(descriptor)
         path.unlink(missing_ok=True)
@@ -91,13 +91,13 @@ def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path, monkeypatc
 
 
 def test_without_locks_the_age_decides(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(unfinished, "_lock", lambda _: None)
+    monkeypatch.setattr(local_store, "_lock", lambda _: None)
     for name in ("old", "young"):
         descriptor, path = open_unfinished(tmp_path, name)
         os.close(descriptor)
         if name == "old":
             os.utime(path, (0, 0))
-    assert remove_unfinished(tmp_path) == 1
+    assert sweep_unfinished(tmp_path) == 1
     [left] = tmp_path.iterdir()
     assert left.name.startswith(".young.")
 
@@ -107,9 +107,9 @@ def test_without_locks_the_age_decides(tmp_path: Path, monkeypatch):
 def test_a_file_of_somebody_else_stays_whatever_its_age(tmp_path: Path, name: str, is_over: bool):
     (tmp_path / name).write_bytes(b"theirs")
     os.utime(tmp_path / name, (0, 0))
-    assert remove_unfinished(tmp_path, is_over=is_over) == 0
+    assert sweep_unfinished(tmp_path, is_over=is_over) == 0
     assert (tmp_path / name).exists()
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path):
-    assert remove_unfinished(tmp_path / "none") == 0
+    assert sweep_unfinished(tmp_path / "none") == 0

@@ -21,8 +21,8 @@ from icefloe.documents import (
 from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.storage.ranges import ByteRange
 from icefloe.storage.store import Store
+from icefloe.storage.values import ByteRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from icefloe.documents import STRICT, dump_document
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CommitMessage
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {

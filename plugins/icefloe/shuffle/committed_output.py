@@ -14,7 +14,7 @@ from icefloe.shuffle.index_file import CorruptIndexError, decode_index, index_by
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.piece_of_file import read_piece
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["read_committed_outputs"]

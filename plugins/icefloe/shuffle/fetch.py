@@ -26,7 +26,7 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
 from icefloe.shuffle.piece_of_file import read_piece
 from icefloe.storage.local_folders import local_folders, on_local_disk
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 
 __all__ = ["fetch_blocks"]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from icefloe.documents import dump_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord, VoidsRecord
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["MapOutputLog", "MissingMapOutputError"]

@@ -31,10 +31,9 @@ from icefloe.sinks.parquet_files import parquet_schema, read_parquet, write_parq
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.whole_batch import WholeBatch
-from icefloe.storage.clock import store_time
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders, task_folder
-from icefloe.storage.probe import probe
+from icefloe.storage.probe import probe, store_time
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 _MOST_FILE_BYTES: Final = 4 * 2**30

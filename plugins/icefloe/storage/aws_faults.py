@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.refusals import is_of_another_time
+from icefloe.storage.store_errors import is_of_another_time
 
 __all__ = ["may_pass"]
 
@@ -57,14 +57,7 @@ def code_of(cause: Exception) -> str:
 
 
 def table_error(action: str, url: str, cause: Exception, *, creation: str) -> IcefloeError:
-    """The error for a request to a table that failed.
-
-    Args:
-        action: the verb of the sentence.
-        url: of the table.
-        cause: the client's error.
-        creation: the command that creates the table.
-    """
+    """The error for a request to a table that failed."""
     from botocore import exceptions
 
     what, code = f"cannot {action} {url}", code_of(cause)

@@ -68,17 +68,7 @@ class DynamodbAccess:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
-        """The access to the table of a URL.
-
-        Args:
-            url: ``dynamodb://TABLE``, or a place below it.
-            options: of the store. Its own keys count for the table too, unless they are for another service than S3.
-            environ: ``ICEFLOE_DYNAMODB_REGION`` and the like count if the option is missing.
-
-        Raises:
-            TerminalError: the name of the table, an option or the endpoint has another form, or the endpoint is not
-                encrypted and nobody has said that it may be so.
-        """
+        """The access to the table of a URL."""
         known = [each.name for each in fields(cls) if each.name != "table"]
         given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
         if unknown := sorted(given.keys() - set(known)):

@@ -12,10 +12,9 @@ from typing import Any, Final, Self
 from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
 from icefloe.storage.keys import join_url
-from icefloe.storage.local_file import mapped_file
-from icefloe.storage.ranges import ByteRange
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.values import ByteRange, mapped_file
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
 """Largest value that an item holds itself. An item has at most 400 KB, with the names of its attributes."""
@@ -65,11 +64,7 @@ class Item:
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], url: str) -> Self:
-        """The item of these attributes.
-
-        Raises:
-            TerminalError: another program or a newer release wrote them.
-        """
+        """The item of these attributes."""
         try:
             if int(attributes["format"]) != _FORMAT:
                 raise TerminalError(
@@ -190,9 +185,6 @@ class StoredValues:
     """Large values as objects next to the keys that they are the values of.
 
     Each is written once, before the item that names it.
-
-    Args:
-        store: the whole bucket.
     """
 
     def __init__(self, store: Store) -> None:
@@ -225,13 +217,7 @@ class StoredValues:
 
 
 class ChunkedValues:
-    """Large values as items of a place of their own, in chunks; as `StoredValues`.
-
-    Args:
-        table: has them.
-        place: the place of the items that name them.
-        url: names them in errors.
-    """
+    """Large values as items of a place of their own, in chunks; as `StoredValues`."""
 
     def __init__(self, table: DynamodbTable, place: str, url: str) -> None:
         self._table = table

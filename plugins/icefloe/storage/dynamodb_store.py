@@ -20,9 +20,8 @@ from icefloe.storage.dynamodb_items import (
     key_of_name,
 )
 from icefloe.storage.keys import check_folder, check_key, join_url
-from icefloe.storage.local_file import file_size, mapped_file
-from icefloe.storage.ranges import ByteRange, coalesce_ranges
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+from icefloe.storage.values import ByteRange, coalesce_ranges, file_size, mapped_file
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
@@ -34,11 +33,9 @@ _GRACE: Final = timedelta(hours=1)
 
 
 class DynamodbStore(Store):
-    """A store whose keys are items. Values that are too large for an item are written first, and the item names them.
+    """A store whose keys are items.
 
-    Args:
-        items: the items of one place.
-        large: keeps the large values.
+    Values that are too large for an item are written first, and the item names them.
     """
 
     def __init__(self, items: Items, large: StoredValues | ChunkedValues) -> None:

@@ -17,10 +17,9 @@ from icefloe.patience import brief_seconds
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.aws_faults import code_of, may_pass, table_error
-from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
+from icefloe.storage.clients import LONGEST_CONNECT_SECONDS, health_of_store
 from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.options import service_query
-from icefloe.storage.store_health import health_of_store
 
 _SHARDS: Final = "0123456789abcdef"
 """Each place has so many partition keys: DynamoDB takes 1,000 writes a second for one of them."""
@@ -57,13 +56,8 @@ class DynamodbTable:
     def asked(self, action: str) -> Iterator[Any]:
         """The client, for one request. It sends a request that was not answered again, whatever that may have done.
 
-        Args:
-            action: the verb of an error's sentence.
-
         Raises:
             ClientError: the condition of the request does not hold.
-            TerminalError: the table is missing, or refuses the request.
-            TransientError: the table did not answer, or took no more requests.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -161,12 +155,7 @@ def tries_within(patience_seconds: float) -> tuple[int, float]:
 
 
 def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) -> Any:
-    """Boto3's client of a table, for values of Python's own types.
-
-    Raises:
-        TerminalError: boto3 is not installed, or refuses the settings.
-        TransientError: the credentials of this machine cannot be fetched now.
-    """
+    """Boto3's client of a table, for values of Python's own types."""
     try:
         import boto3  # noqa: F401 - its absence is named
         from botocore.config import Config

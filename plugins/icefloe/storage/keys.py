@@ -43,9 +43,6 @@ def check_key(key: str) -> str:
 
     >>> check_key("offsets/7.json")
     'offsets/7.json'
-
-    Raises:
-        InvalidKeyError: `check_folder` refuses it, or it ends with ``#`` and digits.
     """
     if is_unfinished(key):
         raise InvalidKeyError(
@@ -56,11 +53,7 @@ def check_key(key: str) -> str:
 
 
 def check_folder(folder: str) -> str:
-    """The folder, if every kind of store can hold keys below it.
-
-    Raises:
-        InvalidKeyError: an empty, ``.`` or ``..`` segment, or a control character.
-    """
+    """The folder, if every kind of store can hold keys below it."""
     if _CONTROL.search(folder) or any(segment in ("", ".", "..") for segment in folder.split("/")):
         raise InvalidKeyError(
             f"{folder!r} cannot be the key of a stored object or a folder of them: expected segments joined by single "

@@ -28,11 +28,7 @@ _TRIES: Final = 20
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path | None, ...]:
-    """The folders that Spark gives its tasks, one per disk; if Spark named none, one None: the temporary folder.
-
-    Args:
-        environ: of this process.
-    """
+    """The folders that Spark gives its tasks, one per disk; if Spark named none, one None: the temporary folder."""
     for variable in _VARIABLES:
         named = [Path(name) for name in environ.get(variable, "").split(",") if name]
         usable = tuple(folder for folder in named if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
@@ -47,10 +43,6 @@ def on_local_disk(failed: str) -> Iterator[None]:
 
     Args:
         failed: what cannot be done, such as "the spill files of a map task cannot be written".
-
-    Raises:
-        TransientError: the disk is full or broken.
-        MemoryError: a codec that writes there, or reads from there, got no memory.
     """
     try:
         with lack_of_memory_named():
@@ -63,15 +55,7 @@ def on_local_disk(failed: str) -> Iterator[None]:
 
 @contextmanager
 def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new folder for as long as the context lasts. First it removes those that dead processes left next to it.
-
-    Args:
-        purpose: word in its name, such as ``part``.
-        parent: a local disk; None: the temporary folder.
-
-    Raises:
-        TransientError: the folder cannot be made.
-    """
+    """A new folder for as long as the context lasts. First it removes those that dead processes left next to it."""
     with ExitStack() as owned:
         with on_local_disk("no folder for temporary files can be made"):
             place = Path(tempfile.gettempdir() if parent is None else parent)
@@ -129,11 +113,7 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
-    """A new folder that nobody takes for the folder of a dead process.
-
-    Raises:
-        OSError: it cannot be made, or others remove each one.
-    """
+    """A new folder that nobody takes for the folder of a dead process."""
     for _ in range(_TRIES):
         with ExitStack() as held:
             # What cannot be removed in the end is removed like the folder of a dead process.
@@ -146,11 +126,9 @@ def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
 
 
 def _is_locked(folder: Path, held: ExitStack) -> bool:
-    """Tells if a lock keeps the folder now; no: another process found it before, and removed it or is about to.
-
-    The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a disk
-    do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
-    """
+    """Tells if a lock keeps the folder now; no: another process found it before, and removed it or is about to."""
+    # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a
+    # disk do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,7 +1,10 @@
 """Local disk, by the calls of the system: a written value is on disk before anything can depend on it."""
 
 import errno
+import fcntl
 import os
+import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -10,17 +13,17 @@ from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final, Never
+from uuid import uuid4
 
 from obstore import exceptions
 
 from icefloe.errors import TransientError
 from icefloe.storage.keys import check_folder, check_key, is_foreign, is_unfinished, join_url
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.ranges import ByteRange
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import StoredObject
 from icefloe.storage.store_errors import StorePlace
-from icefloe.storage.unfinished import open_unfinished, remove_unfinished
+from icefloe.storage.values import ByteRange
 
 _COPIED_BYTES: Final = 2**20
 # Some file systems cannot sync a folder and say so by these; they keep its entries in their own way.
@@ -29,18 +32,7 @@ _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 @contextmanager
 def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
-    """A whole file on disk under a name of its own, to be linked or renamed inside; it is gone afterwards.
-
-    Args:
-        folder: the folder of the value.
-        name: of the value.
-        data: its bytes, or the file to copy.
-        size_bytes: of the data.
-
-    Raises:
-        OSError: it could not be written or synced. It is removed: after a failed sync the kernel may call lost pages
-            clean, so neither a second sync nor reading back proves anything.
-    """
+    """A whole file on disk under a name of its own, to be linked or renamed inside; it is gone afterwards."""
     descriptor, path = open_unfinished(folder, name)
     try:
         for chunk in _chunks(data):
@@ -136,7 +128,7 @@ class LocalStore(ObjectStore):
         self._ready: set[Path] = set()
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        """Stores a value only if there is none; see `Store`."""
+        # docstring inherited
         is_new = super().create(key, data)
         # A value that another caller has just created must be on disk too before this caller builds on it.
         with self._place.faults("create", key):
@@ -144,7 +136,7 @@ class LocalStore(ObjectStore):
         return is_new
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every value below a key taken as a folder; see `Store`."""
+        # docstring inherited
         waiting = [(_folder_of(prefix), frozenset[tuple[int, int]]())]
         with self._asked("list", "list", prefix):
             while waiting:
@@ -157,11 +149,11 @@ class LocalStore(ObjectStore):
                 yield from values
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        """Every value in a key taken as a folder, and none of its folders; see `Store`."""
+        # docstring inherited
         yield from self._listed(prefix)[0]
 
     def folders(self, prefix: str) -> set[str]:
-        """The folders in a key taken as a folder; see `Store`."""
+        # docstring inherited
         return set(self._listed(prefix)[1])
 
     def _listed(self, prefix: str) -> tuple[Iterable[StoredObject], Iterable[str]]:
@@ -170,10 +162,10 @@ class LocalStore(ObjectStore):
             return _level(self._path(folder), folder)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Removes files that dead writers left below a folder; see `Store`."""
+        # docstring inherited
         with self._place.faults("delete", prefix):
             top = self._path(prefix) if prefix else self._folder
-            return sum(remove_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))
+            return sum(sweep_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))
 
     def _size_at(self, key: str) -> int:
         with self._sought():
@@ -258,7 +250,7 @@ class LocalStore(ObjectStore):
         if folder not in self._ready or not folder.is_dir():
             make_synced_folder(folder, self._folder)
             with suppress(PermissionError):  # It can be written to, which is all that counts here.
-                remove_unfinished(folder)
+                sweep_unfinished(folder)
             self._ready.add(folder)
 
     def _path(self, key: str) -> Path:
@@ -274,12 +266,7 @@ def _folder_of(prefix: str) -> str:
 
 
 def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[int, int]]]:
-    """The values in a folder, and the keys of the folders in it with what the file system knows each by.
-
-    Args:
-        folder: the folder; there may be none.
-        key: its key; empty for the whole store.
-    """
+    """The values in a folder, and the keys of the folders in it with what the file system knows each by."""
     values: list[StoredObject] = []
     folders: dict[str, tuple[int, int]] = {}
     try:
@@ -299,3 +286,93 @@ def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[
                     modified = datetime.fromtimestamp(found.st_mtime, UTC)
                     values.append(StoredObject(key=inside, size_bytes=found.st_size, modified=modified))
     return values, folders
+
+
+_OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
+_LONGEST_NAME_BYTES: Final = 120
+_YOUNG_SECONDS: Final = 60.0
+"""A file written to within this time may have a writer on another machine; some shared mounts hide its lock."""
+_IDLE_SECONDS: Final = 600.0
+"""The same if there are no locks at all."""
+
+
+def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
+    """A new file for the value ``name`` while it is being written: descriptor and path.
+
+    A lock marks it as a file whose writer lives; the lock goes with the process, however that ends.
+    """
+    #   created and locked, written, synced -> linked or renamed -> removed, and the lock with it
+    #   the writer dies: the lock is free -> a later writer in the folder removes the file, once it is a minute old
+    while True:
+        path = folder / unfinished_name(name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            return descriptor, path
+        # Another process took it for a dead writer's file before it was locked.
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+def unfinished_name(name: str) -> str:
+    """Another name at each call for the value ``name`` while it is being written.
+
+    Listings hide it because of its end. Spark and Arrow take no file for data that begins with a dot.
+    """
+    start = name.encode(errors="surrogateescape")[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+    return f".{start}.{uuid4().hex[:12]}#0"
+
+
+def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
+    """Removes the files that dead writers left in one folder; returns their number.
+
+    The lock of a writer on another machine may not be seen here (NFS mounted with ``nolock``, virtiofs, sshfs), so a
+    file must also be a minute old. A writer whose file is removed all the same gets an error and nothing becomes
+    visible: a wrong guess costs one retry.
+
+    Args:
+        folder: may be missing.
+        is_over: nobody may write here any more: also remove the files of living writers.
+    """
+    removed = 0
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_unfinished = _OURS.fullmatch(entry.name)
+            if is_unfinished and entry.is_file(follow_symlinks=False) and _remove(Path(entry.path), is_over=is_over):
+                removed += 1
+    return removed
+
+
+def _remove(path: Path, *, is_over: bool) -> bool:
+    """Removes one file unless its writer lives; the lock is held meanwhile, so that no other process takes the file."""
+    if is_over:
+        path.unlink(missing_ok=True)
+        return True
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # gone, or another user's
+        return False
+    try:
+        if not _is_dead(descriptor):
+            return False
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_dead(descriptor: int) -> bool:
+    idle_seconds = time.time() - os.fstat(descriptor).st_mtime
+    if idle_seconds <= _YOUNG_SECONDS:
+        return False
+    # The lock is free if its writer is dead: the kernel takes it from a process, however that ends.
+    took_lock = _lock(descriptor)
+    return idle_seconds > _IDLE_SECONDS if took_lock is None else took_lock
+
+
+def _lock(descriptor: int) -> bool | None:
+    """True if this process has the lock now; None if the file system has no locks, so that a file's age decides."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as cause:
+        return False if cause.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True

@@ -13,7 +13,6 @@ from obstore import store as stores
 from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
-from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.dynamodb_access import COORDINATION, STORAGE, DynamodbAccess, without_coordination
 from icefloe.storage.dynamodb_items import ChunkedValues, Items, StoredValues
@@ -22,7 +21,15 @@ from icefloe.storage.dynamodb_table import opened_table
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.options import endpoint_of, plain_address, refuse_plain, service_of, usable_options
+from icefloe.storage.options import (
+    ROOT_CERTIFICATE,
+    endpoint_of,
+    plain_address,
+    refuse_plain,
+    service_of,
+    usable_options,
+    with_certificates,
+)
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
@@ -74,9 +81,6 @@ def open_store(
         requests: counts the requests to the store.
         patience: seconds after which a remote store that does not answer is given up; by default the environment's
             setting.
-
-    Raises:
-        TerminalError: a URL of another form, or options that the store does not know or cannot use.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -110,12 +114,7 @@ def open_store(
 
 
 def plain_endpoint(url: str, options: Mapping[str, str]) -> str:
-    """Scheme, host and port of a store's endpoint that is not encrypted; empty if it is, or if there is none.
-
-    Args:
-        url: as for `open_store`.
-        options: as for `open_store`.
-    """
+    """Scheme, host and port of a store's endpoint that is not encrypted; empty if it is, or if there is none."""
     scheme = url.partition("://")[0]
     if scheme not in _VENDORS:
         return ""
@@ -181,10 +180,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
 
 
 def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The client options of the environment, which obstore reads only if it is given none.
-
-    ``AWS_CA_BUNDLE`` is the name that S3's own tools know, and obstore does not.
-    """
+    """The client options of the environment, which obstore reads only if it is given none."""
     prefix = _VENDORS[url.partition("://")[0]]
     bundle = environ.get("AWS_CA_BUNDLE", "") if prefix == "aws_" else ""
     given = {ROOT_CERTIFICATE: bundle} if bundle else {}

@@ -17,12 +17,10 @@ from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.keys import check_folder, check_key, join_url
-from icefloe.storage.local_file import file_size, mapped_file
-from icefloe.storage.parallel import map_parallel
-from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
-from icefloe.storage.requests import RequestKind, Requests, RequestTotals
+from icefloe.storage.requests import RequestKind, Requests, RequestTotals, map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
+from icefloe.storage.values import ByteRange, coalesce_ranges, cut_ranges, file_size, mapped_file
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
@@ -62,11 +60,11 @@ class ObjectStore(Store):
 
     @property
     def url(self) -> str:
-        """URL of the store; see `Store`."""
+        # docstring inherited
         return self._place.url
 
     def get(self, key: str) -> bytes:
-        """The value; see `Store`."""
+        # docstring inherited
         with self._asked("get", "read", key):
             value = self._look_at(key)
             if value is not None:
@@ -76,7 +74,7 @@ class ObjectStore(Store):
             return bytes(obstore.get(self._downloads(key), key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value; see `Store`."""
+        # docstring inherited
         fetched = coalesce_ranges(ranges, gap_bytes=_GAP_BYTES)
         if not fetched:
             return [b""] * len(ranges)
@@ -102,13 +100,13 @@ class ObjectStore(Store):
         return cut_ranges(fetched, parts, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        """Stores a value; see `Store`."""
+        # docstring inherited
         size_bytes = self._size_of(data, key)
         with self._asked("put", "write", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
             self._replace(check_key(key), data, size_bytes)
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        """Stores a value only if there is none; see `Store`."""
+        # docstring inherited
         size_bytes = self._size_of(data, key)
         # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
         # lost after the value was stored: whatever went wrong, the value that is there decides.
@@ -141,7 +139,7 @@ class ObjectStore(Store):
             return None
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Deletes values; see `Store`."""
+        # docstring inherited
         remaining = iter(keys)
         while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
             # Some stores stop at the first key without a value, and do not say which others they deleted.
@@ -150,7 +148,7 @@ class ObjectStore(Store):
                 map_parallel(lambda key: self._delete([key]), chunk, at_once=at_once)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object below a key taken as a folder; see `Store`."""
+        # docstring inherited
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
             for number, chunk in enumerate(obstore.list(self._connect(), folder, chunk_size=1_000)):
@@ -159,11 +157,11 @@ class ObjectStore(Store):
                 yield from map(_stored, chunk)
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object in a key taken as a folder, and none of its folders; see `Store`."""
+        # docstring inherited
         yield from map(_stored, self._list_level(prefix)["objects"])
 
     def folders(self, prefix: str) -> set[str]:
-        """The folders in a key taken as a folder; see `Store`."""
+        # docstring inherited
         return {*self._list_level(prefix)["common_prefixes"]}
 
     def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]]":

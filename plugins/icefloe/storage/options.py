@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from icefloe.errors import TerminalError
 from icefloe.units import is_on
 
-__all__ = ["plain_address"]
+__all__ = ["plain_address", "with_certificates"]
 
 _VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
@@ -17,6 +18,8 @@ _HEADER: Final = re.compile(r"[\x20-\x7e]*")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", re.IGNORECASE)
 _PORT: Final = re.compile(r":\d+$")
 _AMAZONS: Final = re.compile(r"\.amazonaws\.com(\.cn)?:\d+$")
+ROOT_CERTIFICATE: Final = "root_certificate"
+_PEM: Final = "-----BEGIN"
 _BREAKS: Final = "\r\n"
 
 
@@ -24,14 +27,6 @@ def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str
     """The options without their vendor's name and without the line break that a mounted secret ends in.
 
     Obstore reads the environment by itself. Only variables that it would stumble over become options here.
-
-    Args:
-        scheme: of the store's URL.
-        options: as given.
-        environ: of this process.
-
-    Raises:
-        TerminalError: an option that the store's client cannot take; the sentence names it and never its value.
     """
     given = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     usable = {key: _checked(key, value, f"the option {key!r} of this store") for key, value in given.items()}
@@ -45,13 +40,7 @@ def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str
 
 
 def endpoint_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """The address of a service of one's own, from the options or else the environment; empty for the vendor's.
-
-    Args:
-        scheme: of the store's URL.
-        options: as `usable_options` gives them.
-        environ: of this process.
-    """
+    """The address of a service of one's own, from the options or else the environment; empty for the vendor's."""
     given = [value for key, value in options.items() if key.startswith("endpoint")]
     given += [environ[name] for key, name in _variables(scheme, environ) if key.startswith("endpoint")]
     return next((address.strip() for address in given if address.strip()), "")
@@ -87,11 +76,7 @@ def service_query(endpoint: str, **facts: str) -> str:
 
 
 def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> None:
-    """Raise if an endpoint is not encrypted and nobody has said that it may be so.
-
-    Raises:
-        TerminalError: with the endpoint and the key to set.
-    """
+    """Raise if an endpoint is not encrypted and nobody has said that it may be so."""
     is_allowed = is_on(client_options.get("allow_http"), otherwise=False)
     if endpoint.lower().startswith("http://") and not is_allowed:
         raise TerminalError(
@@ -111,6 +96,27 @@ def plain_address(endpoint: str) -> str:
     """
     scheme, _, rest = endpoint.partition("://")
     return f"http://{rest.partition('/')[0]}" if scheme.lower() == "http" else ""
+
+
+def with_certificates(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with the authorities' certificates in place of the name of a file that holds them.
+
+    Read where the options are known, they reach every process that the options reach.
+    """
+    given = options.get(ROOT_CERTIFICATE, "").strip()
+    if not given or _PEM in given:
+        return dict(options)
+    try:
+        text = Path(given).read_text(errors="replace")
+    except (OSError, ValueError):
+        text = ""
+    if _PEM not in text:
+        raise TerminalError(
+            f"the option {ROOT_CERTIFICATE!r} of this store (AWS_CA_BUNDLE, or `verify` of an Airflow connection) "
+            "holds no certificate and names no file of certificates on this machine: write the path of a PEM file",
+            option=ROOT_CERTIFICATE,
+        )
+    return {**options, ROOT_CERTIFICATE: text}
 
 
 def _variables(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -1,18 +1,19 @@
-"""Probing a store before anything depends on it."""
+"""Probes of a store before anything depends on it: whether it keeps two runs apart, and what time it has."""
 
 import os
 import uuid
 from contextlib import suppress
+from datetime import datetime
 from itertools import compress
 from threading import Barrier, BrokenBarrierError
 from typing import Final
 
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 
-__all__ = ["PROBE", "probe"]
+__all__ = ["CLOCK_FOLDER", "PROBE", "probe", "store_time"]
 
 PROBE: Final = "_probe-"
 """First part of a key that is only tried. If a killed run leaves it in a sink, Spark and Arrow do not read it as data,
@@ -29,10 +30,6 @@ def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None
         store: the place. If a table coordinates it, both are tried.
         way_out: advice for a place that ignores create-if-absent.
         is_new: False for a place that was tried before: no creates are sent at once, which saves requests.
-
-    Raises:
-        TerminalError: it cannot be written, or more than one create of a key succeeded.
-        TransientError: it did not answer.
     """
     key = f"{PROBE}{uuid.uuid4().hex}"
     put_key, race_key = f"{key}-put", f"{key}-race"
@@ -71,3 +68,25 @@ def _one_wins(store: Store, key: str) -> bool:
     won = list(compress(values, map_parallel(create, values, at_once=_AT_ONCE)))
     # A create whose first answer was lost has won and does not know it.
     return len(won) <= 1 and store.get(key) in (won or values)
+
+
+CLOCK_FOLDER: Final = "_clock.probes"
+"""No pipeline can have this name, because of its dot."""
+
+
+def store_time(store: Store) -> datetime:
+    """The present time of a store: it is given an object, which is deleted at once.
+
+    Ages by the clock of this machine would be wrong by as much as the clock is. A folder that another machine shares,
+    and a disk whose clock was set back, have a time of their own too.
+    """
+    key = f"{CLOCK_FOLDER}/{uuid.uuid4().hex}"
+    # Put, not created: a table that coordinates the store has a clock of its own.
+    store.put(key, b"now")
+    try:
+        times = [each.modified for each in store.list(CLOCK_FOLDER) if each.key == key]
+    finally:
+        store.delete([key])
+    if not times:
+        raise TransientError(f"{store.url} does not list an object that was just written to it; try again", key=key)
+    return times[0]

@@ -1,18 +1,19 @@
-"""Numbers of requests to stores."""
+"""Requests to stores: their numbers, and several at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from threading import Lock
 from time import monotonic
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
 from icefloe.errors import TransientError
+from icefloe.threads import map_in_threads
 
-__all__ = ["RequestTotals", "Requests"]
+__all__ = ["RequestTotals", "Requests", "map_parallel"]
 
 RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "list"]
 
@@ -92,3 +93,30 @@ class Requests:
         with self._lock:
             for name, count in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count
+
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+AT_ONCE: Final = 8
+"""A request waits for most of its time; more at once would only fill the queues of small stores."""
+
+
+def map_parallel(
+    call: Callable[[_Item], _Answer], items: Iterable[_Item], *, at_once: int = AT_ONCE, name: str = "icefloe-requests"
+) -> list[_Answer]:
+    """The results of a call for each item, in the order of the items; a single item takes no thread.
+
+    Args:
+        call: called in any thread. Its errors are raised as `icefloe.threads.map_in_threads` does.
+        items: items to call it with.
+        at_once: number of threads.
+        name: prefix of the names of the threads, for stack dumps.
+
+    >>> map_parallel(str, range(3))
+    ['0', '1', '2']
+    """
+    work = list(items)
+    if at_once < 2 or len(work) < 2:
+        return [call(item) for item in work]
+    return map_in_threads(call, work, threads=at_once, name=name)

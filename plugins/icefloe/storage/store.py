@@ -9,8 +9,8 @@ from typing import Self
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.keys import check_folder, check_key, join_url
-from icefloe.storage.parallel import AT_ONCE
-from icefloe.storage.ranges import ByteRange
+from icefloe.storage.requests import AT_ONCE
+from icefloe.storage.values import ByteRange
 
 __all__ = ["KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
 

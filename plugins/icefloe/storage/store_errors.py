@@ -1,4 +1,4 @@
-"""From obstore's errors to ours: by their type, never by their text."""
+"""From obstore's errors to ours: by their type, or by their printed form where types do not tell them apart."""
 
 import errno
 import os
@@ -13,14 +13,7 @@ from obstore import exceptions
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.keys import join_url
-from icefloe.storage.refusals import (
-    code_of_answer,
-    is_denied_deletion,
-    is_not_implemented,
-    is_of_another_time,
-)
 from icefloe.storage.store import KeyMissingError
 
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
@@ -141,3 +134,93 @@ def _errno(cause: BaseException) -> int | None:
         return cause.errno
     number = _ERRNO.search(str(cause).strip().partition("\n")[0])
     return None if number is None else int(number[1])
+
+
+_NOT_IMPLEMENTED: Final = re.compile(r"\binner: Status \{\s*status: 501,")
+_DENIED_DELETION: Final = re.compile(r"\bDeleteFailed \{[^{}]*\bcode: \"(?:AccessDenied|AllAccessDisabled)\"")
+_CODE: Final = re.compile(r"<Code>([A-Za-z][A-Za-z0-9._-]{0,63})</Code>")
+_OTHER_TIME: Final = re.compile(
+    r"\bRequestTimeTooSkewed\b|\bRequest date header too old\b|\bSignature (?:expired:|not yet current)"
+)
+"""The words of S3, of Azure and of other services of AWS. Only S3 has a code of its own for it."""
+
+
+def is_not_implemented(cause: BaseException) -> bool:
+    """True if a service answered that it does not know such a request."""
+    return _NOT_IMPLEMENTED.search(str(cause)) is not None
+
+
+def is_denied_deletion(cause: BaseException) -> bool:
+    """True if S3 denied some deletions of many: it answers 200, and lists them as errors.
+
+    >>> is_denied_deletion(OSError('DeleteFailed { path: "a", code: "AccessDenied", message: "Access Denied" }'))
+    True
+    >>> is_denied_deletion(OSError('DeleteFailed { path: "a", code: "InternalError", message: "Try again" }'))
+    False
+    """
+    return _DENIED_DELETION.search(str(cause)) is not None
+
+
+def code_of_answer(cause: BaseException) -> str | None:
+    """The code of a refusal; None if the answer has none. The rest of an answer may quote credentials.
+
+    >>> code_of_answer(OSError("403: <Error><Code>InvalidAccessKeyId</Code><AWSAccessKeyId>A</AWSAccessKeyId></Error>"))
+    'InvalidAccessKeyId'
+    """
+    found = _CODE.search(str(cause))
+    return None if found is None else found[1]
+
+
+def is_of_another_time(text: str) -> bool:
+    """True if a service refuses a request because its signature is of another time than the service's own.
+
+    >>> is_of_another_time("InvalidSignatureException: Signature not yet current: 20261126T070000Z is still later")
+    True
+    """
+    return _OTHER_TIME.search(text) is not None
+
+
+# The names of Rust's types in the printed form of the error. Its message says "error sending request" of everything.
+_REFUSED: Final = re.compile(r"\bInvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+)")
+_ASKED: Final = re.compile(r"\buri: Some\(\s*(https?://[^/\s,?#@]+)")
+_REISSUE: Final = "have a certificate issued that these clients accept, with the host among its alternative names"
+_UNTRUSTED: Final = (
+    "no authority that is trusted here has signed it",
+    "name the authority's file in 'root_certificate' of this store or in SSL_CERT_FILE",
+)
+_FAULTS: Final = {
+    "UnknownIssuer": _UNTRUSTED,
+    # An authority of the same name and another key, such as the one before it was made again.
+    "BadSignature": _UNTRUSTED,
+    "Expired": ("it has expired", "renew it, or set this machine's clock"),
+    "NotValidYet": ("it is not valid yet", "wait, or set this machine's clock"),
+    "NotValidForName": ("it was issued for another name", "correct the endpoint, or have it issued for this name"),
+    "CaUsedAsEndEntity": ("it is an authority's own certificate", "let the authority issue one for the server"),
+    "Revoked": ("it was revoked", "have another one issued"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateFault:
+    """A certificate that was refused: another try meets it again.
+
+    Attributes:
+        endpoint: scheme, host and port of the server.
+        reason: the fault of its certificate.
+        way_out: what somebody must do.
+    """
+
+    endpoint: str
+    reason: str
+    way_out: str
+
+
+def certificate_fault(cause: BaseException) -> CertificateFault | None:
+    """The fault of a certificate because of which obstore gave up; None if it gave up for another reason."""
+    text = str(cause)
+    refused = _REFUSED.search(text)
+    if refused is None:
+        return None
+    asked = _ASKED.search(text)
+    reason, way_out = _FAULTS.get(refused[1].removesuffix("Context"), (refused[1], _REISSUE))
+    return CertificateFault(endpoint=asked[1] if asked else "its endpoint", reason=reason, way_out=way_out)

@@ -6,7 +6,7 @@ import pytest
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
-from icefloe.storage.unfinished import open_unfinished
+from icefloe.storage.local_store import open_unfinished
 from support.fakes.stores import Fault, FaultyStore
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop

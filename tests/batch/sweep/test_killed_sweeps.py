@@ -11,8 +11,8 @@ import pytest
 
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.storage import object_store
-from icefloe.storage.clock import CLOCK_FOLDER
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.probe import CLOCK_FOLDER
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.sweeping import survey_of, swept
 from support.pipelines.workshop import Workshop

@@ -10,8 +10,8 @@ from icefloe.batch.context.folder_marker import MARKER
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.sweep.batch_states import BatchStates
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.storage.clock import CLOCK_FOLDER
-from icefloe.storage.unfinished import unfinished_name
+from icefloe.storage.local_store import unfinished_name
+from icefloe.storage.probe import CLOCK_FOLDER
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop

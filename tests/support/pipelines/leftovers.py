@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from icefloe.batch.context.folder_marker import MARKER
-from icefloe.storage.clock import CLOCK_FOLDER
-from icefloe.storage.probe import PROBE
+from icefloe.storage.probe import CLOCK_FOLDER, PROBE
 
 __all__ = ["left_by_writers", "left_in_shuffle"]
 

@@ -17,7 +17,7 @@ from icefloe.documents import STRICT, dump_document
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import Manifest
 from icefloe.sinks.sink import PartDelivery, Sink
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["DeliveryRecords", "delivered_part"]

@@ -15,7 +15,7 @@ from icefloe.iceberg.files.row_group_sizes import RowGroupSize
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from icefloe.iceberg.table import FileIO
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["PlannedFile", "map_task_document", "map_tasks"]
 

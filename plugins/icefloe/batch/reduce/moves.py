@@ -26,7 +26,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block, encode_block
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
 CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"

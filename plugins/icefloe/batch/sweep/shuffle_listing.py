@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from icefloe.storage.clock import CLOCK_FOLDER
-from icefloe.storage.probe import PROBE
+from icefloe.storage.probe import CLOCK_FOLDER, PROBE
 from icefloe.storage.store import Store, StoredObject
 
 _NAME: Final = r"(?P<pipeline>[A-Za-z0-9_-]+)"

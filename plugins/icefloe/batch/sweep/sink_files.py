@@ -14,9 +14,8 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.claim import load_claim
 from icefloe.sinks.manifest import MANIFEST
-from icefloe.storage.clock import CLOCK_FOLDER
-from icefloe.storage.parallel import map_parallel
-from icefloe.storage.probe import PROBE
+from icefloe.storage.probe import CLOCK_FOLDER, PROBE
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 _KEY: Final = re.compile(

@@ -19,10 +19,9 @@ from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
-from icefloe.storage.clock import store_time
 from icefloe.storage.dynamodb_access import COORDINATION
 from icefloe.storage.location import StoreOpener, open_store
-from icefloe.storage.probe import PROBE
+from icefloe.storage.probe import PROBE, store_time
 from icefloe.storage.store import Store, StoredObject
 
 __all__ = ["survey_storage"]

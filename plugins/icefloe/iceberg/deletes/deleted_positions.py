@@ -23,7 +23,7 @@ from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch
 from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["DeletedPositions"]
 

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 _PARALLEL_READS: Final = 8
 _GAP_BYTES: Final = 1 << 20

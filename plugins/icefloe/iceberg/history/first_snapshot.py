@@ -12,7 +12,7 @@ from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 
 class SnapshotOrigin(Enum):

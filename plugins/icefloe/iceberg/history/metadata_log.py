@@ -13,7 +13,7 @@ from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, decoded_metadata, reading_metadata
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import table_name
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["MetadataLog", "MetadataVersion"]
 

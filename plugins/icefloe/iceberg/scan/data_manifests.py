@@ -20,7 +20,7 @@ from icefloe.iceberg.scan.delete_targets import DeleteTargets
 from icefloe.iceberg.scan.key_bounds import may_meet
 from icefloe.iceberg.scan.live_deletes import Comparison, LiveDeletes, entries_before, live_entries
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["DataManifests"]
 

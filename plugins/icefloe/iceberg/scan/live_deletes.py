@@ -11,7 +11,7 @@ from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, D
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["ListedStates", "LiveDeletes"]
 

@@ -22,7 +22,7 @@ from icefloe.iceberg.scan.delete_targets import KeptFiles
 from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
 

@@ -23,7 +23,7 @@ from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
-from icefloe.storage.parallel import map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["SnapshotRange", "plan_range"]
 

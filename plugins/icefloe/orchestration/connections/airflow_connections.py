@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
-from icefloe.storage.certificates import with_certificates
 from icefloe.storage.dynamodb_access import coordinated
+from icefloe.storage.options import with_certificates
 from icefloe.units import is_on
 
 if TYPE_CHECKING:

@@ -1,7 +1,12 @@
-"""Byte ranges of one object: many small ones are answered by fewer, larger requests."""
+"""The bytes of values: ranges of them, answered by few requests, and local files that are to become values."""
 
+import mmap
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from icefloe.errors import TransientError
 
 __all__ = ["ByteRange"]
 
@@ -14,9 +19,6 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, gap_bytes: int) -> list[Byte
 
     >>> coalesce_ranges([(90, 95), (0, 4), (6, 8), (50, 50)], gap_bytes=2)
     [(0, 8), (90, 95)]
-
-    Raises:
-        ValueError: a range begins before 0 or ends before it begins.
     """
     fetched: list[ByteRange] = []
     #   wanted    aaa  bb    ccc                  d
@@ -36,11 +38,6 @@ def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges
 
     >>> cut_ranges([(10, 14)], [memoryview(b"abcd")], [(12, 14), (10, 10)])
     [b'cd', b'']
-
-    Args:
-        fetched: as `coalesce_ranges` gave them.
-        parts: their bytes.
-        ranges: the wanted ones, in any order.
     """
     starts = [start for start, _ in fetched]
 
@@ -53,3 +50,23 @@ def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges
         return bytes(parts[number][start - offset : stop - offset])
 
     return [cut(start, stop) for start, stop in ranges]
+
+
+def file_size(path: Path, url: str) -> int:
+    """The size in bytes."""
+    with _reading(path, url):
+        return path.stat().st_size
+
+
+def mapped_file(path: Path, url: str) -> mmap.mmap:
+    """The content, mapped into memory. The system can take the memory back at any time: its pages are the file's."""
+    with _reading(path, url), path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def _reading(path: Path, url: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise TransientError(f"cannot read the file {path} to store it as {url}: {cause.strerror}") from cause
