@@ -115,8 +115,10 @@ def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     for word in words:
         if not {environ.get(match[1]) for match in REFERENCE.finditer(word) if match[1]} <= shown:
             value = expand(word, environ)
-            # Other libraries name a host or a user alone, and hosts in small letters.
-            hidden |= {form for part in (value, *_PART.findall(value)) for form in (part, part.lower())}
+            # A filter has wildcards. Other libraries name a host or a user alone, and hosts in small letters.
+            hidden |= {
+                form for part in (value, value.strip("%_"), *_PART.findall(value)) for form in (part, part.lower())
+            }
     found = tuple(sorted(hidden - shown))
     hide({"secret": found})
     return found

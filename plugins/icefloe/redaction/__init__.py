@@ -2,9 +2,8 @@
 
 Read in this order:
 
-- `hidden`: values that this process hides
+- `hidden`: values that this process hides, in each of their six forms
 - `secret_values`: which values of a configuration are secret
-- `forms`: the forms of a value in the text of others
 """
 
 __all__ = ["hidden", "secret_values"]

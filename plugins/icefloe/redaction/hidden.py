@@ -1,18 +1,79 @@
 """The values that this process hides, and texts without them and without characters that nobody sees."""
 
+import base64
+import html
+import json
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Final, Self
+from urllib.parse import quote, quote_plus
 
-from icefloe.redaction.forms import SHORTEST, Forms
 from icefloe.redaction.secret_values import HiddenValue, hidden_values
 
 __all__ = ["hide", "hide_environment", "quoted", "redacted", "redacted_foreign"]
 
+_SHORTEST: Final = 4
+_SHORTEST_CORE: Final = 6
 _LONGEST: Final = 6
 """Characters of a start: with so many, few words of a long text begin like a secret by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    r"""One value, as texts of other libraries and servers may hold it.
+
+    Attributes:
+        whole: the value itself, stripped, and as JSON, URLs and HTML write both.
+        cores: the part of its base64 that depends on it alone, for each position in a longer encoded text.
+
+    >>> sorted(Forms.of("pass word\n").whole & {"pass word", "pass word\\n", "pass%20word", "pass+word"})
+    ['pass word', 'pass word\\n', 'pass%20word', 'pass+word']
+    >>> any(core in base64.b64encode(b"user:pass word").decode() for core in Forms.of("pass word\n").cores)
+    True
+    """
+
+    whole: frozenset[str]
+    cores: frozenset[str]
+
+    @classmethod
+    def of(cls, value: str) -> Self:
+        """The forms of a value; none of a value so short that it would blank out ordinary words."""
+        plain = {text for text in (value, value.strip()) if len(text) >= _SHORTEST}
+        whole = {write(text) for text in plain for write in _WRITERS}
+        return cls(frozenset(whole), frozenset(core for text in plain for core in _base64_cores(text)))
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """All forms."""
+        return self.whole | self.cores
+
+
+_WRITERS: Final[tuple[Callable[[str], str], ...]] = (
+    str,
+    lambda text: json.dumps(text)[1:-1],
+    quote,
+    lambda text: quote(text, safe=""),
+    quote_plus,
+    html.escape,
+)
+
+
+def _base64_cores(text: str) -> Iterator[str]:
+    """The cores of a value: bytes in front of it, such as ``user:``, move its base64 by 0, 1 or 2 bytes."""
+    data = text.encode("utf-8", errors="surrogateescape")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for moved in range(3):
+            encoded = encode(bytes(moved) + data).decode().rstrip("=")
+            # Three bytes are four characters of six bits. One byte in front fills a character and two bits of the next,
+            # two bytes two characters and four bits of the third. Characters that share bits with neighbours differ
+            # from text to text.
+            first = moved + 1 if moved else 0
+            core = encoded[first : len(encoded) - (1 if (moved + len(data)) % 3 else 0)]
+            if len(core) >= _SHORTEST_CORE:
+                yield from (core, quote(core, safe=""))
 
 
 class Starts:
@@ -67,7 +128,6 @@ _BESIDE_WORDS: Final = 12
 _PROPERTY: Final = re.compile(r"PYICEBERG_CATALOG__.*?__(.+)", re.IGNORECASE)
 _VENDOR: Final = re.compile(r"(?:AWS|AZURE|GOOGLE|GCS|GCLOUD)_.+", re.IGNORECASE)
 _BASE64: Final = re.compile(r"[\w+/=%-]+")
-_QUOTED: Final = re.compile(r"[\w+/=%.~-]*")
 # A word begins after an escaped line break or a quoted character, too.
 _NO_WORD_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[abfnrtv])|(?<=%[\dA-Fa-f]{2})|(?<=\\x[\dA-Fa-f]{2})|(?<=\\u[\dA-Fa-f]{4}))"
 
@@ -106,7 +166,7 @@ class _Hidden:
     def add(self, values: Iterable[HiddenValue]) -> None:
         with self._lock:
             for value in values:
-                if len(value.text.strip()) < SHORTEST:
+                if len(value.text.strip()) < _SHORTEST:
                     continue
                 known, starts = self._forms[value.is_secret], self._starts[value.is_secret]
                 if value.text in known:
@@ -209,20 +269,14 @@ def _without_query(match: re.Match[str]) -> str:
 
 
 def _without(text: str, *, is_secret: bool) -> str:
-    found: set[str] = set()
-    cores: set[str] = set()
-    cut: set[str] = set()
-    for forms in _HIDDEN.forms_for(text, is_secret=is_secret):
-        found.update(form for form in forms.whole if form in text)
-        cores.update(core for core in forms.cores if core in text)
-        cut.update(end for end in forms.cut if end in text)
+    forms = _HIDDEN.forms_for(text, is_secret=is_secret)
+    found = {form for each in forms for form in each.whole if form in text}
+    cores = {core for each in forms for core in each.cores if core in text}
     # The longest first: a form inside of a longer one would leave the rest of the longer one to be read.
     for form in sorted(found, key=len, reverse=True):
         text = text.replace(form, HIDDEN) if len(form) >= _BESIDE_WORDS else re.sub(_as_word(form), HIDDEN, text)
     if cores:
         text = _BASE64.sub(lambda run: HIDDEN if any(core in run[0] for core in cores) else run[0], text)
-    for end in sorted(cut):
-        text = _without_run(text, end)
     return text
 
 
@@ -230,17 +284,3 @@ def _as_word(form: str) -> str:
     """A pattern that finds a short form only as a word of its own: ``test`` is not found in ``latest``."""
     before = _NO_WORD_BEFORE if re.match(r"\w", form[0]) else ""
     return before + re.escape(form) + (r"(?!\w)" if re.match(r"\w", form[-1]) else "")
-
-
-def _without_run(text: str, piece: str) -> str:
-    """A text without a piece of a secret and without the characters directly around it."""
-    # Other libraries shorten what they quote, at lengths of their own. So what sticks to the piece goes, too.
-    shown, done = [], 0
-    while (start := text.find(piece, done)) >= 0:
-        end = start + len(piece)
-        while start > done and _QUOTED.fullmatch(text[start - 1]):
-            start -= 1
-        shown.append(text[done:start])
-        match = _QUOTED.match(text, end)
-        done = match.end() if match else end
-    return HIDDEN.join([*shown, text[done:]])

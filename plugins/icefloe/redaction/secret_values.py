@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import unquote
 
 __all__ = ["names_secret"]
 
@@ -109,10 +110,14 @@ def _of_value(key: str, value: str, *, is_secret: bool) -> Iterator[HiddenValue]
         return
     scheme = _SCHEME.match(value.strip())
     if (scheme and "://" in value) or _URL_KEY.search(key):
-        yield from _of_url(value.strip(), is_secret=is_secret)
+        for each in _of_url(value.strip(), is_secret=is_secret):
+            # The client decodes it, and may quote it so.
+            yield from dict.fromkeys((each, replace(each, text=unquote(each.text))))
         if scheme and "://" in value:
             return
     yield HiddenValue(value, is_secret)
+    if key.endswith("impl"):
+        yield HiddenValue(value.rpartition(".")[0], is_secret)
     if is_secret:
         yield from _parts(key, value)
 
