@@ -5,8 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, about_key
-from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.model import Pipeline, with_lines
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 

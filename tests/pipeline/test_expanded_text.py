@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.pipeline.environment import expand
-from icefloe.pipeline.expanded_text import ExpandedText
+from icefloe.pipeline.option_values import ExpandedText
 
 PIECES = st.lists(st.sampled_from(["a = ", "'", " or b > ", "${A}", "${B}", "$${", "$"]), max_size=8).map("".join)
 VALUES = st.fixed_dictionaries({name: st.text("xyz' $", max_size=5) for name in "AB"})

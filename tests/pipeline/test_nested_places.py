@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 import yaml
 
-from icefloe.pipeline.nested_places import NestedPlacesError, place_parts, refuse_nested_places
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.errors import TerminalError
+from icefloe.pipeline.pipeline_file import load_pipeline, place_parts, refuse_nested_places
 
 
 def pipeline(folder: Path, **keys: Any):
@@ -56,7 +56,7 @@ def test_places_side_by_side_are_right(tmp_path: Path, keys) -> None:
     ids=str,
 )
 def test_a_place_inside_another_is_refused_with_both(tmp_path: Path, keys, inner: str, outer: str) -> None:
-    with pytest.raises(NestedPlacesError) as caught:
+    with pytest.raises(TerminalError) as caught:
         refuse_nested_places(pipeline(tmp_path, **keys), "s3a://lake/nyc/flights/")
     assert caught.value.sentence.startswith(f"{inner}, ")
     assert f" is inside {outer}, " in caught.value.sentence
@@ -81,7 +81,7 @@ def delivering(folder: Path, letters: str, **keys: Any):
 def test_dead_letters_inside_a_place_whose_files_are_deleted_are_refused(
     tmp_path: Path, letters: str, keys: dict[str, Any], outer: str
 ) -> None:
-    with pytest.raises(NestedPlacesError) as caught:
+    with pytest.raises(TerminalError) as caught:
         refuse_nested_places(delivering(tmp_path, letters, **keys), "s3://lake/nyc/flights")
     assert "sink.dead_letters.path, " in caught.value.sentence
     assert outer in caught.value.sentence
@@ -95,13 +95,13 @@ def test_a_symbolic_link_does_not_hide_that_a_place_is_inside_another(tmp_path: 
     (tmp_path / "storage" / "shuffle").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "storage")
     keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/link/shuffle/x"}
-    with pytest.raises(NestedPlacesError, match=r"sink\.path"):
+    with pytest.raises(TerminalError, match=r"sink\.path"):
         refuse_nested_places(pipeline(tmp_path, **keys))
 
 
 def test_a_table_whose_location_is_a_path_is_compared_too(tmp_path: Path) -> None:
     keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/warehouse/db.db/events/changes"}
-    with pytest.raises(NestedPlacesError, match="the location of table"):
+    with pytest.raises(TerminalError, match="the location of table"):
         refuse_nested_places(pipeline(tmp_path, **keys), f"{tmp_path}/warehouse/db.db/events")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from icefloe.errors import UsageError
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, pipeline_paths
-from icefloe.pipeline.problems import PipelineFileError
+from icefloe.pipeline.yaml_file import PipelineFileError
 
 
 def test_the_name_is_the_stem_unless_the_file_says_otherwise(write):

@@ -1,6 +1,6 @@
 import pickle
 
-from icefloe.pipeline.problems import PipelineFileError, Problem, dotted, in_line_order
+from icefloe.pipeline.yaml_file import PipelineFileError, Problem, dotted, in_line_order
 
 
 def problem(line, key="k"):

@@ -52,6 +52,4 @@ def test_a_files_sink_has_its_defaults_and_others_keep_their_options():
 
 
 def test_spark_settings_have_their_defaults():
-    assert SparkSettings.of({}) == SparkSettings(conn_id="spark_default", conf={})
-    assert SparkSettings.of({"conf": {"spark.executor.cores": "4"}}).conf == {"spark.executor.cores": "4"}
-    assert SparkSettings.of({"pool": "heavy"}).pool == "heavy"
+    assert SparkSettings() == SparkSettings(conn_id="spark_default", conf={}, pool=None)

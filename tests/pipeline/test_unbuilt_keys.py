@@ -1,8 +1,7 @@
 import pytest
 
 from icefloe.errors import NotBuiltError
-from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.unbuilt_keys import UnbuiltKeysError, refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
 
 FILES = {"type": "files", "path": "s3://lake/changes"}
 
@@ -32,8 +31,9 @@ def test_built_features_pass(write):
 )
 def test_a_key_that_is_not_built_is_named_with_file_and_line(write, keys, key):
     path = write(**keys)
-    with pytest.raises(UnbuiltKeysError) as caught:
+    with pytest.raises(NotBuiltError) as caught:
         refuse_unbuilt(load_pipeline(path))
+    assert caught.value.line is not None
     assert caught.value.sentence.startswith(f"{path}:{caught.value.line}: {key} is ")
     assert " not built yet: " in caught.value.sentence
     assert (caught.value.key, caught.value.exit_code) == (key, 65)

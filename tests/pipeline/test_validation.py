@@ -1,8 +1,7 @@
 import pytest
 
-from icefloe.pipeline.problems import PipelineFileError
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
+from icefloe.pipeline.yaml_file import PipelineFileError, load_yaml, parse_yaml
 
 
 def problems(path, environ=None):

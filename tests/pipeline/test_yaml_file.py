@@ -7,8 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from icefloe.pipeline.problems import PipelineFileError
-from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
+from icefloe.pipeline.yaml_file import PipelineFileError, load_yaml, parse_yaml
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8).filter(
     lambda key: key != "<<"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.pipeline.yaml_scalar import read_scalar
+from icefloe.pipeline.yaml_file import read_scalar
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import pytest
 
-from icefloe.pipeline.problems import PipelineFileError
-from icefloe.pipeline.yaml_file import parse_yaml
+from icefloe.pipeline.yaml_file import PipelineFileError, parse_yaml
 
 
 def sentences(text):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from icefloe.pipeline import unbuilt_keys
+from icefloe.pipeline import pipeline_file
 from icefloe.sinks import open_sink
 from icefloe.sinks.sink import Sink
 from simulation.store import Process
@@ -26,7 +26,7 @@ def with_index() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(open_sink, "_factory", lambda _: _sink))
         # Asked for each batch that is opened, and answered from the file system otherwise.
-        stack.enter_context(patch.object(unbuilt_keys, "registered_sinks", lambda: {"index": None}))
+        stack.enter_context(patch.object(pipeline_file, "registered_sinks", lambda: {"index": None}))
         yield
 
 

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from demo.servers.server_process import ServerUnavailableError
-from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
 from icefloe.sinks.open_sink import open_sink
 from make.make_env import make_env
 from support.missing import missing

@@ -28,12 +28,15 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageErr
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
-from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.nested_places import refuse_nested_places
-from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
+from icefloe.pipeline.model import Pipeline, with_lines
+from icefloe.pipeline.pipeline_file import (
+    find_pipeline,
+    load_pipeline,
+    refuse_nested_places,
+    refuse_taken_name,
+    refuse_unbuilt,
+)
 from icefloe.pipeline.settings import SinkSettings
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink

@@ -20,8 +20,7 @@ from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_unbuilt
 from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)

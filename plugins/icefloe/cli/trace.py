@@ -32,7 +32,7 @@ from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.error_lines import with_lines
+from icefloe.pipeline.model import with_lines
 from icefloe.sinks.sink import Sink
 from icefloe.storage.store import KeyMissingError
 

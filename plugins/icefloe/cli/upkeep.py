@@ -21,9 +21,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageErr
 from icefloe.node.node_config import load_node_config
 from icefloe.node.serve import drain_node, refill_node, serve_node
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.nested_places import refuse_nested_places
-from icefloe.pipeline.pipeline_file import with_sink_of
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import refuse_nested_places, refuse_unbuilt, with_sink_of
 from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 

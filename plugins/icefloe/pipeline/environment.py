@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from icefloe.pipeline.expanded_text import REFERENCE
-from icefloe.pipeline.problems import KeyPath, Problem, dotted
-from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.pipeline.option_values import REFERENCE
+from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted
 from icefloe.redaction.hidden import hide
 
 __all__ = ["expand", "has_reference"]

@@ -1,11 +1,13 @@
 """A pipeline: its table, its settings and its sink."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import hide_values
 from icefloe.pipeline.option_values import (
     ChangesOption,
@@ -16,7 +18,6 @@ from icefloe.pipeline.option_values import (
     RowLineageOption,
     SummaryMismatchOption,
 )
-from icefloe.pipeline.problems import Problem, dotted
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
@@ -30,10 +31,10 @@ from icefloe.pipeline.settings import (
 )
 from icefloe.pipeline.url import url_below
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.pipeline.yaml_file import Problem, YamlFile, dotted
 from icefloe.units import parse_seconds
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "with_lines"]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
@@ -46,7 +47,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "max_steps_per_batch": int,
     "max_bytes_per_batch": read_size,
     "max_scan_bytes": read_size,
-    "spark": SparkSettings.of,
+    "spark": lambda value: SparkSettings(**value),
     "poll_interval": parse_seconds,
     "changelog": ChangelogSettings.of,
     "sink": SinkSettings.of,
@@ -134,11 +135,7 @@ class Pipeline:
 
     @classmethod
     def of(cls, file: YamlFile, environ: Mapping[str, str] | None = None) -> Self:
-        """The pipeline that a file describes, expanded if an environment is given.
-
-        Raises:
-            PipelineFileError: with every fault of the file, in line order.
-        """
+        """The pipeline that a file describes, expanded if an environment is given."""
         # Before anything can fail.
         hidden = () if environ is None else hide_values(file.data, environ)
         data = checked_data(file, environ)
@@ -148,11 +145,7 @@ class Pipeline:
         return cls(file=file, is_expanded=environ is not None, hidden=hidden, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
-        """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks.
-
-        Raises:
-            PipelineFileError: a variable is not set, or a key does not take its value.
-        """
+        """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks."""
         return self if self.is_expanded else self.of(self.file, environ)
 
     @property
@@ -228,3 +221,20 @@ class Pipeline:
     def shuffle_url(self) -> str:
         """URL of the folder of this pipeline's shuffle files."""
         return url_below(self.storage, "shuffle", self.name)
+
+
+@contextmanager
+def with_lines(pipeline: Pipeline) -> Iterator[None]:
+    """Puts file and line before the sentence of an error inside, if its reason is a key of the pipeline.
+
+    See `about_key`. The class of the error stays.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        if error.key is None or error.line is not None:
+            raise
+        problem = Problem(
+            line=pipeline.file.line_of(tuple(error.key.split("."))), key=error.key, sentence=error.sentence
+        )
+        raise error.restated(problem.at(pipeline.path), path=pipeline.path, line=problem.line) from error

@@ -1,15 +1,32 @@
-"""Pipeline files: found by name, loaded and checked."""
+"""Pipeline files: found by name, loaded, and refused if they ask for what cannot be or what is not built yet."""
 
-from collections.abc import Collection, Mapping
+import difflib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
-from icefloe.errors import TerminalError, UsageError
+from icefloe.errors import NotBuiltError, TerminalError, UsageError
+from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.problems import PipelineFileError, Problem
-from icefloe.pipeline.yaml_file import YamlFile, load_yaml
+from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
+from icefloe.pipeline.url import one_store, url_below
+from icefloe.pipeline.yaml_file import PipelineFileError, Problem, YamlFile, load_yaml
 
-__all__ = ["find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name", "with_sink_of"]
+__all__ = [
+    "find_pipeline",
+    "load_pipeline",
+    "pipeline_paths",
+    "refuse_nested_places",
+    "refuse_taken_name",
+    "refuse_unbuilt",
+    "with_sink_of",
+]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Folder of the pipeline files, below the folder that Airflow or the command line runs in."""
@@ -18,14 +35,9 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 
 def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """The pipeline of a file.
+    """The pipeline of a YAML file; one that cannot be used is a `PipelineFileError` with all faults.
 
-    Args:
-        path: the YAML file.
-        environ: resolves ``${NAME}`` at once, as ``Pipeline.expanded`` does later; None leaves such values as written.
-
-    Raises:
-        PipelineFileError: the file cannot be read or used; its ``problems`` are all its faults, in line order.
+    ``environ`` resolves ``${NAME}`` at once, as ``Pipeline.expanded`` does later; None leaves such values as written.
     """
     return Pipeline.of(load_yaml(path), environ)
 
@@ -33,13 +45,7 @@ def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None)
 def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
     """A pipeline with the sink that another file describes under ``sink``; other keys of that file do not count.
 
-    Args:
-        pipeline: the pipeline.
-        path: a pipeline file, or a YAML file with the key ``sink`` alone.
-        environ: resolves ``${NAME}`` in both.
-
-    Raises:
-        PipelineFileError: the file cannot be read, has no sink, or has one that cannot be used.
+    ``environ`` resolves ``${NAME}`` in both.
     """
     file = load_yaml(path)
     if not isinstance(file.data, dict) or "sink" not in file.data:
@@ -58,10 +64,8 @@ def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:
 def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> Path:
     """The file of a pipeline that is named by its path, its stem or its ``name``.
 
-    A stem and a name weigh the same: who names a pipeline to `reset` may think of either.
-
-    Raises:
-        UsageError: there is none, and the sentence names the nearest; or there are several, and it names them.
+    A stem and a name weigh the same: who names a pipeline to `reset` may think of either. If there is none, the error
+    names the nearest; if there are several, it names them.
     """
     text = str(name_or_path)
     if text.endswith(_SUFFIXES) or "/" in text:
@@ -83,11 +87,7 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
 
 
 def refuse_taken_name(path: Path, name: str) -> None:
-    """Passes a pipeline whose name no other file of its folder has: checkpoint and DAG id follow from it.
-
-    Raises:
-        TerminalError: another file has it; the sentence names both.
-    """
+    """Refuses a name that another file of the folder has: checkpoint and DAG id follow from it."""
     for other in pipeline_paths(path.parent):
         if not other.samefile(path) and _name(other) == name:
             raise TerminalError(
@@ -107,8 +107,93 @@ def _name(path: Path) -> str:
 
 
 def _unknown(text: str, folder: Path, names: Collection[str]) -> str:
-    import difflib
-
     nearest = difflib.get_close_matches(text, names, n=1, cutoff=0.0)
     hint = f"the nearest is {nearest[0]!r}" if nearest else "there are no .yaml files in it"
     return f"there is no pipeline {text!r} in {folder}: {hint}; give a name in that folder or a path"
+
+
+def refuse_unbuilt(pipeline: Pipeline) -> None:
+    """Refuses a pipeline with a sink or a format that this release does not have, with file, line and key.
+
+    Values that the environment still hides (the pipeline is not expanded) pass: call it again after ``expanded``.
+    """
+    sink, written = pipeline.sink, pipeline.file.data["sink"]
+    key = feature = None
+    if sink.type not in OUR_SINKS and sink.type not in registered_sinks():
+        advice = f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink"
+        key, feature = "type", f"a sink of this name is not built yet: {advice}"
+    elif sink.format != "parquet" and (pipeline.is_expanded or not has_reference(sink.format)):
+        key, feature = "format", "a format other than Parquet is not built yet: write parquet"
+    if key is not None:
+        line = pipeline.file.line_of(("sink", key))
+        sentence = f"sink.{key} is {json.dumps(written[key])}, but {feature}"
+        problem = Problem(line=line, key=f"sink.{key}", sentence=sentence)
+        raise NotBuiltError(problem.at(pipeline.path), path=pipeline.path, line=line, key=problem.key)
+
+
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
+
+
+def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
+    """Compares shuffle folder, checkpoint, output, dead letters and the table's own files, if its location is known.
+
+    The pipeline must be expanded. Refused are two places of which one is inside the other: some processes delete all
+    files that they find in their own.
+    """
+    places = [(*place, place_parts(place[2])) for place in _places(pipeline, table_location)]
+    for (a, a_key, a_url, one), (b, b_key, b_url, other) in combinations(places, 2):
+        if one[: len(other)] == other:
+            raise _nested(a, a_url, b, b_url, key=a_key or b_key)
+        if other[: len(one)] == one:
+            raise _nested(b, b_url, a, a_url, key=b_key or a_key)
+
+
+def place_parts(url: str) -> tuple[str, ...]:
+    """A URL in parts that are equal for equal places: a place inside another begins with all parts of the other.
+
+    >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
+    (('s3', 'Lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
+    >>> place_parts("file://localhost/nowhere/a"), place_parts("/nowhere/a/")
+    (('file', '', 'nowhere', 'a'), ('file', '', 'nowhere', 'a'))
+    """
+    match = _URL.fullmatch(url)
+    written, host, path = ("file", "", url) if match is None else (match["scheme"], match["host"] or "", match["path"])
+    scheme, authority = one_store(written, host)
+    path = posixpath.normpath("/" + unquote(path, errors="surrogateescape").lstrip("/"))
+    if scheme == "file":
+        # A symbolic link leads to the same files by another name.
+        return ("file", "", *_segments(os.path.realpath(path)))
+    return (scheme, authority.partition(".")[0] if scheme == "abfs" else authority, *_segments(path))
+
+
+def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[str, str | None, str]]:
+    """The name of each place, the key of the pipeline file that sets it, and its URL."""
+    is_set = pipeline.changelog is not None and pipeline.changelog.path is not None
+    letters = pipeline.sink.options.get("dead_letters")
+    # A sink of another package may use the key for something else.
+    letters_path = letters.get("path") if isinstance(letters, Mapping) else None
+    places = (
+        ("sink.path", "sink", pipeline.sink.path),
+        (
+            "the place of staged batches",
+            "changelog" if is_set else "storage",
+            pipeline.changes_folder.path if pipeline.delivers else "",
+        ),
+        ("sink.dead_letters.path", "sink", letters_path if isinstance(letters_path, str) else ""),
+        ("the checkpoint", "checkpoint" if pipeline.checkpoint else "storage", pipeline.checkpoint_url),
+        ("the shuffle folder", "storage", url_below(pipeline.storage, "shuffle")),
+        (f"the location of table {pipeline.table}", None, table_location or ""),
+    )
+    return (place for place in places if place[2] and not place[2].startswith("dynamodb://"))
+
+
+def _segments(path: str) -> Iterator[str]:
+    return (segment for segment in path.split("/") if segment)
+
+
+def _nested(inner: str, inner_url: str, outer: str, outer_url: str, *, key: str | None) -> TerminalError:
+    return TerminalError(
+        f"{inner}, {inner_url}, is inside {outer}, {outer_url}: clearing the one, by cleanup after a batch or "
+        "Iceberg's removal of orphan files, would delete the other; give each a folder of its own, neither inside the "
+        "other", key=key,
+    )  # fmt: skip

@@ -4,6 +4,7 @@ The phrases are in the schema itself: ``x-expected`` next to each constraint, ``
 keys.
 """
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -13,8 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from icefloe.pipeline.environment import has_reference
-from icefloe.pipeline.problems import KeyPath, Problem, dotted
-from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
@@ -29,12 +29,10 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator[Problem]:
-    """The faults that the schema finds.
+    """The faults that the schema finds in the data of a file, or in the same data with ``${NAME}`` replaced.
 
-    Args:
-        file: gives the lines, and the values as they are written: no value of the environment is ever shown.
-        data: the file's data, or the same data with ``${NAME}`` replaced.
-        is_expanded: True if it is replaced. Otherwise such a value passes if the schema has ``environment`` there.
+    If it is not replaced, such a value passes where the schema has ``environment``. No value of the environment is ever
+    shown.
     """
     errors = _errors(_Question(text=repr(data), is_expanded=is_expanded, data=data))
     leaves = (leaf for error in errors for leaf in _leaves(error))
@@ -100,8 +98,6 @@ def _unknown_keys(error: Any) -> list[str]:
 
 
 def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
-    import difflib
-
     name = f"unknown key '{dotted((*path, key))}'"
     known = list(schema.get("properties", {}))
     if not known:

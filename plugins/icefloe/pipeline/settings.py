@@ -1,14 +1,17 @@
 """The mappings inside a pipeline file, typed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.pipeline.environment import has_reference
+from icefloe.pipeline.url import is_address
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["ShuffleSettings", "SinkSettings", "decisive_options"]
+__all__ = ["OUR_SINKS", "ShuffleSettings", "SinkSettings", "decisive_options", "registered_sinks"]
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
@@ -22,7 +25,6 @@ class ShuffleSettings:
 
     Attributes:
         transfer: ``store``: map outputs are in the storage; ``nodes``: on the machines that made them.
-        partitions: the number of reduce partitions, or ``auto``.
         target_size_bytes: the compressed size of one reduce range.
         map_task_bytes: the file size that one map task reads.
         memory_bytes: the memory of one task.
@@ -56,11 +58,6 @@ class SparkSettings:
     conn_id: str = "spark_default"
     conf: Mapping[str, str] = field(default_factory=dict)
     pool: str | None = None
-
-    @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self:
-        """The settings of a checked mapping."""
-        return cls(**written)
 
 
 _EDITABLE: Final = frozenset(
@@ -201,3 +198,46 @@ def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:
 def _whole(value: object) -> Any:
     """A whole number written as 3.0, which JSON Schema takes for an integer, as an int."""
     return int(value) if isinstance(value, float) else value
+
+
+_GROUP: Final = "icefloe.sinks"
+"""The group of entry points in which other packages register their sinks: the name is ``sink.type``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkType:
+    """A sink of ours.
+
+    Attributes:
+        factory: makes it, as ``module:function``; empty for the files that tasks write anyway.
+        addresses: by the dotted key below ``sink`` that holds an address: a test of the address, and its form in words.
+    """
+
+    factory: str = ""
+    addresses: Mapping[str, tuple[Callable[[str], bool], str]] = field(default_factory=dict)
+
+
+OUR_SINKS: Final[Mapping[str, SinkType]] = MappingProxyType(
+    {
+        "files": SinkType(),
+        "opensearch": SinkType(
+            factory="icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
+            addresses={"url": (lambda text: is_address(text, "http", "https"), "https://HOST:PORT")},
+        ),
+        "kafka": SinkType(
+            factory="icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
+            addresses={
+                "bootstrap_servers": (lambda text: is_address(text, is_list=True), "HOST:PORT"),
+                "schema_registry.url": (
+                    lambda text: is_address(text, "http", "https", "mock", is_list=True),
+                    "https://HOST:PORT",
+                ),
+            },
+        ),
+    }
+)
+
+
+def registered_sinks() -> dict[str, EntryPoint]:
+    """The sinks of other packages that are installed here, by ``sink.type``."""
+    return {each.name: each for each in entry_points(group=_GROUP)}

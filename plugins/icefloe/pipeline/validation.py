@@ -12,61 +12,27 @@ from icefloe.pipeline.environment import (
     has_reference,
     missing_variables,
 )
-from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
 from icefloe.pipeline.schema import schema_problems
-from icefloe.pipeline.sink_types import OUR_SINKS
+from icefloe.pipeline.settings import OUR_SINKS
 from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
-from icefloe.pipeline.yaml_file import YamlFile
-from icefloe.pipeline.yaml_scalar import read_scalar
+from icefloe.pipeline.yaml_file import KeyPath, PipelineFileError, Problem, YamlFile, dotted, read_scalar
 from icefloe.redaction.secret_values import names_secret
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "credentials")
-_SECRET_WORDS: Final = frozenset(
-    {"pwd", "pass", "sas", "authorization", "apikey", "accesskey", "secretkey", "privatekey", "accountkey"}
-)
-_SECRET_PAIRS: Final = frozenset(
-    {
-        ("access", "key"),
-        ("account", "key"),
-        ("api", "key"),
-        ("connection", "string"),
-        ("encryption", "key"),
-        ("private", "key"),
-        ("sasl", "username"),
-        ("secret", "key"),
-    }
-)
-# A word after the secret word turns the key into something else: `aws.credentials.provider` is a class.
-_HARMLESS: Final = re.compile(
-    "algorithm|alias|at|bit|class|enabled|endpoint|file|impl|interval|issuer|length|path|providers?|ref|refresh|renewal|"
-    "timeout|ttl|type|ur[il]"
-)
+# Half of the credentials, which no error hides, but which belong in a connection too.
+_ALSO_SECRET: Final = re.compile(r".*access[._-]?key[._-]?id|sasl\.username", re.IGNORECASE)
 # A key of rows, in the options of a sink that somebody else wrote; names of secrets in Kubernetes.
 _NO_SECRET: Final = re.compile(
-    r"((.+[._-])?(primary|foreign|unique|partition|merge|sort|message|row)[._-])?key|spark\.kubernetes\..*([sS]ecrets(\..*)?|Name)"
+    r"((.+[._-])?(primary|foreign|unique|partition|merge|sort|message|row)[._-])?key|spark\.kubernetes\..*([sS]ecrets(\..*)?|Name|Ref\..*)"
 )
 
 
 def looks_secret(key: str) -> bool:
-    """True if the value of a key is probably a secret, judged by the key alone. Errors hide the values of these keys.
+    """True if the value of a key is probably a secret, judged by the key alone.
 
     >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
     [True, True, True, False]
-    >>> [looks_secret(key) for key in ("token-refresh-enabled", "spark.hadoop.fs.s3a.aws.credentials.provider")]
-    [False, False]
     """
-    words = [word.lower() for word in _WORD.findall(key)]
-    last = max((position for position in range(len(words)) if _is_secret(words, position)), default=None)
-    if last is not None:
-        return not any(_HARMLESS.fullmatch(word) for word in words[last + 1 :])
-    return names_secret(key) and _NO_SECRET.fullmatch(key) is None
-
-
-def _is_secret(words: list[str], position: int) -> bool:
-    word = words[position]
-    pair = (words[position - 1], word) if position else None
-    return word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS or pair in _SECRET_PAIRS
+    return _ALSO_SECRET.fullmatch(key) is not None or (names_secret(key) and _NO_SECRET.fullmatch(key) is None)
 
 
 _PRESETS: Final = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
@@ -91,10 +57,8 @@ def schedule_fault(text: str) -> str | None:
     """
     if text.startswith("@"):
         return None if text in _PRESETS else f"must be one of {', '.join(_PRESETS)}, not '{text}'"
-    from croniter import (
-        CroniterBadDateError,
-        croniter,
-    )  # a tenth of a second, which commands that read no schedule need not pay
+    # A tenth of a second, which commands that read no schedule need not pay.
+    from croniter import CroniterBadDateError, croniter
 
     parts = text.split()
     if len(parts) not in (5, 6):
@@ -136,14 +100,9 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 
 
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
-    """The file's data, if nothing is wrong with it.
+    """The file's data, if nothing is wrong with it; otherwise an error with every fault of the file, in line order.
 
-    Args:
-        file: the file as it was read.
-        environ: replaces ``${NAME}``; None leaves such values as they are written.
-
-    Raises:
-        PipelineFileError: with every fault of the file, in line order.
+    ``environ`` replaces ``${NAME}``; None leaves such values as they are written.
     """
     problems = list(file.problems)
     if not isinstance(file.data, dict):
@@ -170,16 +129,11 @@ def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str,
 
 
 def _not_a_mapping(file: YamlFile) -> Problem:
-    if file.data is None:
-        return Problem(
-            line=0,
-            key="",
-            sentence="the file is empty: a pipeline has at least version, catalog, table, storage and sink",
-        )
     found = "a list" if isinstance(file.data, list) else "a single value"
-    return Problem(
-        line=1, key="", sentence=f"a pipeline file is a mapping of keys to values such as 'version: 1', not {found}"
-    )
+    line, sentence = 1, f"a pipeline file is a mapping of keys to values such as 'version: 1', not {found}"
+    if file.data is None:
+        line, sentence = 0, "the file is empty: a pipeline has at least version, catalog, table, storage and sink"
+    return Problem(line=line, key="", sentence=sentence)
 
 
 def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:

@@ -1,18 +1,101 @@
-"""A YAML file as plain values, with the line of every key."""
+"""A YAML 1.2 file as plain values, with the line of every key; and the faults of a file, by line."""
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
 
 import yaml
 from yaml.events import CollectionStartEvent, Event, NodeEvent
 
-from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
-from icefloe.pipeline.yaml_scalar import Scalar, read_scalar
+from icefloe.errors import TerminalError
 
 __all__ = ["YamlFile"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The way from the top of the file to a value: ``("sink", "path")``, ``("columns", 0)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault of a pipeline file.
+
+    Attributes:
+        line: its line, counted from 1; 0 for the file as a whole.
+        key: the dotted key; empty if the fault is not at a key.
+        sentence: the fault, the expected value and the way out; without the place.
+    """
+
+    line: int
+    key: str
+    sentence: str
+
+    def at(self, path: str) -> str:
+        """The sentence with its place, as compilers write it.
+
+        >>> Problem(line=3, key="changes", sentence="changes must be each or net, not 'all'").at("a.yaml")
+        "a.yaml:3: changes must be each or net, not 'all'"
+        """
+        place = f"{path}:{self.line}" if self.line else path
+        return f"{place}: {self.sentence}"
+
+
+class PipelineFileError(TerminalError):
+    """A pipeline file that cannot be used: every fault is one line of the sentence."""
+
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, path: str, problems: Iterable[Problem]) -> Self:
+        """The error for the faults of one file, at least one."""
+        ordered = in_line_order(problems)
+        lines = [problem.at(path) for problem in ordered]
+        return cls(*lines, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
+
+
+def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems by line, each once; problems of one line keep their order."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
+
+
+def dotted(key_path: Sequence[str | int]) -> str:
+    """A key path for people.
+
+    >>> dotted(("sink", "path")), dotted(("columns", 0)), dotted(())
+    ('sink.path', 'columns[0]', '')
+    """
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path)
+    return text.removeprefix(".")
+
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+_CONSTANTS: Final[dict[str, bool | None]] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9A-Fa-f]{1,40}")
+_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+def read_scalar(text: str) -> Scalar:
+    """The value of an unquoted scalar.
+
+    Numbers that are not finite, dates and sexagesimal numbers stay text: no key of a pipeline takes them.
+
+    >>> [read_scalar(text) for text in ("off", "true", "~", "017", "0x10", "1e3", "12:30", "64MiB")]
+    ['off', True, None, 17, 16, 1000.0, '12:30', '64MiB']
+    """
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    return text
+
 
 MAX_VALUES: Final = 20_000
 """Values that a file may have after its aliases and merged mappings are copied out."""
@@ -49,12 +132,7 @@ class YamlTreeBuilder:
     _merged_keys: int = 0
 
     def build(self, events: Iterable[Event]) -> YamlNode | None:
-        """The root, or None for a text without a document.
-
-        Raises:
-            yaml.YAMLError: a syntax error.
-            OverflowError: reading on would take more time or memory than any pipeline file is worth.
-        """
+        """The root, or None for a text without a document."""
         root: YamlNode | None = None
         stream: Iterator[Event] = iter(events)
         for event in stream:
@@ -211,11 +289,7 @@ class YamlFile:
 
 
 def load_yaml(path: str | Path) -> YamlFile:
-    """Reads a YAML 1.2 file.
-
-    Raises:
-        PipelineFileError: the file is missing, unreadable, too large, not UTF-8 or not YAML.
-    """
+    """Reads a YAML 1.2 file."""
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
@@ -235,11 +309,7 @@ def load_yaml(path: str | Path) -> YamlFile:
 
 
 def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
-    """The values and lines of a YAML text; ``path`` names it in errors.
-
-    Raises:
-        PipelineFileError: the text is not YAML.
-    """
+    """The values and lines of a YAML text; ``path`` names it in errors."""
     unprintable = _UNPRINTABLE.search(text)
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + 1

@@ -11,13 +11,13 @@ __all__ = ["names_secret"]
 
 _SECRET_KEY: Final = re.compile(
     r"token|secret|passw|passphrase|passcode|pwd|credential|(^|[._-])(sas|sig|pass|auth|cookie|header|key)([._-]|$)|signature|"
-    r"authorization|api[._-]?key|account[._-]?key|private[._-]?key|connection[._-]?string|service[._-]?account|"
+    r"authorization|(access|account|api|encryption|private|secret)[._-]?key([._-]|$)|connection[._-]?string|service[._-]?account|"
     r"(^|[._-])(jaas|pem)([._-]|$)|oauthbearer[._-]config"
 )
 # The key names a secret, but the value is none: an id, a file, a class, an address, a number of seconds.
 _HARMLESS_KEY: Final = re.compile(
     r"((^|[._-])((?<!session[._-])id|uri|url|endpoint|path|file|location|provider|type|impl|name|user|username|login|"
-    r"scope|audience|enabled|interval|[a-z]*timeout|expires?|at|ms|alias)|"
+    r"scope|audience|enabled|interval|[a-z]*(timeout|ratio)|expires?|at|ms|alias|issuer|algorithm|class|length|ttl|refresh)|"
     r"^(service[._-]account|google[._-]application[._-]credentials)|"
     r"x-iceberg-access-delegation|x-goog-user-project|polaris-realm|user-agent|content-type|accept)$"
 )

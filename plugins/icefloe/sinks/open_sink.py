@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.sink_types import OUR_SINKS, registered_sinks
+from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
 from icefloe.sinks.sink import Sink
 from icefloe.storage.store import Store
 

@@ -11,7 +11,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.worker_libraries import SilentWorkerError
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.flow import Phase
-from icefloe.pipeline.problems import PipelineFileError, Problem
+from icefloe.pipeline.yaml_file import PipelineFileError, Problem
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 

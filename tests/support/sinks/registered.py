@@ -48,7 +48,7 @@ def registered_sinks(**further: Callable[[Mapping[str, Any]], Sink]) -> Iterator
         return [_Registered(each, factory) for each, factory in factories.items() if name in (None, each)]
 
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr("icefloe.pipeline.sink_types.entry_points", entry_points)
+        patches.setattr("icefloe.pipeline.settings.entry_points", entry_points)
         yield
     INDICES.clear()
     LOGS.clear()

@@ -17,11 +17,9 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
-from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.nested_places import refuse_nested_places
+from icefloe.pipeline.model import Pipeline, with_lines
+from icefloe.pipeline.pipeline_file import refuse_nested_places, refuse_unbuilt
 from icefloe.pipeline.recorded_configuration import JSON, result_configuration
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink

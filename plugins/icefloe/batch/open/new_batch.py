@@ -7,8 +7,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, about_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.expanded_text import ExpandedText
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.option_values import ExpandedText
 from icefloe.pipeline.recorded_configuration import JSON
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
-from icefloe.pipeline.error_lines import with_lines
+from icefloe.pipeline.model import with_lines
 
 __all__ = ["NextBatch", "next_batch", "requested_batch"]
 

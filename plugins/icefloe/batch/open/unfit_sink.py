@@ -6,7 +6,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
-from icefloe.pipeline.error_lines import with_lines
+from icefloe.pipeline.model import with_lines
 
 __all__ = ["refuse_rows_without_key", "refuse_unfit_sink"]
 

@@ -26,7 +26,7 @@ from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
-from icefloe.pipeline.error_lines import with_lines
+from icefloe.pipeline.model import with_lines
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError

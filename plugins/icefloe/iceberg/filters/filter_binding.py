@@ -51,7 +51,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.filters.filter_syntax import column_name
 from icefloe.iceberg.schemas.arrow_types import arrow_type
 from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
-from icefloe.pipeline.expanded_text import ExpandedText
+from icefloe.pipeline.option_values import ExpandedText
 
 _EXAMPLES: Final = {
     "boolean": "true", "int": "7", "long": "7", "float": "0.5", "double": "0.5", "string": "'text'",

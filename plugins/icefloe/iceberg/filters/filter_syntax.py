@@ -19,7 +19,7 @@ from pyiceberg.expressions.parser import boolean_expression, parse
 from pyparsing import ParseBaseException
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.expanded_text import ExpandedText
+from icefloe.pipeline.option_values import ExpandedText
 
 __all__ = ["fold"]
 

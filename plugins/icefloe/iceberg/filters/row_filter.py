@@ -34,7 +34,7 @@ from pyiceberg.types import NestedField
 from icefloe.iceberg.filters.filter_binding import bind_filter
 from icefloe.iceberg.filters.filter_syntax import comparisons, fold, parse_filter
 from icefloe.iceberg.schemas.struct_paths import struct_paths
-from icefloe.pipeline.expanded_text import ExpandedText
+from icefloe.pipeline.option_values import ExpandedText
 
 __all__ = ["RowFilter"]
 

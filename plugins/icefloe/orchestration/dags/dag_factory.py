@@ -13,8 +13,7 @@ from icefloe.orchestration.dags.documentation import broken_page
 from icefloe.orchestration.dags.pipeline_dags import backfill_dag, pipeline_dag
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.pipeline_facts import broken_document
-from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths, refuse_unbuilt
 
 __all__ = ["make_dags"]
 
