@@ -18,7 +18,7 @@ from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import lag
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.error_lines import with_lines
+from icefloe.pipeline.model import with_lines
 
 __all__ = ["BatchPreview", "TableCheck", "next_plannable", "preview_batch"]
 
