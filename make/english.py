@@ -50,7 +50,7 @@ def main() -> int:
 
 def faults(root: Path) -> Iterator[str]:
     """One line for each fault below a folder that is laid out like this repository."""
-    for page in (*sorted((root / "docs").glob("*.md")), root / "README.md", root / "CONTRIBUTING.md"):
+    for page in (*sorted((root / "docs").rglob("*.md")), root / "README.md", root / "CONTRIBUTING.md"):
         yield from _placed(page, root, page_faults(page.read_text("utf-8")))
     for file in (file for source in SOURCES for file in sorted((root / source).rglob("*.py"))):
         yield from _placed(file, root, source_faults(file.read_text("utf-8")))

@@ -47,7 +47,7 @@ def test_the_layers_are_those_that_import_linter_holds(block: Block) -> None:
 
 
 def test_each_room_that_architecture_names_is_there() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "developers" / "architecture.md").read_text(encoding="utf-8")
     rooms = re.findall(r"`((?:batch|changes|engines|iceberg|orchestration|shuffle|sinks|audit)/(?:\w+/)*)`", page)
     assert len(set(rooms)) > 10
     assert [room for room in rooms if not (ROOT / "plugins" / "icefloe" / room).is_dir()] == []

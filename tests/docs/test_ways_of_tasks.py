@@ -16,7 +16,7 @@ BEGUN_BY_SPARK = "engines/spark/"
 
 def rows() -> list[list[str]]:
     """The rows of the table, each a red task, the rooms on its way, and the rooms that raise most of its errors."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "developers" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## From a red task to its code\n")[2].partition("\n## ")[0]
     _, *found = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return found

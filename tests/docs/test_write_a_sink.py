@@ -1,4 +1,4 @@
-"""The package of docs/write_a_sink.md: its sink is opened by its entry point, and passes its own tests."""
+"""The package of docs/developers/write_a_sink.md: its sink is opened by its entry point, and passes its own tests."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytes
 
 
 def test_the_page_names_the_keys_of_a_sink_that_may_be_edited() -> None:
-    [line] = [line for line in (ROOT / "docs/write_a_sink.md").read_text().splitlines() if line.startswith("`url`, ")]
+    [line] = [line for line in (ROOT / "docs/developers/write_a_sink.md").read_text().splitlines() if line.startswith("`url`, ")]
     assert set(re.findall(r"`(\w+)`", line)) == settings._EDITABLE
 
 

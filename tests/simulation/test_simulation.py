@@ -39,7 +39,7 @@ def test_no_schedule_breaks_a_promise(first: int) -> None:
         pytest.fail(story(trial), pytrace=False)
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/reliability.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/developers/reliability.md"])
 def test_the_pages_say_how_many_schedules_are_run(page: str) -> None:
     said = f"`make test` runs {IN_TEST} schedules, `make extended` {IN_EXTENDED:,} others"
     assert said in (ROOT / page).read_text()

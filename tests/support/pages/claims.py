@@ -61,7 +61,7 @@ CLAIMS: Final = (
     Claim(kind=Kind.TABLE, begins=r"aws dynamodb create-table ", page="docs/deployment.md"),
     Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),
     Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
-    Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/architecture.md"),
+    Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/developers/architecture.md"),
     Claim(kind=Kind.FOLDERS, begins=r"<(storage|path)>/"),
     Claim(kind=Kind.GIT_REPOSITORY, begins=r"dags/icefloe_pipelines\.py ", page="docs/deployment.md"),
     Claim(kind=Kind.HELM, begins=r"airflowVersion: ", page="docs/deployment.md"),
@@ -73,7 +73,7 @@ CLAIMS: Final = (
     Claim(
         kind=Kind.SINK,
         begins=r"\"\"\"(test_)?icefloe_sqlite\.py: |\[project\.entry-points",
-        page="docs/write_a_sink.md",
+        page="docs/developers/write_a_sink.md",
     ),
     Claim(kind=Kind.NODE, begins=r"# node\.yaml\n", page="docs/node_shuffle.md"),
     Claim(
@@ -81,7 +81,7 @@ CLAIMS: Final = (
         begins=r"# .*\.service\n|services:\n|apiVersion: apps/v1\n",
         page="docs/node_shuffle.md",
     ),
-    Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
+    Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/developers/formats.md"),
 )
 """The first that covers a block claims it."""
 
