@@ -1,8 +1,6 @@
 import re
 from typing import Any
 
-import pytest
-
 from icefloe.batch.batch_keys import begun_key, delivery_key, error_key
 from icefloe.batch.open.requested_range import RequestedRange
 from support.pages.blocks import Block
@@ -33,8 +31,7 @@ def expression(part: str) -> str:
     return ".*" if part == "..." else r"[\w-]+" if part.startswith("<") else re.escape(part)
 
 
-@pytest.mark.parametrize("block", claimed(Kind.FOLDERS), ids=str)
-def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flights) -> None:
+def test_files_and_folders_are_those_that_runs_leave(flights: Flights) -> None:
     # Rows are delivered without their key, so that equal ones are looked for; little files, so that there are many.
     sink = {"target_file_bytes": 2000}
     keys: dict[str, Any] = {"columns": ["carrier"], "shuffle": {"map_task_bytes": "1KiB"}, "sink": sink}
@@ -49,12 +46,13 @@ def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flig
     found += flights.files_before_cleanup("flights", up_to, is_damaged=False)
     found += [error_key("shuffle_write", "0a1b"), begun_key(), delivery_key(0), delivery_key(None)]
 
-    documented = patterns(block)
-    places = {path for path in found if belongs(path, block)}
-    unknown = {path for path in places if not any(re.fullmatch(told, path) for told in documented)}
-    assert not unknown, f"{block} does not tell of {sorted(unknown)}"
-    never = {told for told in documented if not any(re.fullmatch(told, path) for path in found)}
-    assert not never, f"{block} tells of files that nobody wrote: {sorted(never)}"
+    for block in claimed(Kind.FOLDERS):
+        documented = patterns(block)
+        places = {path for path in found if belongs(path, block)}
+        unknown = {path for path in places if not any(re.fullmatch(each, path) for each in documented)}
+        assert not unknown, f"{block} lacks {sorted(unknown)}"
+        never = {each for each in documented if not any(re.fullmatch(each, path) for path in found)}
+        assert not never, f"{block} has files that nobody wrote: {sorted(never)}"
 
 
 def belongs(path: str, block: Block) -> bool:

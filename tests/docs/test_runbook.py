@@ -106,6 +106,11 @@ def raised_in(tree: ast.Module, file: str, classes: dict[str, bool]) -> Iterator
             yield RaisedError(file=file, line=call.lineno, is_transient=classes[name], words=words)
 
 
+@cache
+def texts_of_library() -> list[str]:
+    return [text for tree in library().values() for text in texts_of(tree)]
+
+
 def name_of(function: ast.expr) -> str:
     """The class of ``Class(...)`` and ``Class.of(...)``."""
     owner = function.value if isinstance(function, ast.Attribute) else function
@@ -181,7 +186,7 @@ def test_a_part_says_of_its_errors_whether_they_are_retried(part: Part) -> None:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_most_words_that_a_part_quotes_are_said_by_its_errors(part: Part) -> None:
     quotations = [quotation for row in part.rows for quotation in row.quotations]
-    said = [text for tree in library().values() for text in texts_of(tree)]
+    said = texts_of_library()
     outdated = [quotation for quotation in quotations if not any(quotation in words for words in said)]
     assert len(outdated) <= MOST_OUTDATED * len(quotations), f"quote today's words: {outdated}"
 

@@ -42,7 +42,11 @@ def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytes
 
 
 def test_the_page_names_the_keys_of_a_sink_that_may_be_edited() -> None:
-    [line] = [line for line in (ROOT / "docs/developers/write_a_sink.md").read_text().splitlines() if line.startswith("`url`, ")]
+    [line] = [
+        line
+        for line in (ROOT / "docs/developers/write_a_sink.md").read_text().splitlines()
+        if line.startswith("`url`, ")
+    ]
     assert set(re.findall(r"`(\w+)`", line)) == settings._EDITABLE
 
 
