@@ -47,9 +47,6 @@ class ChangelogScan:
     """A range of snapshots, planned, whose changes can be read.
 
     Attributes:
-        io: reads the table's files.
-        planned: plan and map tasks.
-        schema: of the changes.
         ways: ways to find rows that were only copied.
     """
 

@@ -78,7 +78,6 @@ class Credentials:
         """The credentials that a parent process handed over; if it handed over none, those of the environment.
 
         Args:
-            environ: the environment.
             sink_conn_id: of the sink's connection, which ``AIRFLOW_CONN_...`` may have in JSON; None: there is none.
         """
         text = text_of_variable(CREDENTIALS_VARIABLE, environ)

@@ -14,11 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class FencedStore(Store):
-    """A store that remembers which keys were written through it.
-
-    Args:
-        store: the store that receives the values.
-    """
+    """A store that remembers which keys were written through it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

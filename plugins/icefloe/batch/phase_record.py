@@ -40,7 +40,6 @@ class TaskOutcome(NamedTuple):
     Attributes:
         error: why it failed; None if it did not.
         is_adopted: True if the task found the valid output of another attempt and kept it.
-        requests: requests to stores that it made.
     """
 
     error: IcefloeError | None = None
@@ -59,9 +58,7 @@ class LostNode:
     """A node that was away, or that lost or changed a map output.
 
     Attributes:
-        address: of the node.
         map_outputs: its map outputs that were made again, in the storage.
-        reason: the first fault.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -130,7 +127,6 @@ class TrackedApplication:
     """The Spark application that runs an attempt of a phase.
 
     Attributes:
-        id: the cluster's id of the application.
         ui: the URL of its web page, which answers as long as it runs; None if the page is switched off.
     """
 
@@ -143,24 +139,20 @@ class PhaseRecord:
     """One phase of a batch over all its attempts. No decision depends on it.
 
     Attributes:
-        attempts: number of times the phase was begun.
         attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, lost with their
             machine, or failed for good.
         is_running: True if the last attempt has recorded no end yet.
         seconds: wall time of all attempts except those that were killed, ran out of time or failed for good.
         tasks_found: tasks that were done when an attempt began, summed over the attempts.
         tasks_run: tasks that were handed to the engine; a task that was done again counts each time.
-        tasks_failed: tasks run that failed.
         tasks_adopted: tasks run that found the valid output of another attempt and kept it.
         map_tasks_run_again: map tasks that coalesce or shuffle_read ran again, because an output was damaged or gone.
-        map_outputs_void: map outputs that coalesce or shuffle_read proved damaged.
         map_outputs_missing: planned map outputs without a record when coalesce, or a further attempt of shuffle_read,
             looked.
         requests: requests to the stores of checkpoint, shuffle and sink. They include the requests of tasks, as far as
             the tasks came back; None before the phase ends.
         spark_application_id: application that ran the last attempt; None if Spark did not run it.
         spark_ui: URL of that application's web page; None if Spark did not run it or the page is switched off.
-        nodes_lost: nodes whose map outputs were found lost.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

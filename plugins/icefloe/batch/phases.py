@@ -56,8 +56,6 @@ class MapTaskRun:
 
     Attributes:
         phase: insert_only or shuffle_write.
-        reference: opens the batch where the task runs.
-        files: access to the table's files.
         generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
             found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
     """
@@ -90,8 +88,6 @@ class RangeRun:
     """The function that an engine calls with the number of each range of shuffle_read.
 
     Attributes:
-        reference: opens the batch where the task runs.
-        epoch: epoch of the extents to fetch.
         finds_moves: True if the numbers are those of hash ranges, which come before the reduce ranges.
     """
 
@@ -124,11 +120,6 @@ class RenewedFiles:
         while files.are_due:
             with files:
                 ... files.access ...
-
-    Args:
-        running: the batch in this process.
-        reference: reference to the batch.
-        environ: environment of this process.
     """
 
     def __init__(self, running: RunningBatch, reference: BatchReference, environ: Mapping[str, str]) -> None:
@@ -182,10 +173,7 @@ def run_phase(
     """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
 
     Args:
-        phase: phase to run.
         reference: reference to the batch. Access to the table's files is requested from the catalog.
-        engine: runs the tasks.
-        environ: environment of this process.
         application: Spark application of the engine, if it has one.
 
     Raises:
@@ -311,10 +299,6 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
 
     The table's files are opened too, because a damaged map output is made again here.
 
-    Args:
-        reference: reference to the batch.
-        environ: environment of this process.
-
     Raises:
         BatchCommittedError: the batch is done.
         MissingMapOutputError: a planned map task has no valid output.
@@ -340,9 +324,6 @@ class TasksInProcess:
     A retry of such a task alone would meet the same gap: Airflow repeats no task before it.
 
     Attributes:
-        reference: reference to the batch.
-        engine: runs the tasks of a phase.
-        environ: environment of this process.
         may_run: True if a phase runs in this process. An error that names another phase is left to its operator.
     """
 

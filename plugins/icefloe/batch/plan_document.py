@@ -97,7 +97,6 @@ class MapTask:
 
     Attributes:
         delete_files: delete files; the delete states name each by its place here.
-        shared_terms: terms that several files have.
     """
 
     __pydantic_config__ = STRICT

@@ -83,7 +83,6 @@ class BatchDelivery:
     """A batch that is visible at its sink; the numbers are sums of those of `PartDelivery`.
 
     Attributes:
-        sink: type of the sink.
         url: the destination, for people.
         visible_at: time at which the whole batch was there, ISO 8601.
         lag_seconds: seconds from the last commit of the batch to ``visible_at``; None if the batch has no commit.
@@ -157,14 +156,12 @@ class BatchReport:
 
     Attributes:
         changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
-        counts: rows by change type.
         rows_read: rows of all files, each file counted once.
         carried_over_rows: rows that cancelled out before the shuffle. A row that several steps add or remove counts in
             each step, so this may exceed ``rows_read``.
         shuffled_bytes: compressed bytes of all map outputs.
         hash_sum: signed sum of the row hashes of all changes. It is the same for the rows read and the changes
             delivered.
-        summary_checks: one check per step.
         seconds: wall time from the plan to the commit, waiting between tasks and retries included; None if the
             batch delivered nothing or its tasks' files are gone, as are the numbers below.
         phases: attempts, wall time and figures of each phase; without ``commit``'s own last writes.
@@ -172,7 +169,6 @@ class BatchReport:
         added_rows_read: rows read that a step adds, once for each such step.
         map_outputs_redone: number of times that a map output was found damaged or gone, and was made again.
         fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
-        fetched_blocks: shuffle blocks that delivered ranges fetched.
         decoded_bytes: bytes that map tasks decoded from data files, in Arrow's memory; data decoded twice counts twice.
         map_task_bytes: distribution of the file bytes that map tasks read; None if there are no tasks. The
             distributions below have the same form.
@@ -189,23 +185,23 @@ class BatchReport:
     route: Route
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
-    steps: int
+    steps: int = 0
     changes: ChangesOption = "each"
-    skipped_replace_snapshots: int
+    skipped_replace_snapshots: int = 0
     counts: Mapping[str, int]
-    rows_read: int
-    bytes_read: int
-    carried_over_rows: int
-    shuffled_bytes: int
-    shuffled_rows: int
-    written_bytes: int
-    map_tasks: int
-    num_partitions: int
-    ranges: int
-    map_seconds: float
-    reduce_seconds: float
-    hash_sum: Hash128
-    summary_checks: tuple[SummaryCheck, ...]
+    rows_read: int = 0
+    bytes_read: int = 0
+    carried_over_rows: int = 0
+    shuffled_bytes: int = 0
+    shuffled_rows: int = 0
+    written_bytes: int = 0
+    map_tasks: int = 0
+    num_partitions: int = 0
+    ranges: int = 0
+    map_seconds: float = 0.0
+    reduce_seconds: float = 0.0
+    hash_sum: Hash128 = 0
+    summary_checks: tuple[SummaryCheck, ...] = ()
     warnings: tuple[str, ...]
     committed_at: str
     seconds: float | None = None
@@ -235,23 +231,8 @@ class BatchReport:
             route=Route.NOTHING_TO_DO,
             after_snapshot_id=commit.after_snapshot_id,
             up_to_snapshot_id=commit.up_to_snapshot_id,
-            steps=0,
             changes=changes,
-            skipped_replace_snapshots=0,
             counts=commit.counts,
-            rows_read=0,
-            bytes_read=0,
-            carried_over_rows=0,
-            shuffled_bytes=0,
-            shuffled_rows=0,
-            written_bytes=0,
-            map_tasks=0,
-            num_partitions=0,
-            ranges=0,
-            map_seconds=0.0,
-            reduce_seconds=0.0,
-            hash_sum=0,
-            summary_checks=(),
             warnings=(why,),
             committed_at=commit.committed_at,
         )
@@ -261,9 +242,6 @@ class BatchReport:
         """The report of a batch that is whole at the sink, if the records of its tasks are gone.
 
         Args:
-            commit: commit record of the batch.
-            offset: its offset record.
-            summary: its summary at the sink.
             why: the one warning, which says what is missing.
         """
         bare = cls.without_changes(

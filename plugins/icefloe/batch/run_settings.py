@@ -32,7 +32,6 @@ class RunSettings:
     batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
 
     Attributes:
-        checkpoint_url: URL of the checkpoint of the batch.
         catalog: as the pipeline file has it, ``${ENV}`` unexpanded: it may have moved since the batch was planned.
         sink: settings of the folder to which tasks write changes: the files sink, or where batches are staged.
         is_staged: True if that folder is where batches are staged: it is a part of the storage then.
@@ -42,12 +41,9 @@ class RunSettings:
         keep_staged: seconds for which a delivered batch stays staged; None: for ever; 0: until the next batch.
         filter: expression for the rows that count; None: all rows count.
         allowed_locations: locations that may hold files of the table, in addition to its own places.
-        memory_bytes: memory of one task.
         keeps_outputs: True if map outputs stay on the machines that make them, if these are nodes.
         on_summary_mismatch: action of a commit if the snapshot summaries say otherwise.
-        fast_ways: fast ways that map tasks may take.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
-        writer: who runs the batch.
         hidden: words with values of the environment that no sentence may show, in a driver neither.
     """
 

@@ -38,7 +38,6 @@ class StagedChanges:
     """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part.
 
     Args:
-        folder: folder of the batch.
         with_batch: True if changes carry the number of the batch, as at a sink.
     """
 
@@ -102,7 +101,6 @@ class RangeResult:
     Attributes:
         sums: sums of the delivered changes; equal to the sums of the map outputs.
         fetched_bytes: compressed bytes fetched from map outputs.
-        fetched_blocks: shuffle blocks in them.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -18,7 +18,6 @@ class TableAccess:
 
     Attributes:
         properties: properties of the FileIO. They hold secrets for files, but none of the catalog.
-        places: places that may hold files.
     """
 
     properties: Mapping[str, str] = field(repr=False)

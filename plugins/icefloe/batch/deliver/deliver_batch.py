@@ -47,8 +47,6 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
     """Delivers the parts of a batch that are left; repeating it delivers nothing twice.
 
     Args:
-        reference: reference to the batch.
-        engine: delivers the parts.
         application: Spark application of the engine, if it has one.
 
     Raises:

@@ -36,11 +36,7 @@ class BegunDelivery:
 
 
 class DeliveryRecords:
-    """The records of one delivery. Of several tries the first to create a record counts, until it is forgotten.
-
-    Args:
-        store: folder of the batch.
-    """
+    """The records of one delivery. Of several tries the first to create a record counts, until it is forgotten."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -88,9 +84,7 @@ class DeliverPart:
 
     Attributes:
         reference: opens the batch and its sink where the part is delivered.
-        batch: the batch.
         manifest: its manifest, so that no part reads it once more.
-        output: what of it the sink is given.
         begun: facts that the sink returned when the delivery began.
     """
 

@@ -46,7 +46,6 @@ class FinishedTasks:
         records: commit records of the map tasks, by map id.
         results: results of the reduce ranges; empty if nothing was shuffled.
         messages: commit messages of the tasks that wrote to the sink.
-        phases: records of the phases that left one.
     """
 
     plan: Plan
@@ -188,14 +187,7 @@ def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenSums:
-    """A batch whose files are whole, with what proves them.
-
-    Attributes:
-        batch: the results of its tasks.
-        sums: sums of its changes.
-        checks: checks against the snapshot summaries.
-        warnings: warnings of these checks.
-    """
+    """A batch whose files are whole, with what proves them."""
 
     batch: FinishedTasks
     sums: Sums

@@ -41,9 +41,7 @@ class OutputMode:
         """The output of a batch.
 
         Args:
-            batch: summary of the whole batch.
             parts: its parts, which are looked through if steps are to be left out.
-            settings: settings of the run.
         """
         if settings.changes != "append_only" or not removed_rows(batch.counts):
             return cls(changes=settings.changes)
@@ -110,15 +108,7 @@ def committed_batch(
     owner: str,
     schema: pa.Schema,
 ) -> ProvenBatch:
-    """A batch that is committed, to be delivered once more.
-
-    Args:
-        offset: its offset record.
-        manifest: its manifest.
-        output: what of it the sink is given.
-        owner: id of the checkpoint that it belongs to.
-        schema: of its rows.
-    """
+    """A batch that is committed, to be delivered once more."""
     return _proven(
         manifest,
         owner=owner,
@@ -183,8 +173,6 @@ def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) ->
     """The parts of a staged batch, numbered by their places in the manifest, which never changes.
 
     Args:
-        sink: the place of the staged batch.
-        manifest: of the batch.
         memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
     """
     files, bound, first_row = sink, RowLimit(memory_bytes=memory_bytes), 0

@@ -33,11 +33,7 @@ _COMBINED_BYTES: Final = 1 << 20
 
 
 class CombinedReads:
-    """Small batches that wait, with the weights of their rows.
-
-    Args:
-        hash_key: key of the row hashes.
-    """
+    """Small batches that wait, with the weights of their rows."""
 
     def __init__(self, hash_key: int) -> None:
         self._hash_key = hash_key
@@ -109,12 +105,10 @@ class CarryOver:
 
     Args:
         files: the group, delete files applied.
-        reader: reads the files.
         memory_bytes: bytes that may be kept between reading and handing on.
         fast_ways: ways that may be tried before all rows are hashed.
 
     Attributes:
-        tally: rows read.
         files_by_way: number of files that each fast way compared; ``hashed`` for files that none fits.
     """
 

@@ -18,11 +18,7 @@ from icefloe.errors import TerminalError
 
 
 class FileTally:
-    """The rows of one file as they are read.
-
-    Args:
-        file: with its effects.
-    """
+    """The rows of one file as they are read."""
 
     def __init__(self, file: FileEffects) -> None:
         self.file = file
@@ -48,11 +44,7 @@ class FileTally:
 
 
 class ReadTally:
-    """The rows of a map task's files.
-
-    Args:
-        files: files of the map task.
-    """
+    """The rows of a map task's files."""
 
     def __init__(self, files: Sequence[FileEffects]) -> None:
         self._files = files
@@ -108,11 +100,7 @@ BYTES_PER_HASHED_ROW: Final = 64
 
 
 class MemoryBudget:
-    """Bytes that may be kept between reading and handing on.
-
-    Args:
-        size_bytes: size of the whole budget.
-    """
+    """Bytes that may be kept between reading and handing on."""
 
     def __init__(self, size_bytes: int) -> None:
         self._free_bytes = size_bytes
@@ -141,7 +129,6 @@ class HashedRows:
     Attributes:
         tally: tally of the file, read to its end.
         effects: on the hashed rows, which are numbered from 0.
-        hashes: one of each row.
         kept: batches that hold the rows, if memory allowed; None: they are read from the file again.
         places: positions of the rows in ``kept``, or in the file; None: one after the other.
     """
@@ -197,8 +184,6 @@ class RemainingRows:
     """Collects rows with their hashes. Rows that do not fit into memory are read again if they survive.
 
     Args:
-        tally: tally of their file.
-        reader: decodes text of single rows.
         budget: its free bytes decide whether the rows are kept.
     """
 

@@ -22,15 +22,8 @@ from icefloe.changes.matching import digests_of, pairs_in_order, telling_columns
 class FileWindow:
     """A file read in order. Its window holds the rows that were read and are not done.
 
-    Args:
-        tally: tally of the file.
-        reader: reads the file.
-        budget: memory for the rows that are left.
-        most_left_rows: the most rows that may be left.
-
     Attributes:
         remaining: rows that have no equal row, until now.
-        rows_done: number of rows before the window.
         window: rows that were read and are not done; the first of them is the next row of the file.
     """
 

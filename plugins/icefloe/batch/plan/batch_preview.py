@@ -25,11 +25,7 @@ __all__ = ["BatchPreview", "TableCheck", "next_plannable", "preview_batch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
-    """The table of a pipeline as the pipeline would read it; each method raises if it cannot.
-
-    Attributes:
-        session: of the pipeline.
-    """
+    """The table of a pipeline as the pipeline would read it; each method raises if it cannot."""
 
     session: PipelineSession
 
@@ -90,7 +86,6 @@ class BatchPreview:
 
     Attributes:
         batch: the open batch, otherwise the next one.
-        planned: its plan and map tasks.
     """
 
     batch: NextBatch
@@ -144,8 +139,6 @@ def preview_batch(
     """Plans the batch that a run would deliver.
 
     Args:
-        session: of the pipeline.
-        request: a range makes it a backfill.
         cores: cores of the Spark master; None: as its configuration or this machine says.
     """
     batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)

@@ -106,13 +106,7 @@ class PlannedBatch:
 
 
 def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
-    """The plan of a batch; reads metadata and manifests, and footers of large data files.
-
-    Args:
-        table: as loaded.
-        spec: specification of the batch.
-        labels: names that the plan holds in addition.
-    """
+    """The plan of a batch; reads metadata and manifests, and footers of large data files."""
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
     shape = _shape(schema, spec, labels)

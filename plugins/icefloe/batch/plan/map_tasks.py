@@ -304,8 +304,6 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
     reach 2,000 data files would take 400,000 terms otherwise.
 
     Args:
-        map_id: its number.
-        tasks: the files it reads.
         delete_files: delete files by number, at least those that the terms of the files name.
     """
     # Data files with equal terms share one tuple.

@@ -164,8 +164,6 @@ def open_and_plan(
     """Opens or resumes a batch and writes its plan.
 
     Args:
-        session: session of the pipeline.
-        request: a range makes the run a backfill.
         cores: cores of the Spark master; None: as its configuration or this machine says.
     """
     if request is None:

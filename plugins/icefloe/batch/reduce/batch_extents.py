@@ -34,10 +34,6 @@ class BatchExtents:
 
     An epoch is the sum of the generations of all map outputs. Generations only grow, so a map output that is made again
     begins a new epoch with extents of its own.
-
-    Args:
-        folder: folder of the batch.
-        epoch: the epoch.
     """
 
     def __init__(self, folder: BatchFolder, epoch: int) -> None:

@@ -94,7 +94,6 @@ class CancelledRows(KeepsLocalFiles):
     owns temporary files.
 
     Args:
-        num_partitions: reduce partitions of the shuffle.
         memory_bytes: memory of the task; a sixteenth is for rows that wait.
         disk: local folder; None: the machine's temporary folder.
     """

@@ -115,8 +115,6 @@ def until_readable(
     """Lets a task read map outputs until none proves damaged; damaged ones are made again in between.
 
     Args:
-        folder: folder of the batch.
-        coalesce_plan: its ranges.
         reader: reads, and runs map tasks again.
         epoch: epoch of the extents, if they were just written; None: it is looked up here.
 

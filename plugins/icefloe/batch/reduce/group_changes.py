@@ -31,12 +31,6 @@ class TornIdentity(KeepsLocalFiles):
 
     They are the same changes, in the same order, that `pair_updates` makes of all rows at once. Use it as a context
     manager: it owns a temporary file.
-
-    Args:
-        schema: of the delivered columns.
-        hash_key: key of the batch's row hashes.
-        num_ordinals: change ordinals of the batch.
-        memory_bytes: memory of the task.
     """
 
     def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
@@ -190,8 +184,6 @@ class GroupChanges:
     """Turns groups of rows into changes.
 
     Args:
-        folder: folder of the batch.
-        staged: builds the batches.
         cancelled: rows of the range that equal rows of other identities cancel; None: no row can be cancelled.
     """
 

@@ -46,8 +46,6 @@ class WeightedHashes:
     """Rows by their hashes, and their weights; all arrays have one length.
 
     Attributes:
-        row_hashes: hashes of the delivered columns.
-        identity_hashes: hashes that routed the rows.
         change_ordinals: ordinal of each row; 0 if changes are net.
         weights: weight of each row, or the weight to add to it.
     """
@@ -241,9 +239,7 @@ class MovesEntry(NamedTuple):
     """The place of a reduce range's rows in a moves file.
 
     Attributes:
-        offset: of the block in the file.
         length: bytes of the block; 0: the range has no rows there.
-        crc32: of the block.
     """
 
     offset: int

@@ -151,11 +151,7 @@ class RangeRows:
     of them. ``shared_sums`` has their sums, once all groups are read: the extents cannot say them.
 
     Args:
-        store: the place of the shuffle's map outputs.
-        extents: extents to fetch.
-        shuffled: the form of shuffled rows.
         memory_bytes: memory of the task; an eighth of it is for bytes fetched, a quarter for a piece.
-        machine: reads the map outputs that are at nodes.
     """
 
     def __init__(

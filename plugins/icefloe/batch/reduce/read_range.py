@@ -28,9 +28,7 @@ def read_range(folder: BatchFolder, sink: ChangeFiles, range_id: int, *, request
     """Delivers the changes of one reduce range, or adopts an existing result.
 
     Args:
-        folder: folder of the batch.
         sink: takes the changes: the folder to which tasks write them.
-        range_id: range id of the coalesce plan.
         requests: counts a race that is lost to another attempt.
         epoch: epoch of the extents; it grows when a damaged map output was made again.
 
@@ -67,10 +65,7 @@ def range_changes(
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
-        folder: folder of the batch.
         batch_extents: extents to fetch, and the sums that their rows must add up to.
-        range_id: range id of the coalesce plan.
-        staged: builds the batches and keeps their sums.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.

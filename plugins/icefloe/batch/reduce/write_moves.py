@@ -114,11 +114,6 @@ _PIECE_ROWS: Final = 1 << 18
 def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     """Writes the moves file of one hash range, or adopts an existing one.
 
-    Args:
-        folder: folder of the batch.
-        range_id: id of the hash range.
-        epoch: epoch of the extents to read.
-
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """

@@ -209,7 +209,6 @@ def task_file_effects(
     Args:
         task: the map task. Its delete files are read as far as they apply to its files.
         equality_schemas: schemas of its equality delete files, by their field ids.
-        io: opens the files.
         table: its name, for errors.
         memory_bytes: memory of the map task, which reads no row before this is done.
         footers: footers of its data files, which are opened again when their rows are read.

@@ -22,11 +22,7 @@ _STEP_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLimit:
-    """Refuses rows with which a process would take more than the memory of a task and 512 MiB.
-
-    Attributes:
-        memory_bytes: memory of a task.
-    """
+    """Refuses rows with which a process would take more than the memory of a task and 512 MiB."""
 
     memory_bytes: int
 
@@ -34,7 +30,6 @@ class RowLimit:
         """Looks at rows that were just decoded, before anything is made of them.
 
         Args:
-            batch: the rows.
             place: where they are, as the subject of a sentence.
         """
         most = (self.memory_bytes + _BESIDES_BYTES) // _COPIES
@@ -79,9 +74,7 @@ def out_of_memory(cause: MemoryError, *, task: str, memory_bytes: int) -> Transi
     """The error of a task that was refused memory.
 
     Args:
-        cause: of the machine.
         task: the task, as the subject of a sentence.
-        memory_bytes: memory that it may take.
     """
     error = TransientError(
         f"{task} has no memory left ({one_line(cause) or 'MemoryError'}): it may need shuffle.memory_bytes "

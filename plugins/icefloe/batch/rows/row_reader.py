@@ -58,7 +58,6 @@ class ReadRows:
     """Some rows of a file.
 
     Attributes:
-        positions: positions of the rows in the file.
         batch: compared rows; text stays dictionary-encoded if the file has it so.
         rows_read: number of touched rows that this covers. A filter leaves fewer rows: the others were decoded and
             dropped, or skipped with their row group.
@@ -74,12 +73,9 @@ class TableRowReader:
     """Reads the touched rows of files, or rows by position.
 
     Attributes:
-        shape: shape of the batch's rows.
-        io: opens the files.
         table: its name, for errors.
         bound: refuses rows and dictionaries that are too large; None: any size.
         decoded: counts the decoded bytes.
-        projections: the last projections of the files.
         footers: footers of the files. Ways to compare rows read a few columns at a time, and so open a file again.
     """
 
@@ -105,7 +101,6 @@ class TableRowReader:
         """Some of the columns to read, of all rows in order; row ids that a file leaves to be inherited are null.
 
         Args:
-            data_file: one of the files.
             names: names of columns, without dots; None: all.
         """
         schema = self.shape.read if names is None else self.shape.read.select(names)

@@ -35,12 +35,10 @@ class RowShape:
     both, so that one identity is never taken for another. Delivered rows have the columns that changes have.
 
     Attributes:
-        read: the columns to read.
         delivered: the columns that changes have: rows that are equal in them are equal.
         row_filter: filter for the rows that count; None: all rows count.
         identity: paths of the identifier columns among the read columns; empty: whole rows are their own identity.
         is_identity_carried: True if compared rows carry the identity after the delivered columns.
-        hash_key: key of all row hashes of the rows.
     """
 
     read: TableSchema
@@ -65,8 +63,6 @@ class RowShape:
         """The shape of the rows of a batch.
 
         Args:
-            table_schema: table schema of the batch's last snapshot.
-            identity: identity of the rows.
             columns: columns to deliver; None: all.
             filter_text: an Iceberg expression; None: every row counts.
             table: its name, for errors.
@@ -148,13 +144,7 @@ _IDENTITY: Final = "_identity"
 
 
 class RowsToShuffle(NamedTuple):
-    """Rows in the shuffled form, ready to be written.
-
-    Attributes:
-        batch: the rows.
-        row_hashes: hashes of their delivered columns.
-        identity_hashes: hashes that route them.
-    """
+    """Rows in the shuffled form, ready to be written."""
 
     batch: pa.RecordBatch
     row_hashes: RowHashes

@@ -147,7 +147,6 @@ class WeightedRows:
 
     Attributes:
         batch: compared rows (see `RowShape`).
-        row_hashes: hash of each row.
         change_ordinals: int32, of each row.
         weights: int64, of each row.
     """
@@ -163,9 +162,6 @@ class WeightedRows:
 
         Args:
             batch: rows at ``positions`` of their file.
-            hashes: hashes of the rows.
-            positions: positions of the rows.
-            effects: on the file.
         """
         picks = [effect.rows.among(positions) for effect in effects]
         rows = [len(pick) for pick in picks]

@@ -27,13 +27,11 @@ class DeliveryFindings:
     """The findings of a comparison.
 
     Attributes:
-        url: the destination.
         snapshot_id: state of the table that it was compared with; None: there was nothing to compare.
         rows: rows of that state, or of the sample, that were compared.
         uncompared: rows of that state, or of the sample, that need not be at the destination, and are not there.
         counts: keys that differ, by kind: ``missing``, ``extra``, ``different``.
         keys: the first of them by kind, each as ``name=value``.
-        sentences: one for each fault.
         notes: what was not compared, and why.
     """
 

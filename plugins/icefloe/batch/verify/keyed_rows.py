@@ -36,8 +36,6 @@ class KeyedRows:
 
     Args:
         folder: an empty folder of its own.
-        rows: about so many rows will be added.
-        names: names of the columns that make the key.
     """
 
     def __init__(self, folder: Path, *, rows: int, names: Sequence[str]) -> None:

@@ -30,9 +30,6 @@ class IdentityOrder:
     """Runs of neighbouring changes of one identity; every identity must have one run in a batch.
 
     Holds 16 bytes for each identity of the slice. A batch too large for that is read in slices.
-
-    Args:
-        hash_slice: slice of the identities that are held.
     """
 
     def __init__(self, hash_slice: HashSlice) -> None:
@@ -175,14 +172,7 @@ def _text(counts: Mapping[str, int]) -> str:
 
 
 class BatchPromises:
-    """The promises of one batch, and the columns in which its rows show their identity.
-
-    Args:
-        pipeline: the pipeline.
-        checkpoint: its checkpoint.
-        commit: commit of the batch.
-        schema: schema in which it was delivered.
-    """
+    """The promises of one batch, and the columns in which its rows show their identity."""
 
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
         offset = _offset(checkpoint, commit)

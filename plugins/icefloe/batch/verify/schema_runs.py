@@ -17,12 +17,7 @@ __all__ = ["found_batches"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRun:
-    """Batches of one schema.
-
-    Attributes:
-        schema: schema in which they were delivered.
-        batches: by number.
-    """
+    """Batches of one schema."""
 
     schema: TableSchema
     batches: Sequence[CommitRecord]

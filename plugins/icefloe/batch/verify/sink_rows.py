@@ -25,7 +25,6 @@ class SinkRows:
     """Reads a sink back, and a state of the table in the same form.
 
     Attributes:
-        sink: the sink.
         shape: shape of the delivered rows; its identity is empty if the sink does not show it.
         written: reads a log in the columns of its batches.
         names: dotted names of the identifier columns.

@@ -31,9 +31,6 @@ class Replay:
 
     Holds about 24 bytes for each row that has not cancelled. A table too large for that is replayed in slices of the
     row hashes, one after the other. Each replay sees every row and keeps the rows of its slice.
-
-    Args:
-        hash_slice: slice of the row hashes that count.
     """
 
     def __init__(self, hash_slice: HashSlice | None = None) -> None:
@@ -73,15 +70,7 @@ _READ_AT_ONCE_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The files of the table's rows at a snapshot.
-
-    Attributes:
-        table: as loaded.
-        shape: shape of the rows to compare.
-        snapshot_id: of the state.
-        files: files of the state.
-        memory_bytes: memory for delete files.
-    """
+    """The files of the table's rows at a snapshot."""
 
     table: LoadedTable
     shape: RowShape

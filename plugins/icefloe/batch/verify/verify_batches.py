@@ -72,8 +72,6 @@ class VerifyReport:
         batches: number of committed batches since the last load of the table, which is included. A batch that only
             placed the cursor does not count.
         changes: delivered changes, as the manifests say.
-        rows: rows of the end state.
-        differing_rows: rows that the changes lost or made up.
         sentences: one for each range that does not come out equal, each part that differs from its manifest, and each
             promise that the changes of a batch break.
         notes: harmless findings: files that no manifest names.
@@ -93,13 +91,7 @@ class VerifyReport:
 
 
 class SchemaRunReplay:
-    """Replays one schema run: its start state, its changes, its end state.
-
-    Args:
-        session: session of the pipeline.
-        sink: sink of its changes.
-        schema_run: the batches.
-    """
+    """Replays one schema run: its start state, its changes, its end state."""
 
     def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
         self._session = session
@@ -287,7 +279,6 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     """Replays the changes of a pipeline since it last loaded the table; reads sink and table, changes nothing.
 
     Args:
-        session: session of the pipeline.
         rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
 
     Raises:

@@ -55,8 +55,6 @@ def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None 
     and each must be as the table was at the cursor or will be at the end of the open batch.
 
     Args:
-        session: session of the pipeline.
-        sink: the sink.
         sample: number of rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
     """
     view = session.checkpoint.look()

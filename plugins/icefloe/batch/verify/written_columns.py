@@ -27,7 +27,6 @@ class ColumnNames:
     """The names of a schema, dotted inside of structs.
 
     Attributes:
-        names: of the columns and fields.
         maps: those that are maps, below which names are keys.
     """
 
@@ -85,7 +84,6 @@ class WrittenColumns:
         """The changes that a log holds since the first batch, in the columns that the table has now.
 
         Args:
-            sink: the log.
             keys: identifier columns of the only rows to be read; None: all.
         """
         if not sink.keeps_written_columns:
