@@ -17,7 +17,6 @@ from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
-from support.spark.row_counts import typed_changes_of
 
 SMALL = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
 
@@ -180,24 +179,6 @@ def test_a_deleted_file_is_damage_and_not_an_empty_output(workshop: Workshop, ba
     batch.run(Phase.SHUFFLE_READ)
     assert generations(batch)[1] == 1
     require_right(workshop, batch)
-
-
-def test_the_changes_are_the_same_with_damage_and_without(tmp_path: Path) -> None:
-    delivered = []
-    for is_damaged in (False, True):
-        workshop = Workshop.create(tmp_path / str(is_damaged))
-        workshop.append(range(100))
-        workshop.deliver()
-        workshop.update([1, 60], value=2.0)
-        batch = workshop.open()
-        batch.run(Phase.SHUFFLE_WRITE)
-        batch.coalesce()
-        if is_damaged:
-            damage(batch, "data", flip)
-        batch.run(Phase.SHUFFLE_READ)
-        batch.commit()
-        delivered.append(typed_changes_of(workshop.changes(1)))
-    assert delivered[0] == delivered[1]
 
 
 class Vandal(InOrder):

@@ -21,14 +21,12 @@ from batch.reduce.changed_keys import (
     types_of,
 )
 from icefloe.batch.batch_keys import moves_key
-from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.moves import WeightedHashes, load_moves
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
-from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
@@ -131,23 +129,6 @@ def test_a_block_that_proves_damaged_before_the_ranges_is_made_again(workshop: W
     assert verify_batches(workshop.session()).is_equal
 
 
-@data_in_the_storage
-def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = edited(workshop).open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
-
-    def written_badly(*arguments: Any, **options: Any) -> object:
-        record = write_map_output(*arguments, **options)
-        damaged(batch, record.map_id)
-        return record
-
-    monkeypatch.setattr("icefloe.batch.phases.write_map_output", written_badly)
-    damaged(batch, 1)
-    with pytest.raises(TerminalError):
-        batch.run(Phase.SHUFFLE_READ)
-
-
 def test_hash_ranges_come_first_and_each_is_a_task(workshop: Workshop) -> None:
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
@@ -157,14 +138,6 @@ def test_hash_ranges_come_first_and_each_is_a_task(workshop: Workshop) -> None:
     assert engine.given == [[each.range_id for each in plan.hash_ranges], [each.range_id for each in plan.ranges]]
     assert batch.commit().ranges == len(plan.ranges)
     require_selected(workshop, batch)
-
-
-def test_a_small_batch_has_one_hash_range(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    batch = edited(workshop, shuffle=None).open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    assert len(batch.coalesce().plan.hash_ranges) == 1
-    assert not list(batch.store.list("reidentified"))
 
 
 def test_a_batch_whose_columns_show_the_identity_has_no_hash_rows(workshop: Workshop) -> None:
@@ -240,16 +213,6 @@ def test_a_batch_is_resumed_between_the_phases(workshop: Workshop) -> None:
     first = workshop.open()
     with_moves(first)
     require_resumed(workshop, first)
-
-
-def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) -> None:
-    batch = edited(workshop).open()
-    plan = with_moves(batch)
-    found = [moves_of(batch, each.range_id) for each in plan.ranges]
-    assert len(plan.ranges) > 1
-    assert sum(abs(each.weights).sum() for each in found) == 2 * 10
-    assert sum(each.weights.sum() for each in found) == 0
-    assert sum(each.row_hashes.signed_sum(each.weights) for each in found) % (1 << 128) == 0
 
 
 def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> None:

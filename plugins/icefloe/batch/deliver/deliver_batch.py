@@ -12,7 +12,7 @@ from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_part import DeliverPart, DeliveryRecords
 from icefloe.batch.deliver.prove import prove_and_publish
-from icefloe.batch.deliver.proven_batch import OutputMode, proven_batch, staged_manifest, staged_parts
+from icefloe.batch.deliver.proven_batch import OutputMode, proven_batch, staged_parts
 from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import Engine, PhaseTally, TrackedApplication, recorded_phase, require_success
 from icefloe.batch.report import BatchDelivery
@@ -20,7 +20,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
-from icefloe.sinks.manifest import DamagedPartsError, Manifest
+from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from icefloe.units import time_text
 
@@ -62,18 +62,23 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         tally.counting(running.requests),
     ):
         records = DeliveryRecords(running.folder.store)
-        manifest = _proven_manifest(running)
+        prove_and_publish(running)
+        manifest = running.folder_of_changes.manifest(running.plan.batch_number)
         if records.batch() is not None:
             return
         parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.settings.memory_bytes)
         output = OutputMode.of(manifest.batch, list(parts), running.settings)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
-            _show_ends_before(reference, running)
+            # Readers stop at a number without a manifest: an end before this batch may have been killed before its own.
+            folder, plan = reference.delivered_folder, running.plan
+            up_to = plan.batch_number - 1
+            show_ends(running.checkpoint, folder, up_to=up_to, pipeline=plan.pipeline, table=plan.table)
             now = sink.begin(batch)
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
-            numbers = _part_numbers(sink, manifest)
+            # One call for all parts if the sink commits once.
+            numbers = range(1 if sink.commits_once else len(manifest.parts))
             with _taken_back(batch, sink, begun, now):
                 task = DeliverPart(
                     reference=TaskReference.of(reference, running.plan),
@@ -95,18 +100,6 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 ),
             )
         logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)
-
-
-def _show_ends_before(reference: BatchReference, running: RunningBatch) -> None:
-    """Readers stop at a number without a manifest: an end before this batch may have been killed before its own."""
-    plan = running.plan
-    show_ends(
-        running.checkpoint,
-        reference.delivered_folder,
-        up_to=plan.batch_number - 1,
-        pipeline=plan.pipeline,
-        table=plan.table,
-    )
 
 
 @contextmanager
@@ -143,16 +136,6 @@ def _refuse_other_destination(
             url=sink.url,
             batch_number=batch.batch_number,
         )
-
-
-def _proven_manifest(running: RunningBatch) -> Manifest:
-    prove_and_publish(running)
-    return staged_manifest(running.folder_of_changes, running.plan.batch_number)
-
-
-def _part_numbers(sink: Sink, manifest: Manifest) -> Sequence[int]:
-    """The numbers of the calls that deliver a batch: each part, or one for all of them if the sink commits once."""
-    return range(1 if sink.commits_once else len(manifest.parts))
 
 
 @dataclass(frozen=True, kw_only=True)

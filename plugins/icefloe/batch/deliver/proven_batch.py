@@ -12,10 +12,9 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, ChangeType, change_schema, removed_rows
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.option_values import OutputOption
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
@@ -85,18 +84,14 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
     plan = running.plan
     if not plan.checkpoint_id:
         raise ValueError("a plan without a checkpoint is delivered to no sink")
-    delivered = running.folder.shape.delivered
-    return _proven(
-        manifest,
-        owner=plan.checkpoint_id,
-        steps=plan.spec.steps,
-        schema=change_schema(delivered.arrow, with_batch=True),
-        columns=delivered,
-        identity=plan.spec.identity,
+    delivered, begins_anew = running.folder.shape.delivered, running.checkpoint.begins_anew(plan.batch_number)
+    schema = change_schema(delivered.arrow, with_batch=True)
+    return replace(
+        _proven(manifest, plan.spec, output, owner=plan.checkpoint_id, schema=schema, begins_anew=begins_anew),
+        delivered_before=None if begins_anew else running.checkpoint.last_delivered(before=plan.batch_number),
         selected=running.settings.columns,
-        output=output,
-        begins_anew=running.checkpoint.begins_anew(plan.batch_number),
-        delivered_before=running.checkpoint.last_delivered(before=plan.batch_number),
+        field_ids=delivered.field_ids,
+        defaulted=delivered.defaulted,
     )
 
 
@@ -109,35 +104,14 @@ def committed_batch(
     schema: pa.Schema,
 ) -> ProvenBatch:
     """A batch that is committed, to be delivered once more."""
-    return _proven(
-        manifest,
-        owner=owner,
-        steps=offset.steps,
-        schema=schema,
-        identity=offset.spec.identity,
-        selected=_selected(offset),
-        output=output,
-        begins_anew=offset.begins_anew,
-        is_replay=True,
-    )
+    batch = _proven(manifest, offset.spec, output, owner=owner, schema=schema, begins_anew=offset.begins_anew)
+    return replace(batch, is_replay=True, selected=_selected(offset))
 
 
 def _proven(
-    manifest: Manifest,
-    *,
-    owner: str,
-    steps: Sequence[Step],
-    schema: pa.Schema,
-    identity: Identity,
-    selected: tuple[str, ...] | None,
-    output: OutputMode,
-    begins_anew: bool,
-    columns: TableSchema | None = None,
-    delivered_before: int | None = None,
-    is_replay: bool = False,
+    manifest: Manifest, spec: BatchSpec, output: OutputMode, *, owner: str, schema: pa.Schema, begins_anew: bool
 ) -> ProvenBatch:
-    batch = manifest.batch
-    part = steps[0].load_part if steps else None
+    batch, steps, part = manifest.batch, spec.steps, spec.load_part
     is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
     return ProvenBatch(
         origin=Origin(owner=owner, pipeline=batch.pipeline, table=batch.table),
@@ -148,25 +122,15 @@ def _proven(
         is_load=is_load,
         # A pipeline from now or from the earliest snapshot on begins without a load: its first batch is all there is.
         ends_load=(is_load or begins_anew) and (part is None or part.is_last),
-        delivered_before=None if begins_anew else delivered_before,
-        is_replay=is_replay,
         steps=batch.steps,
         rows=sum(output.counts(batch).values()),
         counts=output.counts(batch),
         schema=schema,
-        identity=identity.columns,
-        selected=selected,
-        field_ids={} if columns is None else columns.field_ids,
-        defaulted=frozenset() if columns is None else columns.defaulted,
+        identity=spec.identity.columns,
         changes=output.changes,
         hash_key=batch.hash_key,
         cut=manifest.cut,
     )
-
-
-def staged_manifest(sink: ChangeFiles, batch_number: int) -> Manifest:
-    """The manifest of a staged batch."""
-    return sink.manifest(batch_number)
 
 
 def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) -> Iterator[StagedPart]:
@@ -175,14 +139,14 @@ def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) ->
     Args:
         memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
     """
-    files, bound, first_row = sink, RowLimit(memory_bytes=memory_bytes), 0
+    bound, first_row = RowLimit(memory_bytes=memory_bytes), 0
     for number, part in enumerate(manifest.parts):
         yield StagedPart(
             number=number,
             first_row=first_row,
             rows=part.rows,
             size_bytes=part.size_bytes,
-            read=partial(_read, files, manifest.batch.batch_number, part, bound),
+            read=partial(_read, sink, manifest.batch.batch_number, part, bound),
         )
         first_row += part.rows
 
