@@ -67,10 +67,15 @@ def a_busy_history(workshop: Workshop) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("identifier_columns", [["id"], ["word", "id"], ["value"], None])
 @pytest.mark.parametrize(
-    "shuffle",
-    [{}, {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}, {"partitions": 1, "memory_bytes": 1}],
+    ("identifier_columns", "shuffle"),
+    [
+        (["id"], {}),
+        (["word", "id"], {"partitions": 1, "memory_bytes": 1}),
+        (["value"], {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}),
+        (["value"], {"partitions": 1, "memory_bytes": 1}),
+        (None, {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}),
+    ],
 )
 def test_a_batch_delivers_its_last_state_against_its_first(
     workshop: Workshop, identifier_columns: list[str] | None, shuffle: dict[str, int]

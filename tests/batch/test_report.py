@@ -1,13 +1,5 @@
-import json
-
 from icefloe.batch.report import BatchReport
-from icefloe.documents import dump_document
 from support.pipelines.workshop import Workshop
-
-NEWER = (
-    "seconds", "phases", "removed_rows_read", "added_rows_read", "map_outputs_redone", "fetched_bytes",
-    "fetched_blocks", "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds",
-)  # fmt: skip
 
 
 def shuffled(workshop: Workshop) -> BatchReport:
@@ -54,16 +46,3 @@ def test_an_insert_only_batch_has_no_ranges(workshop: Workshop) -> None:
     assert [phase.phase for phase in report.phases] == ["plan", "insert_only", "commit"]
     assert (report.range_bytes, report.range_seconds, report.fetched_blocks) == (None, None, 0)
     assert (report.removed_rows_read, report.added_rows_read) == (0, 10)
-
-
-def test_a_report_of_an_earlier_release_is_read(workshop: Workshop) -> None:
-    workshop.append([1])
-    report = workshop.deliver()
-    assert report is not None
-    document = json.loads(dump_document(report))
-    old = {key: value for key, value in document.items() if key not in NEWER}
-    checkpoint = workshop.session().checkpoint
-    workshop.session().open_storage(checkpoint.url).put("reports/0.json", json.dumps(old).encode())
-    read = BatchReport.load(checkpoint, 0)
-    assert read.counts == report.counts
-    assert (read.seconds, read.phases, read.map_task_bytes) == (None, (), None)
