@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import Writer

@@ -1,13 +1,12 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.record_store import RecordStore
-from icefloe.checkpoint.records import CursorMove, OffsetRecord, OwnerRecord, Writer
+from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, Writer
 from icefloe.documents import TornDocumentError, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
@@ -20,14 +19,21 @@ SNAPSHOT = RecordedSnapshot(
     snapshot_id=BIG + 3, parent_snapshot_id=BIG + 2, sequence_number=4, timestamp_ms=1_700_000_000_000,
     manifest_list="s3://lake/flights/snap.avro", schema_id=0,
 )  # fmt: skip
-MOVE = CursorMove(outcome=BatchOutcome.RESET, pipeline=the_pipeline())
 WRITTEN = {
     "pipeline": the_pipeline(),
     "owner": OwnerRecord(
         number=1, checkpoint_id="5e0c4f0a", writer=Writer(owner="team-a", run="r1"), since="2026-11-21T07:00:00.000Z"
     ),
     "offset": an_offset(3, snapshot=SNAPSHOT),
-    "move": an_offset(3, move=MOVE, follows=Cursor.beginning(2, pipeline_since=1)),
+    "move": an_offset(
+        3,
+        outcome=BatchOutcome.RESET,
+        pipeline=the_pipeline(),
+        follows=Cursor(batch_number=2, snapshot_id=None, is_beginning=True, pipeline_since=1),
+        after_snapshot_id=None,
+        up_to_snapshot_id=None,
+        steps=(),
+    ),
     "commit": a_commit(3, snapshot=SNAPSHOT, pipeline_since=1),
 }
 RECORDS = [
@@ -75,6 +81,11 @@ def document(**changes):
     return json.dumps({**whole, "spec": spec, **changes}).encode()
 
 
+def ending(**changes):
+    whole = json.loads(dump_document(an_offset(3)))["ending"]
+    return {**whole, "cursor": {**whole["cursor"], **changes}}
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -88,8 +99,9 @@ def document(**changes):
         document(version="1x"),
         document(unheard_of=1),
         document(disposition="abandoned"),
-        document(batch_number=-1),
-        document(batch_number=5),
+        document(ending=ending(batch_number=-1)),
+        document(ending=ending(batch_number=5)),
+        document(ending=ending(snapshot_id="7")),
         document(follows=None),
         document(spec=None),
         document(up_to_snapshot_id="not a number"),
@@ -121,9 +133,8 @@ def test_a_record_with_steps_that_are_not_numbered_is_refused():
 
 
 def test_batches_are_numbered_from_0():
-    for record in (an_offset(), a_commit()):
-        with pytest.raises(ValueError, match="numbered from 0, found -1"):
-            replace(record, batch_number=-1)
+    with pytest.raises(ValueError, match="numbered from 0, found -1"):
+        Cursor(batch_number=-1, snapshot_id=None)
 
 
 @pytest.mark.parametrize(("policy", "columns"), [("none", ("a",)), ("table", ()), ("pipeline", ())])

@@ -144,7 +144,7 @@ class DeliveringPlace(Place):
                 json.loads((checkpoint / each / path.name).read_text()) for each in ("reports", "commits")
             )
             delivery = report.get("delivery")
-            if commit["route"] == "reset":
+            if commit["ending"]["outcome"] == "reset":
                 assert delivery is None
                 continue
             # An update is two changes of one document.

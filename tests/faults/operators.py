@@ -20,7 +20,7 @@ from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
 from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.verify_batches import verify_batches
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from support.pipelines.replay import delivered_rows, table_rows
 from support.tables.table_states import TableStates

@@ -5,12 +5,24 @@ from typing import Any, Final
 
 from simulation.table import TableStates
 
-__all__ = ["MOVES", "UNDELIVERED", "is_path"]
+__all__ = ["MOVES", "UNDELIVERED", "flat_commit", "is_path"]
 
 MOVES: Final = ("cursor_set", "reset")
 """Ends of batches by which an operator moves the cursor to where it is to be."""
 UNDELIVERED: Final = (*MOVES, "abandoned")
 """Ends of batches whose changes do not count."""
+
+
+def flat_commit(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A commit record with the facts of its ending beside the others; its route is the outcome if nothing arrived."""
+    outcome, cursor = record["ending"]["outcome"], record["ending"]["cursor"]
+    return {
+        **record,
+        "batch_number": cursor["batch_number"],
+        "up_to_snapshot_id": cursor["snapshot_id"],
+        "is_beginning": cursor.get("is_beginning", False),
+        "route": record["route"] if outcome == "delivered" else outcome,
+    }
 
 
 def is_path(states: TableStates, heads: Sequence[int], commits: Sequence[Mapping[str, Any]]) -> bool:

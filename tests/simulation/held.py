@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from simulation.cursor_path import MOVES
+from simulation.cursor_path import MOVES, flat_commit
 from simulation.promises import BrokenPromiseError, Places
 from simulation.table import TableStates
 from simulation.world import Change
@@ -53,7 +53,7 @@ class IndexPromises:
         for places in self.pipelines:
             folder = f"{places.checkpoint}commits/"
             if change.key.startswith(folder):
-                commit = places.document(change.key) or {}
+                commit = flat_commit(places.document(change.key) or {})
                 self._owe(places, commit)
                 if commit["route"] not in ("abandoned", *MOVES):
                     self.require_held(places, commit, what=f"{change.by} committed {change.key}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from icefloe.batch.context.folder_marker import MARKER
-from simulation.cursor_path import MOVES, is_path
+from simulation.cursor_path import MOVES, flat_commit, is_path
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from simulation.world import Change
@@ -56,7 +56,7 @@ class Places:
         """The commit records of a checkpoint, in order."""
         found: list[dict[str, Any]] = []
         while (commit := self.document(f"{self.checkpoint}{backfill}commits/{len(found)}.json")) is not None:
-            found.append(commit)
+            found.append(flat_commit(commit))
         return found
 
     def spec(self, number: int, *, backfill: str = "") -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Places:
         for key, data in self.objects.items():
             match = _CHECKPOINT.fullmatch(key)
             if match is not None and match[3].startswith("commits/"):
-                yield json.loads(data)
+                yield flat_commit(json.loads(data))
 
     def manifest(self, backfill: str, number: int) -> dict[str, Any] | None:
         """The manifest of a batch; None if the batch is not whole."""
@@ -161,6 +161,7 @@ class Promises:
         if numbered[1] == "offsets":
             self.open[record["checkpoint_id"], number] = backfill
             return
+        record = flat_commit(record)
         self._require_next(change, f"{root}{backfill}", number, record)
         self._require_whole(change, backfill, number, record)
         self.open.pop((record["checkpoint_id"], number), None)
@@ -206,12 +207,12 @@ class Promises:
     def _asked_move(self, checkpoint: str, number: int) -> str | None:
         """The move of the cursor that an operator recorded as a batch; None for a batch of a run."""
         offset = self.places.document(f"{checkpoint}offsets/{number}.json")
-        move = None if offset is None else offset.get("move")
-        return None if move is None else str(move["outcome"])
+        outcome = "delivered" if offset is None else str(offset["ending"]["outcome"])
+        return outcome if outcome in MOVES else None
 
     def _commits_before(self, checkpoint: str, number: int) -> list[dict[str, Any]]:
         documents = (self.places.document(f"{checkpoint}commits/{each}.json") for each in range(number))
-        return [document for document in documents if document is not None]
+        return [flat_commit(document) for document in documents if document is not None]
 
     def _require_goes_on(self, change: Change, record: dict[str, Any], commits: Sequence[dict[str, Any]]) -> None:
         before = commits[-1]

@@ -55,9 +55,16 @@ def see(objects: Objects, key: str, after: bytes | None, *, keeps: bool = True) 
     promises.changed(Change(key, before, after, "somebody"))
 
 
-def commit_after(objects: Objects, **values: Any) -> bytes:
+def commit_after(objects: Objects, *, outcome: str = "delivered", **values: Any) -> bytes:
     """A commit record of batch 3."""
-    return edited(objects, f"{CHECKPOINT}/commits/2.json", batch_number=3, checkpoint_id="c1", **values)
+    cursor = {"batch_number": 3, "snapshot_id": values.pop("up_to_snapshot_id", up_to(objects, 2))}
+    ending = {"outcome": outcome, "cursor": cursor}
+    return edited(objects, f"{CHECKPOINT}/commits/2.json", checkpoint_id="c1", ending=ending, **values)
+
+
+def up_to(objects: Objects, number: int) -> str:
+    """The snapshot of the cursor after a batch."""
+    return str(document(objects, f"{CHECKPOINT}/commits/{number}.json")["ending"]["cursor"]["snapshot_id"])
 
 
 @pytest.mark.parametrize("name", ["pipeline.json", "offsets/1.json", "commits/0.json", "owners/0.json"])
@@ -68,8 +75,7 @@ def test_a_record_that_changes_or_goes_breaks_a_promise(objects: Objects, name: 
 
 
 def test_a_batch_that_does_not_go_on_where_the_one_before_ended_breaks_a_promise(objects: Objects) -> None:
-    commits = [document(objects, f"{CHECKPOINT}/commits/{number}.json") for number in range(3)]
-    first, last = commits[0]["up_to_snapshot_id"], commits[2]["up_to_snapshot_id"]
+    first, last = up_to(objects, 0), up_to(objects, 2)
     key = f"{CHECKPOINT}/commits/3.json"
     with pytest.raises(BrokenPromiseError, match="begins after"):
         see(objects, key, commit_after(objects, after_snapshot_id=first))
@@ -120,20 +126,20 @@ def gone_after(heads: Sequence[int], expired: set[int]) -> set[str]:
 
 
 def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(objects: Objects) -> None:
-    first = document(objects, f"{CHECKPOINT}/commits/0.json")["up_to_snapshot_id"]
-    move = commit_after(objects, route="cursor_set", after_snapshot_id=first, up_to_snapshot_id=first)
+    first = up_to(objects, 0)
+    move = commit_after(objects, outcome="cursor_set", after_snapshot_id=first, up_to_snapshot_id=first)
     key = f"{CHECKPOINT}/commits/3.json"
     with pytest.raises(BrokenPromiseError, match="ends as cursor_set, and was opened as a batch"):
         see(dict(objects), key, move)
-    objects[f"{CHECKPOINT}/offsets/3.json"] = json.dumps({"move": {"outcome": "cursor_set"}}).encode()
+    objects[f"{CHECKPOINT}/offsets/3.json"] = json.dumps({"ending": {"outcome": "cursor_set"}}).encode()
     objects |= {"changes/batch=3/_manifest.json": b"{}", "changes/_icefloe.json": json.dumps({"owner": "c1"}).encode()}
     see(dict(objects), key, move)
     with pytest.raises(BrokenPromiseError, match="ends as reset, and was opened as cursor_set"):
-        see(dict(objects), key, commit_after(objects, route="reset"))
+        see(dict(objects), key, commit_after(objects, outcome="reset"))
 
 
 def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(objects: Objects) -> None:
-    offset = edited(objects, f"{CHECKPOINT}/offsets/2.json", batch_number=3, opened_by={"owner": "theirs"})
+    offset = edited(objects, f"{CHECKPOINT}/offsets/2.json", opened_by={"owner": "theirs"})
     with pytest.raises(BrokenPromiseError, match="never owned the checkpoint"):
         see(dict(objects), f"{CHECKPOINT}/offsets/3.json", offset)
     theirs = edited(objects, f"{CHECKPOINT}/owners/0.json", number=1, writer={"owner": "theirs"})
@@ -144,7 +150,7 @@ def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(ob
 
 
 def test_a_batch_at_the_path_of_another_checkpoint_breaks_a_promise(objects: Objects) -> None:
-    last = document(objects, f"{CHECKPOINT}/commits/2.json")["up_to_snapshot_id"]
+    last = up_to(objects, 2)
     objects["changes/batch=3/_manifest.json"] = b"{}"
     commit = commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=last)
     with pytest.raises(BrokenPromiseError, match="at a path of another checkpoint"):
@@ -159,16 +165,17 @@ def test_a_snapshot_that_an_open_batch_needs_and_that_expires_breaks_a_promise(o
         places=Places(objects=objects), states=table_states(), heads=table_states().main, open=dict(OPEN)
     )
     spec = document(objects, f"{CHECKPOINT}/offsets/3.json")["spec"]
-    promises.expired(int(document(objects, f"{CHECKPOINT}/commits/0.json")["up_to_snapshot_id"]))
+    promises.expired(int(up_to(objects, 0)))
     for key in ("after_snapshot_id", "up_to_snapshot_id"):
         with pytest.raises(BrokenPromiseError, match="of the open batch 3 was not kept"):
             promises.expired(int(spec[key]))
 
 
-@pytest.mark.parametrize("route", ["abandoned", "cursor_set", "reset"])
-def test_a_batch_without_changes_delivers_nothing(objects: Objects, route: str) -> None:
-    objects[f"{CHECKPOINT}/commits/1.json"] = edited(objects, f"{CHECKPOINT}/commits/1.json", route=route)
-    with pytest.raises(BrokenPromiseError, match=f"batch 1 is {route} and delivered"):
+@pytest.mark.parametrize("outcome", ["abandoned", "cursor_set", "reset"])
+def test_a_batch_without_changes_delivers_nothing(objects: Objects, outcome: str) -> None:
+    key = f"{CHECKPOINT}/commits/1.json"
+    objects[key] = edited(objects, key, ending={**document(objects, key)["ending"], "outcome": outcome})
+    with pytest.raises(BrokenPromiseError, match=f"batch 1 is {outcome} and delivered"):
         require_delivered(Places(objects=objects), table_states(), "", is_load=True)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, Writer
 from icefloe.iceberg.step import Step, StepKind
@@ -40,7 +40,7 @@ def the_pipeline(**changes):
     return replace(record, **changes)
 
 
-def an_offset(batch_number=0, **changes):
+def an_offset(batch_number=0, *, outcome=BatchOutcome.DELIVERED, snapshot=None, **changes):
     """Batch N goes from snapshot BIG + N - 1 to BIG + N; changes of the spec are given beside those of the record."""
     before = None if batch_number == 0 else BIG + batch_number - 1
     spec = BatchSpec(
@@ -54,12 +54,18 @@ def an_offset(batch_number=0, **changes):
         hash_key=2**127 + 7,
     )
     of_spec = {name: changes.pop(name) for name in list(changes) if name in BatchSpec.__dataclass_fields__}
+    spec = replace(spec, **of_spec)
+    before = None if batch_number == 0 else Cursor(batch_number=batch_number - 1, snapshot_id=before)
+    follows = changes.pop("follows", before)
+    ending = Ending.after(
+        follows, outcome, snapshot_id=spec.up_to_snapshot_id, snapshot=snapshot, has_pipeline="pipeline" in changes
+    )
     record = OffsetRecord(
-        batch_number=max(0, batch_number),
         checkpoint_id="5e0c4f0a",
         opened_by=Writer(),
-        follows=None if batch_number == 0 else Cursor(batch_number=batch_number - 1, snapshot_id=before),
-        spec=replace(spec, **of_spec),
+        follows=follows,
+        spec=spec,
+        ending=ending,
         warnings=("the log no longer reaches",),
         result_configuration={},
         opened_at="2026-11-21T07:00:00.000+00:00",
@@ -68,13 +74,18 @@ def an_offset(batch_number=0, **changes):
     return replace(record, **changes)
 
 
-def a_commit(batch_number=0, **changes):
+def a_commit(batch_number=0, *, outcome=BatchOutcome.DELIVERED, **changes):
+    """The end of the batch that `an_offset` opens; changes of the cursor are given beside those of the record."""
+    cursor = Cursor(batch_number=batch_number, snapshot_id=changes.pop("up_to_snapshot_id", BIG + batch_number))
+    part = changes.pop("load_part", None)
+    of_cursor = {name: changes.pop(name) for name in list(changes) if name in Cursor.__dataclass_fields__}
+    of_cursor["load_part"] = None if part is None or part.is_last else part
     record = CommitRecord(
-        batch_number=batch_number,
         checkpoint_id="5e0c4f0a",
+        ending=Ending(outcome=outcome, cursor=replace(cursor, **of_cursor)),
         committed_by=Writer(),
         after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
-        up_to_snapshot_id=BIG + batch_number,
+        load_part=part,
         route="shuffle",
         steps=1,
         counts={"insert": 1, "delete": 2, "update_before": 3, "update_after": 3},

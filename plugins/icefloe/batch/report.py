@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict
 
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dump_document, load_document

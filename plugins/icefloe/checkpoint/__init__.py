@@ -4,8 +4,8 @@ Records are created once and never changed. No batch is found by listing.
 
 Read in this order:
 
-- `cursor`: the place that a pipeline has come to
-- `records`: the documents, formats 2 and 3
+- `ending`: how a batch ends, and the place that the pipeline has come to then
+- `records`: the documents, each created once
 - `batch_spec`: what a batch computes
 - `identity`: the identity of rows, as records keep it
 - `view`: one look at a checkpoint, from which everything is decided
@@ -15,4 +15,4 @@ Read in this order:
 - `record_store`: reads and creates single records; refuses a store that says of everything that it exists
 """
 
-__all__ = ["batch_spec", "cursor", "identity", "log", "ownership", "record_keys", "records", "view"]
+__all__ = ["batch_spec", "ending", "identity", "log", "ownership", "record_keys", "records", "view"]

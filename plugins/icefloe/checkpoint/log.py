@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_keys import (
     BACKFILLS,
@@ -61,8 +61,8 @@ def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url:
     ended = before.end
     if record.follows != ended:
         raise CursorMovedError(
-            f"batch {record.batch_number} of {url} was planned to follow {_end(record.follows)}, but batch "
-            f"{before.batch_number} ended at {_end(ended)}: another run was faster; run again",
+            f"batch {record.batch_number} of {url} was planned to follow {record.follows or 'nothing'}, but batch "
+            f"{before.batch_number} ended at {ended}: another run was faster; run again",
             url=url,
             batch_number=record.batch_number,
         )
@@ -90,8 +90,11 @@ def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, u
             url=url,
             batch_number=number,
         )
-    if offset is None or _range(offset) != _range(record):
+    is_as_opened = offset is not None and (record.outcome, _range(record)) == (offset.ending.outcome, _range(offset))
+    if offset is None or not (is_as_opened or record.outcome is BatchOutcome.ABANDONED):
         opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
+        if offset is not None and offset.ending.is_move:
+            opened = "it was opened to move the cursor"
         raise BatchNotOpenError(
             f"batch {number} of {url} cannot be committed {_range(record)}: {opened} "
             f"({offset_url}); see whether two releases or checkpoints were mixed",
@@ -104,13 +107,6 @@ def _range(record: OffsetRecord | CommitRecord) -> str:
     part = record.spec.load_part if isinstance(record, OffsetRecord) else record.load_part
     files = "" if part is None else f", {part}"
     return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}{files}"
-
-
-def _end(cursor: Cursor | None) -> str:
-    if cursor is None:
-        return "nothing"
-    part = "" if cursor.load_part is None else f", {cursor.load_part} of its load"
-    return f"snapshot {cursor.snapshot_id}{part}"
 
 
 _RESTORE: Final = (
@@ -161,8 +157,7 @@ class Checkpoint:
         since = None if cursor is None else cursor.pipeline_since
         if since is None:
             return self._records.load(PipelineRecord, PIPELINE)
-        move = self._present_offset(since).move
-        return None if move is None else move.pipeline
+        return self._present_offset(since).pipeline
 
     def create_pipeline(self, record: PipelineRecord, cursor: Cursor | None = None) -> PipelineRecord:
         """Records the pipeline that the checkpoint is for; returns the record that counts after a cursor."""
@@ -257,7 +252,7 @@ class Checkpoint:
         """
         for number in range(before - 1, -1, -1):
             found = self.committed(number)
-            if found is None or found.is_beginning or found.outcome is BatchOutcome.RESET:
+            if found is None or found.end.is_beginning or found.outcome is BatchOutcome.RESET:
                 return None
             if found.outcome is BatchOutcome.DELIVERED:
                 return number
@@ -268,7 +263,9 @@ class Checkpoint:
         return self._present_offset(batch_number).begins_anew
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
-        """Closes a batch and so moves the cursor; returns the record that counts.
+        """Ends a batch and so moves the cursor; returns the record that counts.
+
+        Whoever ends a batch without changes has made sure that no run can deliver it any more.
 
         Raises:
             BatchNotOpenError: the batch was never opened, or was opened with another range.
@@ -277,27 +274,11 @@ class Checkpoint:
         number = record.batch_number
         offset = self.offset(number)
         refuse_another_range(record, offset, url=self.url, offset_url=self._records.url_of(offset_key(number)))
-        record = replace(record, snapshot=None if offset is None else offset.snapshot)
-        # What a reset recorded counts until the next reset, so each commit after it names it.
-        follows = None if offset is None else offset.follows
-        if follows is not None and follows.pipeline_since is not None:
-            record = replace(record, pipeline_since=follows.pipeline_since)
-        return self._close(record)
-
-    def create_empty_commit(self, record: CommitRecord) -> CommitRecord:
-        """Closes a batch that delivers nothing; returns the record that counts.
-
-        Whoever calls this has made sure that no run can deliver the batch any more.
-
-        Raises:
-            OtherOwnerError: the checkpoint belongs to another owner.
-        """
-        return self._close(record)
-
-    def _close(self, record: CommitRecord) -> CommitRecord:
-        if self.committed(record.batch_number) is None:
+        if offset is not None and record.outcome is BatchOutcome.DELIVERED:
+            record = replace(record, ending=offset.ending)
+        if self.committed(number) is None:
             self.refuse_other(record.committed_by)
-        return self._records.create(record, commit_key(record.batch_number))
+        return self._records.create(record, commit_key(number))
 
     def open_batch(self) -> OffsetRecord | None:
         """The batch that was opened and is not done; a run must resume it."""

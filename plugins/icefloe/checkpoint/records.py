@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict
 
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
 from icefloe.iceberg.step import Step
 
-__all__ = ["CommitRecord", "CursorMove", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
+__all__ = ["CommitRecord", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,57 +79,48 @@ class OwnerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CursorMove:
-    """The purpose of a batch that delivers nothing and only moves the cursor. Any run that finds it open commits it.
-
-    Attributes:
-        outcome: `BatchOutcome.CURSOR_SET` or `BatchOutcome.RESET`.
-        pipeline: record of the pipeline from here on, in place of the one before; None: the one before still counts.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    outcome: Literal[BatchOutcome.CURSOR_SET, BatchOutcome.RESET]
-    pipeline: Annotated[PipelineRecord | None, LEFT_OUT_IF_NONE] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRecord:
     """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
         opened_by: run that opened the batch.
         follows: end of the batch before, from which the range was decided; None for the first batch.
+        ending: the end that the batch comes to unless it is abandoned. Any run that finds a batch open that only moves
+            the cursor records it.
+        pipeline: record of the pipeline from here on, in place of the one before; None: the one before still counts.
         plan_digest: digest of the plan that was made from ``spec``; a plan that is made again must have the same
             digest. None for a batch that only moves the cursor.
         warnings: warnings from choosing the range.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
-        snapshot: more of the snapshot that the batch ends with than its id.
-        move: None for a batch that delivers changes.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    batch_number: int
     checkpoint_id: str
     opened_by: Writer
     follows: Cursor | None = None
     spec: BatchSpec
+    ending: Ending
+    pipeline: Annotated[PipelineRecord | None, LEFT_OUT_IF_NONE] = None
     plan_digest: str | None = None
     warnings: tuple[str, ...] = ()
     result_configuration: Mapping[str, object]
     opened_at: str
     icefloe_version: str
-    move: Annotated[CursorMove | None, LEFT_OUT_IF_NONE] = None
-    snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
-        """Refuse a batch that does not follow the one before it."""
-        _refuse_negative(self.batch_number)
+        """Refuse a batch that does not follow the one before it, or ends elsewhere than its range."""
         number = 0 if self.follows is None else self.follows.batch_number + 1
         if self.batch_number != number:
             raise ValueError(f"a batch that follows {self.follows} has number {number}, found {self.batch_number}")
+        if self.ending.cursor.snapshot_id != self.spec.up_to_snapshot_id:
+            raise ValueError(f"a batch up to {self.spec.up_to_snapshot_id} cannot end at {self.ending.cursor}")
+
+    @property
+    def batch_number(self) -> int:
+        """Number of the batch."""
+        return self.ending.batch_number
 
     @property
     def after_snapshot_id(self) -> int | None:
@@ -160,57 +150,45 @@ class OffsetRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """``commits/<batch>.json``: the batch is done.
+    """``commits/<batch>.json``: the batch has ended, however it did.
 
     Attributes:
-        committed_by: run that committed the batch.
-        route: way through the flow; for a batch that delivered nothing, its outcome.
-        counts: changes delivered, by type.
+        committed_by: run that ended the batch.
+        after_snapshot_id: the snapshot after which the changes begin; that of the cursor if there are none.
         load_part: part of a load in several batches that the batch delivered; None for any other batch.
-        is_beginning: see `Cursor`; so are ``pipeline_since`` and ``snapshot``.
+        route: way through the flow.
+        counts: changes delivered, by type.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    batch_number: int
     checkpoint_id: str
+    ending: Ending
     committed_by: Writer
     after_snapshot_id: SnapshotId | None
-    up_to_snapshot_id: SnapshotId | None
+    load_part: LoadPart | None = None
     route: str
     steps: int
     counts: Mapping[str, int]
     committed_at: str
-    load_part: LoadPart | None = None
-    is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
-    pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
-    snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
-    def __post_init__(self) -> None:
-        """Refuse a record that no batch leaves."""
-        _refuse_negative(self.batch_number)
+    @property
+    def batch_number(self) -> int:
+        """Number of the batch."""
+        return self.ending.batch_number
 
     @property
     def outcome(self) -> BatchOutcome:
-        """The end of the batch, which its route says."""
-        return next((outcome for outcome in BatchOutcome if outcome == self.route), BatchOutcome.DELIVERED)
+        """How the batch ended."""
+        return self.ending.outcome
 
     @property
     def end(self) -> Cursor:
         """The cursor after the batch."""
-        # After the last part of a load, the snapshot is delivered as after any other batch.
-        part = self.load_part
-        return Cursor(
-            batch_number=self.batch_number,
-            snapshot_id=self.up_to_snapshot_id,
-            load_part=None if part is None or part.is_last else part,
-            is_beginning=self.is_beginning,
-            pipeline_since=self.pipeline_since,
-            snapshot=self.snapshot,
-        )
+        return self.ending.cursor
 
-
-def _refuse_negative(batch_number: int) -> None:
-    if batch_number < 0:
-        raise ValueError(f"batches are numbered from 0, found {batch_number}")
+    @property
+    def up_to_snapshot_id(self) -> int | None:
+        """Snapshot of the cursor after the batch."""
+        return self.ending.cursor.snapshot_id

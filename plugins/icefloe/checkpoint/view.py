@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, PipelineRecord
 
 __all__ = ["CheckpointView"]

@@ -12,7 +12,7 @@ from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, Delive
 from icefloe.batch.operations.cursor_change import CursorChange
 from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
 from icefloe.cli.screen import Screen, id_text, is_agreed
 from icefloe.iceberg.history.cursor_distance import Commits
@@ -67,16 +67,16 @@ def _is_wanted(question: str, arguments: Namespace) -> bool:
 
 
 def _cursor_id(end: EmptyEnd | DeliveredEnd) -> int | None:
-    return end.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
+    return end.ending.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
 
 
 def _abandon_facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
     opened, begins = end.offset, f"after snapshot {id_text(_cursor_id(end))}"
     number = opened.batch_number + 1
     if isinstance(end, EmptyEnd):
-        begins = "as the pipeline began" if end.cursor.is_beginning else begins
-        if end.cursor.load_part is not None:
-            begins += f", {end.cursor.load_part} of its load delivered"
+        begins = "as the pipeline began" if end.ending.cursor.is_beginning else begins
+        if end.ending.cursor.load_part is not None:
+            begins += f", {end.ending.cursor.load_part} of its load delivered"
         delivered = "nothing"
     else:
         delivered = f"all {end.summary.rows:,} changes; only the record of it is missing"

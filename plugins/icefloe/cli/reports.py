@@ -15,7 +15,7 @@ from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.status.table_facts import TableFacts
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView

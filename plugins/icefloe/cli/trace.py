@@ -22,7 +22,7 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
 )
 from icefloe.changes.plain_rows import plain_rows
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session

@@ -145,7 +145,8 @@ def test_a_batch_that_is_open_and_was_not_planned_does_not_take_the_new_snapshot
     [offset] = tmp_path.rglob("offsets/1.json")
     [commit] = tmp_path.rglob("commits/1.json")
     recorded = json.loads(offset.read_text())
-    assert recorded["snapshot"]["snapshot_id"] == json.loads(commit.read_text())["snapshot"]["snapshot_id"] == "4"
+    assert recorded["ending"] == json.loads(commit.read_text())["ending"]
+    assert recorded["ending"]["cursor"]["snapshot"]["snapshot_id"] == "4"
     commit.unlink()
     for made in (*tmp_path.rglob("changes/batch=1/*"), *tmp_path.rglob("shuffle/*/1/*")):
         made.unlink()

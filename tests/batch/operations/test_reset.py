@@ -43,7 +43,7 @@ def test_a_changed_configuration_counts_from_the_reset_on(operated: Operated) ->
     assert operated.command("verify").code == 0
     operated.append([5])
     assert operated.run()["insert"] == 1
-    assert operated.record("commits/3.json")["pipeline_since"] == 1
+    assert operated.record("commits/3.json")["ending"]["cursor"]["pipeline_since"] == 1
     assert operated.command("verify").code == 0
     operated.set(filter=None)
     assert "filter was" in operated.command("run").sentence

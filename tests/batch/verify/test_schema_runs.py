@@ -1,13 +1,14 @@
 from pyiceberg.types import LongType
 
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
+from icefloe.checkpoint.ending import Ending
 from icefloe.checkpoint.records import CommitRecord, Writer
 from support.pipelines.workshop import Workshop
 
 
 def commit(number: int, after: int | None, up_to: int | None, *, steps: int = 1) -> CommitRecord:
     return CommitRecord(
-        batch_number=number, after_snapshot_id=after, up_to_snapshot_id=up_to, route="shuffle", steps=steps, counts={},
+        ending=Ending.delivered(number, up_to), after_snapshot_id=after, route="shuffle", steps=steps, counts={},
         committed_at="", checkpoint_id="5e0c", committed_by=Writer(),
     )  # fmt: skip
 

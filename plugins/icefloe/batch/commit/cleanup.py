@@ -10,7 +10,7 @@ from typing import Final
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.node.machine import Machine
 from icefloe.node.node_key import is_node_key, split_node_key

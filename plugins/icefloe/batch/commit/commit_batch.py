@@ -10,7 +10,7 @@ from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, pro
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution, SummaryCheck
 from icefloe.batch.sums import Sums
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.flow import Phase
 from icefloe.units import time_text
@@ -117,16 +117,15 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     commit = running.checkpoint.create_commit(
         CommitRecord(
-            batch_number=plan.batch_number,
             checkpoint_id=plan.checkpoint_id,
+            ending=Ending.delivered(plan.batch_number, plan.spec.up_to_snapshot_id),
             committed_by=running.settings.writer,
             after_snapshot_id=plan.spec.after_snapshot_id,
-            up_to_snapshot_id=plan.spec.up_to_snapshot_id,
+            load_part=plan.spec.load_part,
             route=plan.route,
             steps=len(plan.spec.steps),
             counts=report.counts,
             committed_at=report.committed_at,
-            load_part=plan.spec.steps[0].load_part if plan.spec.steps else None,
         )
     )
     if commit.outcome is not BatchOutcome.DELIVERED:

@@ -12,7 +12,7 @@ from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.report import BatchReport
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 
 __all__ = ["BatchFinished", "ends_well_if_finished"]

@@ -15,7 +15,7 @@ import logging
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.shown_ends import show_gaps, try_to_show_ends
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
@@ -46,19 +46,17 @@ def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> C
     opened = view.opened
     if opened is None:
         return None
-    pipeline = session.pipeline
-    end = EmptyEnd.of_move(opened, pipeline=pipeline.name, table=pipeline.table)
-    if end is None:
-        end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
-        if not end.is_begun or session.folder_of_changes.whole(opened.batch_number) != end.summary:
-            return None
-    return end_here(session, end)
+    end = EmptyEnd.of_open(opened, session.pipeline)
+    is_ending = opened.ending.is_move or (
+        end.is_begun and session.folder_of_changes.whole(opened.batch_number) == end.summary
+    )
+    return end_here(session, end) if is_ending else None
 
 
 def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
     """`end_without_changes` in the places of a session, after the gaps that a reset finds there."""
-    if end.outcome is BatchOutcome.RESET:
-        number = end.offset.batch_number
+    if end.ending.outcome is BatchOutcome.RESET:
+        number = end.ending.batch_number
         show_gaps(session.counted_folder, before=number, pipeline=end.pipeline, table=end.table)
     return end_without_changes(
         end,
@@ -90,12 +88,12 @@ def end_without_changes(
         OtherOwnerError: the checkpoint belongs to another owner.
         PathClaimedError: the folder belongs to another checkpoint.
     """
-    number = end.offset.batch_number
+    number = end.ending.batch_number
     checkpoint.refuse_other(writer)
     _make_whole(end, sink)
     commit = end.commit(writer)
     end.report(commit).keep(checkpoint)
-    found = checkpoint.create_empty_commit(commit)
+    found = checkpoint.create_commit(commit)
     logger.info("batch %d of %s: %s", number, end.pipeline, found.outcome)
     try:
         sink.discard(number)
@@ -106,12 +104,12 @@ def end_without_changes(
 
 
 def _make_whole(end: EmptyEnd, sink: ChangeFiles) -> None:
-    number, summary = end.offset.batch_number, end.summary
+    number, summary = end.ending.batch_number, end.summary
     sink.claim(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table)
     try:
         sink.commit(summary, ())
     except IcefloeError:
-        if end.offset.move is not None or sink.whole(number) in (None, summary):
+        if end.offset.ending.is_move or sink.whole(number) in (None, summary):
             raise
         raise DeliveredError(
             f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "

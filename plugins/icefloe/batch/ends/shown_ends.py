@@ -12,7 +12,7 @@ numbers get such manifests too, before the reset does: with it readers drop thei
 import logging
 
 from icefloe.batch.ends.empty_end import empty_summary
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import SnapshotRange
@@ -135,7 +136,6 @@ def new_batch(
     if followed_id is None:
         followed_id = snapshots.after_snapshot_id
     return OffsetRecord(
-        batch_number=view.next_number,
         checkpoint_id=view.checkpoint_id or session.surroundings.new_name(),
         opened_by=session.writer,
         follows=view.cursor,
@@ -157,6 +157,13 @@ def new_batch(
             cores=cores or here,
             hash_key=session.surroundings.new_key(),
         ),
+        ending=Ending.after(
+            view.cursor,
+            BatchOutcome.DELIVERED,
+            snapshot_id=snapshots.up_to_snapshot_id,
+            snapshot=table.history.recorded(snapshots.up_to_snapshot_id),
+            load_part=snapshots.steps[0].load_part if snapshots.steps else None,
+        ),
         warnings=(*snapshots.warnings, *warnings),
         result_configuration={
             **session.result_configuration,
@@ -165,5 +172,4 @@ def new_batch(
         },
         opened_at=now_text(),
         icefloe_version=VERSION,
-        snapshot=table.history.recorded(snapshots.up_to_snapshot_id),
     )

@@ -9,7 +9,7 @@ from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
 from icefloe.batch.open.requested_range import RequestedRange, backfill_id, plan_request, start_of
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
@@ -37,7 +37,7 @@ def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> f
     found: set[int] = set()
     while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
         offset = checkpoint.offset(cursor.pipeline_since)
-        if offset is None or offset.move is None or offset.move.outcome is not BatchOutcome.CURSOR_SET:
+        if offset is None or offset.ending.outcome is not BatchOutcome.CURSOR_SET:
             break
         cursor = offset.follows
         if cursor is not None and cursor.snapshot_id is not None:
@@ -95,7 +95,7 @@ class NextBatch:
 
     def require_same_end(self) -> None:
         """Raise TerminalError if the snapshot that the batch ends with is another one now under the same id."""
-        recorded, up_to_id = self.offset.snapshot, self.offset.up_to_snapshot_id
+        recorded, up_to_id = self.offset.ending.cursor.snapshot, self.offset.up_to_snapshot_id
         if recorded is not None and self.table.found(recorded)[1] != up_to_id:
             raise TerminalError(
                 f"batch {self.offset.batch_number} ends with snapshot {up_to_id}, and the table has another snapshot "
@@ -133,7 +133,7 @@ def next_batch(
         session, cursor = session.with_fresh_table().with_cursor(view.cursor)
         table = LoadedTable(session.table)
         opened = view.opened
-        if opened is not None and opened.move is not None:
+        if opened is not None and opened.ending.is_move:
             # It delivers nothing, and a reset is there for pipelines and tables that have changed.
             return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
         if view.pipeline is not None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnAncestorError
 from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable

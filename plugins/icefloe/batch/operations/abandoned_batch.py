@@ -23,7 +23,7 @@ from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
 from icefloe.changes.columns import removed_rows
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError
@@ -115,13 +115,13 @@ class AbandonablePipeline:
                 self._refuse_unknown(self.backfill_id)
             return None
         number = opened.batch_number
-        if opened.move is not None:
+        if opened.ending.is_move:
             raise CursorMoveOpenError(
-                f"batch {number} of {pipeline.name} only moves the cursor ({opened.move.outcome}), so there is nothing "
-                f"to abandon; icefloe run {pipeline.name} completes it",
+                f"batch {number} of {pipeline.name} only moves the cursor ({opened.ending.outcome}), so there is "
+                f"nothing to abandon; icefloe run {pipeline.name} completes it",
                 batch_number=number,
             )
-        end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
+        end = EmptyEnd.of_open(opened, pipeline)
         sink, reference = self._sink, self._reference(opened)
         sink.refuse_other_owner(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
         whole = sink.whole(number)
@@ -193,16 +193,15 @@ class AbandonablePipeline:
         # It has a manifest, so nothing is written: its files are compared with that.
         self._sink.commit(summary, ())
         commit = CommitRecord(
-            batch_number=offset.batch_number,
             checkpoint_id=offset.checkpoint_id,
+            ending=Ending.delivered(offset.batch_number, summary.up_to_snapshot_id),
             committed_by=self.writer,
             after_snapshot_id=summary.after_snapshot_id,
-            up_to_snapshot_id=summary.up_to_snapshot_id,
+            load_part=offset.spec.load_part,
             route=_shown_route(summary),
             steps=summary.steps,
             counts=summary.counts,
             committed_at=now_text(),
-            load_part=offset.spec.load_part,
         )
         why = (
             f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone: the "

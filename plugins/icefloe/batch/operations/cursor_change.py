@@ -7,8 +7,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.operations.cursor_move import PipelineView
 from icefloe.batch.operations.half_delivered import is_given_up
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.records import CursorMove, OffsetRecord
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
+from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.cursor_distance import CursorDistance, cursor_distance
 from icefloe.iceberg.history.history import History
@@ -68,8 +68,9 @@ class CursorChange:
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
         # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by_cursor`.
-        move = CursorMove(outcome=BatchOutcome.CURSOR_SET, pipeline=view.pipeline if pipeline.delivers else None)
-        return cls(cursor=view.cursor, distance=distance, offset=found.offset(move, snapshot_id, identity))
+        record = view.pipeline if pipeline.delivers else None
+        offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
+        return cls(cursor=view.cursor, distance=distance, offset=offset)
 
 
 def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:

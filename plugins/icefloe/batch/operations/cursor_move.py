@@ -15,9 +15,9 @@ from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.operations.half_delivered import half_delivered_end
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import History
@@ -73,7 +73,7 @@ class PipelineView:
             refuse_other_coordination(session)
         given_up = half_delivered_end(session, view) if gives_up else None
         if given_up is not None:
-            view = replace(view, cursor=given_up.cursor, opened=None)
+            view = replace(view, cursor=given_up.ending.cursor, opened=None)
         if view.opened is not None:
             number, name = view.opened.batch_number, session.pipeline.name
             raise BatchOpenError(
@@ -98,11 +98,12 @@ class PipelineView:
         newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
-    def offset(self, move: CursorMove, snapshot_id: int | None, identity: Identity) -> OffsetRecord:
+    def offset(
+        self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
+    ) -> OffsetRecord:
         """The record of a batch that moves the cursor to a snapshot."""
         view, pipeline = self.view, self.session.pipeline
         return OffsetRecord(
-            batch_number=view.next_number,
             checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
             opened_by=self.session.writer,
             follows=view.cursor,
@@ -117,11 +118,17 @@ class PipelineView:
                 cores=1,
                 hash_key=self.session.surroundings.new_key(),
             ),
+            ending=Ending.after(
+                view.cursor,
+                outcome,
+                snapshot_id=snapshot_id,
+                snapshot=History.of(self.session.table).recorded(snapshot_id),
+                has_pipeline=record is not None,
+            ),
+            pipeline=record,
             result_configuration=result_configuration(pipeline),
             opened_at=now_text(),
             icefloe_version=VERSION,
-            move=move,
-            snapshot=History.of(self.session.table).recorded(snapshot_id),
         )
 
 
@@ -147,17 +154,16 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
     for folder in session.numbered_folders:
         _require_free(folder, pipeline, offset)
     owner = claim_places(session, offset.checkpoint_id)
-    if offset.move is not None and offset.move.outcome is BatchOutcome.CURSOR_SET:
+    if offset.ending.outcome is BatchOutcome.CURSOR_SET:
         record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
     found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
-    end = EmptyEnd.of_move(found, pipeline=pipeline.name, table=pipeline.table)
-    if end is None or (found.move, found.up_to_snapshot_id) != (offset.move, offset.up_to_snapshot_id):
+    if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
         raise MoveOvertakenError(
             f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
             "again, and pause the pipeline before you move its cursor",
             batch_number=number,
         )
-    done = end_here(session, end)
+    done = end_here(session, EmptyEnd.of_open(found, pipeline))
     publish_status(session, phase="cleanup")
     return done
 

@@ -18,7 +18,7 @@ from icefloe.batch.ends.shown_ends import show_end
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline

@@ -11,7 +11,7 @@ from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.batch.report import BatchReport
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -92,9 +92,9 @@ def _half_delivered(number: int, pipeline: str, sink: str) -> HalfDeliveredError
 def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyEnd | None:
     """The end that a reset gives to the open batch; None if no batch is open, or if it can be abandoned alone."""
     opened, pipeline = view.opened, session.pipeline
-    if opened is None or opened.move is not None:
+    if opened is None or opened.ending.is_move:
         return None
-    end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
+    end = EmptyEnd.of_open(opened, pipeline)
     reference, whole = session.reference(opened), session.folder_of_changes.whole(opened.batch_number)
     if whole in (None, end.summary):
         # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
@@ -104,8 +104,7 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     elif not _is_half_delivered(reference):
         return None
     # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
-    since = None if view.cursor is None else view.cursor.pipeline_since
-    return replace(end, cursor=Cursor.beginning(opened.batch_number, pipeline_since=since))
+    return replace(end, ending=Ending.abandoned_half_delivered(opened.follows))
 
 
 def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
@@ -119,7 +118,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
     checkpoint.refuse_other(session.writer)
     # The record decides: a run that delivers the batch at this moment creates the same one. So the report comes after
     # it, and the report of a run that lost does not count.
-    commit = checkpoint.create_empty_commit(end.commit(session.writer))
+    commit = checkpoint.create_commit(end.commit(session.writer))
     if commit.outcome is not BatchOutcome.ABANDONED:
         raise DeliveredMeanwhileError(
             f"a run of {end.pipeline} has delivered batch {number} meanwhile, so nothing was reset: look again, and "

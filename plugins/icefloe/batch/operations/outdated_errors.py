@@ -52,7 +52,7 @@ def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
         view = checkpoint.look()
     except TerminalError:
         return None
-    if view.opened is not None and view.opened.move is not None:
+    if view.opened is not None and view.opened.ending.is_move:
         # A killed move, which the block may complete itself: nobody else has changed anything then.
         return view.next_number + 1, False
     return view.position

@@ -9,8 +9,8 @@ from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError, pipeline_record, refuse_other_meaning
 from icefloe.batch.operations.cursor_move import PipelineView, make_move
 from icefloe.batch.operations.half_delivered import give_up_delivery
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import total_records
 
@@ -54,12 +54,11 @@ class PipelineReset:
         if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
             return None
         record = pipeline_record(fresh, identity, checkpoint_id=view.pipeline.checkpoint_id) if differences else None
-        move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
         return cls(
             cursor=view.cursor,
             differences=differences,
             rows=total_records(History.of(fresh.table).head(fresh.pipeline.branch)),
-            offset=found.offset(move, None, identity),
+            offset=found.offset(BatchOutcome.RESET, None, identity, record),
             given_up=found.given_up,
         )
 

@@ -57,7 +57,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     claimed = claim_batch(refuse_unfit_sink(batch))
     planned_batch = _replanned_if_other(claimed.offset.spec, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
-    if offset.move is not None:
+    if offset.ending.is_move:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
     planned_batch = _replanned_if_other(offset.spec, claimed, planned_batch)

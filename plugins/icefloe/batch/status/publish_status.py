@@ -10,7 +10,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import CommitRecord, Writer

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from icefloe.batch.verify.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.changes.plain_rows import plain_rows
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.sinks.sink import Sink
 

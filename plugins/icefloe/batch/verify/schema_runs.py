@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
@@ -35,8 +35,8 @@ class SchemaRun:
     @property
     def load_part(self) -> LoadPart | None:
         """Delivered part of that state, if the last batch leaves files of its load to the next one; otherwise None."""
-        part = self.batches[-1].load_part
-        return None if part is None or part.is_last else part.with_earlier
+        part = self.batches[-1].end.load_part
+        return None if part is None else part.with_earlier
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
@@ -106,7 +106,8 @@ def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[Commi
         if batch.outcome is not BatchOutcome.DELIVERED and batch.after_snapshot_id == batch.up_to_snapshot_id:
             after_id = end.snapshot_id
         up_to_id, snapshot = end.snapshot_id, end.snapshot
-        found.append(replace(batch, after_snapshot_id=after_id, up_to_snapshot_id=up_to_id, snapshot=snapshot))
+        ending = replace(batch.ending, cursor=replace(batch.end, snapshot_id=up_to_id, snapshot=snapshot))
+        found.append(replace(batch, after_snapshot_id=after_id, ending=ending))
         before = batch.up_to_snapshot_id, end.snapshot_id
     return session, found
 

@@ -19,7 +19,7 @@ from icefloe.batch.verify.table_state import Replay, TableState
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
-from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
@@ -240,7 +240,7 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
         if not _follows(ended, batch) and not _is_reload(checkpoint, batch.batch_number):
             yield (
                 f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
-                f"ended at {_end(ended)}: rows were delivered twice or not at all; deliver the table into a new "
+                f"ended at {ended}: rows were delivered twice or not at all; deliver the table into a new "
                 "sink.path under another name"
             )
 
@@ -268,11 +268,6 @@ def _beginning(batch: CommitRecord) -> str:
     if batch.after_snapshot_id is None:
         return "loads the table again, without a reload that the pipeline asked for"
     return f"begins after snapshot {batch.after_snapshot_id}"
-
-
-def _end(ended: Cursor) -> str:
-    part = "" if ended.load_part is None else f", {ended.load_part} of its load"
-    return f"snapshot {ended.snapshot_id}{part}"
 
 
 def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:

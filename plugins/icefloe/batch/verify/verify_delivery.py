@@ -30,7 +30,7 @@ from icefloe.batch.verify.table_state import TableState
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
-from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TransientError
