@@ -27,7 +27,6 @@ from icefloe.batch.plan.plan_of_batch import (
 )
 from icefloe.batch.plan_document import Plan, put_map_tasks
 from icefloe.batch.report import BatchReport
-from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -55,12 +54,12 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
             probe(session.open_storage(session.settings.checkpoint_url))
     session.folder_of_changes.check()
     claimed = claim_batch(refuse_unfit_sink(batch))
-    planned_batch = _replanned_if_other(claimed.offset.spec, batch, planned_batch)
+    planned_batch = _replanned_if_other(claimed.offset, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
     if offset.ending.is_move:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
-    planned_batch = _replanned_if_other(offset.spec, claimed, planned_batch)
+    planned_batch = _replanned_if_other(offset, claimed, planned_batch)
     refuse_other_plan(planned_batch, offset)
     store = FencedStore(session.folder_of(offset))
 
@@ -100,11 +99,9 @@ def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
         ) from error
 
 
-def _replanned_if_other(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
-    """The plan of a batch for a specification; made again if another run was first and recorded another one."""
-    if spec == batch.offset.spec:
-        return planned_batch
-    return plan_of(replace(batch, offset=replace(batch.offset, spec=spec)))
+def _replanned_if_other(counts: OffsetRecord, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
+    """The plan of the batch that counts; made again if another run was first and recorded another specification."""
+    return planned_batch if counts.spec == batch.offset.spec else plan_of(replace(batch, offset=counts))
 
 
 def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
