@@ -21,7 +21,6 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.errors import TerminalError
@@ -135,7 +134,7 @@ def test_a_run_of_an_earlier_life_of_the_checkpoint_cannot_commit_in_the_new_one
     earlier = workshop.open()
     shutil.rmtree(workshop.folder / "storage/checkpoints")
     again = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/anew"}).open()
-    with pytest.raises(BatchNotOpenError, match="the checkpoint was deleted and made again meanwhile"):
+    with pytest.raises(TerminalError, match="the checkpoint was deleted and made again meanwhile"):
         earlier.run_route().commit()
     assert again.deliver().counts["insert"] == 10
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
-from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.location import open_store
 from support.sample_records import BIG, a_commit, an_offset, the_pipeline
@@ -64,7 +65,7 @@ def test_a_number_that_moved_the_cursor_takes_no_delivery(tmp_path: Path) -> Non
     checkpoint = Checkpoint(open_store(f"file://{tmp_path}"))
     moved = an_offset(0, outcome=BatchOutcome.CURSOR_SET, after_snapshot_id=BIG, steps=())
     checkpoint.create_offset(moved)
-    with pytest.raises(BatchNotOpenError):
+    with pytest.raises(TerminalError):
         checkpoint.create_commit(a_commit(0, after_snapshot_id=BIG))
     done = checkpoint.create_commit(replace(a_commit(0, after_snapshot_id=BIG), ending=moved.ending))
     assert done.outcome is BatchOutcome.CURSOR_SET

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 import airflow_environment
-from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TransientError
@@ -130,7 +130,7 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     prepared["plan_uri"] = prepared["plan_uri"].replace("/0/plan.json", "/7/plan.json")
-    with pytest.raises(PlanMissingError):
+    with pytest.raises(BatchFileMissingError):
         commit(pipeline, prepared)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.operators import OperatedPlace
-from icefloe.batch.operations.abandoned_batch import CursorMoveOpenError
-from icefloe.batch.operations.cursor_move import BatchOpenError
+from icefloe.batch.ends.empty_end import BatchStateError
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
@@ -26,7 +25,7 @@ PAIRS = [
 """The command that is stopped, and what finishes meanwhile."""
 PLACES = {"reset": 22, "set_cursor": 18, "abandon": -25, "run": 40}
 """Where the first pair of each command is stopped in the short run; the others are some operations later."""
-REFUSALS = (BatchOpenError, CursorMoveOpenError, TransientError)
+REFUSALS = (BatchStateError, TransientError)
 
 
 def stop_at(command: str, beside: str, number: int, folder: Path, states: TableStates) -> str:

@@ -5,10 +5,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.ends.end_batch import DeliveredError
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
-from icefloe.batch.operations.half_delivered import HalfDeliveredError
+from icefloe.batch.ends.empty_end import BatchStateError
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.records import Writer
+from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from simulation.scheduler import Actor
 from simulation.stage import Stage
@@ -26,13 +26,13 @@ def abandon(stage: Stage, process: Process) -> None:
         writer=Writer(owner=deployment.owner),
         surroundings=stage.surroundings(process),
     )
-    with stage.errors_count_if_unchanged(), suppress(CursorMoveOpenError, HalfDeliveredError):
+    with stage.errors_count_if_unchanged(), suppress(BatchStateError):
         end = place.find()
         if isinstance(end, DeliveredEnd):
             place.record_as_done(end)
         elif end is not None:
             # A run may make it whole at this moment.
-            with suppress(DeliveredError):
+            with suppress(TransientError):
                 place.abandon(end)
 
 

@@ -5,8 +5,9 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.operations.cursor_change import CursorChange, LoadPendingError
-from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
+from icefloe.batch.ends.empty_end import BatchStateError
+from icefloe.batch.operations.cursor_change import CursorChange
+from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
 from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from simulation.scheduler import Actor
@@ -45,7 +46,7 @@ def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | N
     complete_unfinished(session)
     try:
         change = PipelineReset.plan(session) if snapshot_id is None else CursorChange.plan(session, snapshot_id)
-    except (BatchOpenError, LoadPendingError):
+    except BatchStateError:
         return
     except UnknownSnapshotError:
         if not stage.was_rolled_back:

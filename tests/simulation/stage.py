@@ -13,7 +13,6 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import TakenBackError
-from icefloe.batch.open.claim_batch import SinkTakenOverError
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
@@ -116,7 +115,7 @@ class Stage:
             except (Killed, TransientError):
                 continue
             except (
-                OtherOwnerError, PathClaimedError, PathInUseError, SinkTakenOverError, SupersededError, TakenBackError,
+                OtherOwnerError, PathClaimedError, PathInUseError, TerminalError, SupersededError, TakenBackError,
                 TakenError,
             ):  # fmt: skip
                 if not self.intruders:

@@ -16,35 +16,13 @@ from icefloe.checkpoint.record_keys import (
     offset_key,
     report_key,
 )
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
+from icefloe.checkpoint.record_store import RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import Store
 
 __all__ = ["Checkpoint"]
-
-
-class OpenBatchError(TransientError):
-    """A batch cannot be opened while another is open."""
-
-    url: str
-    batch_number: int
-    open_batch_number: int
-
-
-class BatchNotOpenError(TerminalError):
-    """A batch that was not opened, or was opened differently, cannot be committed."""
-
-    url: str
-    batch_number: int
-
-
-class CursorMovedError(TransientError):
-    """A batch does not begin at the end of the batch before it."""
-
-    url: str
-    batch_number: int
 
 
 def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url: str) -> None:
@@ -56,11 +34,11 @@ def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url:
         url: of the checkpoint.
 
     Raises:
-        CursorMovedError: the batch before ended elsewhere.
+        TransientError: the batch before ended elsewhere.
     """
     ended = before.end
     if record.follows != ended:
-        raise CursorMovedError(
+        raise TransientError(
             f"batch {record.batch_number} of {url} was planned to follow {record.follows or 'nothing'}, but batch "
             f"{before.batch_number} ended at {ended}: another run was faster; run again",
             url=url,
@@ -78,12 +56,12 @@ def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, u
         offset_url: of the record of ``offset``.
 
     Raises:
-        BatchNotOpenError: the batch was never opened, or was opened otherwise.
+        TerminalError: the batch was never opened, or was opened otherwise.
     """
     number = record.batch_number
     # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
     if offset is not None and offset.checkpoint_id != record.checkpoint_id:
-        raise BatchNotOpenError(
+        raise TerminalError(
             f"batch {number} of {url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
             f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
             "this run has nothing to commit; start the pipeline again",
@@ -95,7 +73,7 @@ def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, u
         opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
         if offset is not None and offset.ending.is_move:
             opened = "it was opened to move the cursor"
-        raise BatchNotOpenError(
+        raise TerminalError(
             f"batch {number} of {url} cannot be committed {_range(record)}: {opened} "
             f"({offset_url}); see whether two releases or checkpoints were mixed",
             url=url,
@@ -214,9 +192,9 @@ class Checkpoint:
         """Opens a batch; returns the record that counts, which another run may have written.
 
         Raises:
-            OpenBatchError: the batch before is still open.
-            CheckpointGapError: the batch before was never opened, or this one was and its record was removed.
-            CursorMovedError: this batch does not begin at the end of the batch before; its changes would come twice.
+            TransientError: the batch before is still open.
+            TerminalError: the batch before was never opened, or this one was and its record was removed.
+            TransientError: this batch does not begin at the end of the batch before; its changes would come twice.
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
@@ -268,7 +246,7 @@ class Checkpoint:
         Whoever ends a batch without changes has made sure that no run can deliver it any more.
 
         Raises:
-            BatchNotOpenError: the batch was never opened, or was opened with another range.
+            TerminalError: the batch was never opened, or was opened with another range.
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
@@ -288,7 +266,7 @@ class Checkpoint:
         """End of the last committed batch; None if no batch is committed.
 
         Raises:
-            CheckpointGapError: a batch follows one that is not committed.
+            TerminalError: a batch follows one that is not committed.
         """
         return self.look().cursor
 
@@ -312,7 +290,7 @@ class Checkpoint:
         """The offset record of a batch that was just found."""
         offset = self.offset(number)
         if offset is None:
-            raise CheckpointGapError(
+            raise TerminalError(
                 f"the checkpoint record {self._records.url_of(offset_key(number))} has disappeared; {_RESTORE}",
                 url=self.url,
                 key=offset_key(number),
@@ -329,14 +307,13 @@ class Checkpoint:
         if commit is not None:
             return commit
         if self._is_opened(before) and not self._is_opened(number):
-            raise OpenBatchError(
+            raise TransientError(
                 f"batch {number} of {self.url} cannot be opened: batch {before} is open; run again to finish it",
                 url=self.url,
                 batch_number=number,
-                open_batch_number=before,
             )
         key = commit_key(before) if self._is_opened(before) else offset_key(before)
-        raise CheckpointGapError(
+        raise TerminalError(
             f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is missing, but "
             f"batches are numbered without gaps; {_RESTORE}",
             url=self.url,
@@ -351,7 +328,7 @@ class Checkpoint:
         has_later = number == 0 and any(True for _ in self._store.list("offsets"))
         if (is_committed or has_later) and not self._is_opened(number):
             key = offset_key(number)
-            raise CheckpointGapError(
+            raise TerminalError(
                 f"batch {number} of {self.url} cannot be opened: it or a later batch was open before, but "
                 f"{self._records.url_of(key)} is gone; {_RESTORE}",
                 url=self.url,

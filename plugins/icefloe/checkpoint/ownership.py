@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from icefloe.checkpoint.record_keys import PIPELINE, owner_key
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
+from icefloe.checkpoint.record_store import RecordStore
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.units import now_text
@@ -89,7 +89,7 @@ class Ownership:
         key = owner_key(number)
         record = self._records.load(OwnerRecord, key)
         if record is None or record.number != number:
-            raise CheckpointGapError(
+            raise TerminalError(
                 f"the checkpoint record {self._records.url_of(key)} is gone, or has another number inside; restore it",
                 url=self._records.store.url,
                 key=key,

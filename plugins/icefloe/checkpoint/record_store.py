@@ -14,13 +14,6 @@ Record = TypeVar("Record", PipelineRecord, OwnerRecord, OffsetRecord, CommitReco
 _MOST_RECORDS: Final = 2**32
 
 
-class CheckpointGapError(TerminalError):
-    """A record that must be there is gone. Facts: ``url`` of the checkpoint, ``key``."""
-
-    url: str
-    key: str
-
-
 class RecordStore:
     """Records under keys, each created once by whoever comes first.
 
@@ -83,7 +76,7 @@ class RecordStore:
         """Creates a record unless there is one; returns the record that counts, as every reader sees it.
 
         Raises:
-            CheckpointGapError: another record was there and was removed.
+            TerminalError: another record was there and was removed.
         """
         # Read back before it is stored: a record never changes, so one that no reader accepts would stop the pipeline
         # for good. And the run that creates a record goes on with the very values that a run that adopts it has.
@@ -93,7 +86,7 @@ class RecordStore:
             return as_read
         winner = self.load(type(record), key, batch_number=_batch_number(record))
         if winner is None:
-            raise CheckpointGapError(
+            raise TerminalError(
                 f"the checkpoint record {self.url_of(key)} was removed as this run was about to create it; run again",
                 url=self.store.url,
                 key=key,

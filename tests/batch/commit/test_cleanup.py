@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
 from icefloe.storage.local_store import open_unfinished
@@ -37,7 +37,7 @@ def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(worksh
     assert batch.clean_up() == 0
     workshop.require_exact(batch.plan, workshop.changes(1))
     with pytest.raises(
-        PlanMissingError, match=r"there is no plan at file://.*/shuffle/events/[0-9a-f]{32}/1/plan\.json"
+        BatchFileMissingError, match=r"there is no plan at file://.*/shuffle/events/[0-9a-f]{32}/1/plan\.json"
     ):
         batch.reference.open()
 

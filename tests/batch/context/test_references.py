@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.credentials import Credentials
@@ -45,6 +45,7 @@ def test_a_missing_plan_says_what_to_run() -> None:
         plan_url="memory://no-plan/7/plan.json", credentials=Credentials(), settings=RunSettings()
     )
     with pytest.raises(
-        PlanMissingError, match=r"there is no plan at memory://no-plan/7/plan\.json: .* clear the task plan of this DAG"
+        BatchFileMissingError,
+        match=r"there is no plan at memory://no-plan/7/plan\.json: .* clear the task plan of this DAG",
     ):
         reference.open()

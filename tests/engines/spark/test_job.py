@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
@@ -29,13 +29,13 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
     reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
-    assert run_job(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65
+    assert run_job(Phase.SHUFFLE_WRITE, [url]) == BatchFileMissingError.exit_code == 65
     left = JobError.load(reference, "shuffle_write", "try-3")
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence
     error = left.as_error()
-    assert isinstance(error, PlanMissingError)
+    assert isinstance(error, BatchFileMissingError)
     assert error.url == "memory://spark-jobs/0"
 
 

@@ -33,10 +33,6 @@ class BatchFileMissingError(TerminalError):
     url: str
 
 
-class PlanMissingError(BatchFileMissingError):
-    """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class BatchFolder:
     """All that a task of the batch needs, besides the table's files and the sink.
@@ -95,7 +91,7 @@ class BatchFolder:
         """The document of one map task.
 
         Raises:
-            PlanMissingError: it is gone, although the plan exists.
+            BatchFileMissingError: it is gone, although the plan exists.
             TerminalError: it is not the document that the plan was made with.
         """
         key, place = self.plan.map_task_place(map_id)
@@ -105,7 +101,7 @@ class BatchFolder:
         except RangeMissingError:
             data = b""
         except KeyMissingError as cause:
-            raise PlanMissingError(
+            raise BatchFileMissingError(
                 f"{what} is gone, but the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names it: "
                 f"{remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
@@ -121,13 +117,13 @@ def load_plan(store: Store) -> Plan:
     """The plan in a batch's folder.
 
     Raises:
-        PlanMissingError: there is none.
+        BatchFileMissingError: there is none.
         TerminalError: it was written by another release, or is damaged.
     """
     try:
         data = store.get(PLAN)
     except KeyMissingError as cause:
-        raise PlanMissingError(
+        raise BatchFileMissingError(
             f"there is no plan at {store.url}/{PLAN}: it was deleted, or the batch is not planned yet; clear the task "
             "plan of this DAG run with its downstream tasks, or run icefloe run, and the same range is planned again",
             url=store.url,

@@ -41,7 +41,7 @@ class MapInputs:
         """The files of one map task, delete files applied.
 
         Raises:
-            PlanMissingError: the document of the task is gone.
+            BatchFileMissingError: the document of the task is gone.
             TerminalError: the document or a delete file is damaged.
             TransientError: a store did not answer.
         """

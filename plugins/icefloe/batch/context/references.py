@@ -43,7 +43,7 @@ class BatchReference:
             plan: plan of the batch; None: it is read.
 
         Raises:
-            PlanMissingError: there is no plan.
+            BatchFileMissingError: there is no plan.
             TerminalError: the plan was made for other settings than this run has.
         """
         settings, requests = self.settings, Requests()

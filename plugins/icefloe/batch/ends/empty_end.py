@@ -8,12 +8,13 @@ from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
+from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.units import now_text
 
-__all__ = ["EmptyEnd"]
+__all__ = ["BatchStateError", "EmptyEnd"]
 
 _NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
 _VERBS: Final[Mapping[BatchOutcome, str]] = {
@@ -21,6 +22,10 @@ _VERBS: Final[Mapping[BatchOutcome, str]] = {
     BatchOutcome.CURSOR_SET: "set the cursor: the next batch begins there",
     BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
 }
+
+
+class BatchStateError(TerminalError):
+    """A command cannot act in the state that the pipeline's open batch, or its load, is in."""
 
 
 def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> BatchSummary:

@@ -27,12 +27,6 @@ __all__ = ["complete_unfinished_end", "end_here", "end_without_changes"]
 logger = logging.getLogger(__name__)
 
 
-class DeliveredError(TransientError):
-    """A run has made a batch whole at the sink, so that it can no longer be abandoned, and another try records it."""
-
-    batch_number: int
-
-
 def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> CommitRecord | None:
     """Completes the end without changes that somebody began for the open batch; None if nobody did.
 
@@ -41,7 +35,7 @@ def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> C
         view: a look at its checkpoint.
 
     Raises:
-        DeliveredError, OtherOwnerError: as `end_without_changes`.
+        TransientError, OtherOwnerError: as `end_without_changes`.
     """
     opened = view.opened
     if opened is None:
@@ -83,7 +77,7 @@ def end_without_changes(
         The commit record that counts: this one, or the record of a run that was faster.
 
     Raises:
-        DeliveredError: the batch was to be abandoned, and is delivered at the sink.
+        TransientError: the batch was to be abandoned, and is delivered at the sink.
         PathInUseError: the sink holds another batch of this number.
         OtherOwnerError: the checkpoint belongs to another owner.
         PathClaimedError: the folder belongs to another checkpoint.
@@ -111,7 +105,7 @@ def _make_whole(end: EmptyEnd, sink: ChangeFiles) -> None:
     except IcefloeError:
         if end.offset.ending.is_move or sink.whole(number) in (None, summary):
             raise
-        raise DeliveredError(
+        raise TransientError(
             f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "
             f"was abandoned; repeat icefloe abandon {end.pipeline}, or run it, and the batch is recorded as done",
             batch_number=number,

@@ -15,12 +15,6 @@ from icefloe.storage.keys import join_url
 __all__ = ["claim_batch", "claim_places", "record_batch"]
 
 
-class SinkTakenOverError(TerminalError):
-    """The sink belongs to another pipeline, and this one does not begin by replacing what is there."""
-
-    url: str
-
-
 def claim_batch(batch: NextBatch) -> NextBatch:
     """Makes checkpoint, shuffle folder and sink the pipeline's own, and records the pipeline with its first batch.
 
@@ -31,7 +25,7 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     Raises:
         OtherOwnerError: the checkpoint belongs to another owner.
         PathClaimedError: the sink's path belongs to another checkpoint.
-        SinkTakenOverError: another pipeline has taken over the sink, and this one is not at its beginning.
+        TerminalError: another pipeline has taken over the sink, and this one is not at its beginning.
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
     # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
@@ -121,7 +115,7 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: Ne
                 return
             if not goes_on:
                 raise
-            raise SinkTakenOverError(
+            raise TerminalError(
                 f"{sink.url} does not belong to pipeline {session.pipeline.name}, whose batch {batch_number} would "
                 f"go on where others ended: run `icefloe reset {session.pipeline.name}`, then take the sink over with "
                 f"the load that follows ({error.sentence})",

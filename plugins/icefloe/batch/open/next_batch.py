@@ -120,8 +120,8 @@ def next_batch(
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots that the range needs are gone.
-        OtherCoordinationError: the records are in a table that the pipeline no longer names.
-        OtherTableError: the records were in the table that the pipeline names, and are not there.
+        TerminalError: the records are in a table that the pipeline no longer names.
+        TerminalError: the records were in the table that the pipeline names, and are not there.
         TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
     """
     pipeline = session.pipeline

@@ -15,20 +15,6 @@ from icefloe.storage.store import Store
 __all__ = ["refuse_other_coordination"]
 
 
-class OtherCoordinationError(TerminalError):
-    """The checkpoint of a pipeline is in a table that its file no longer names. Facts: ``recorded``, the table."""
-
-    url: str
-    recorded: str
-
-
-class OtherTableError(TerminalError):
-    """The table that a pipeline names has no record of its checkpoint, though it had some."""
-
-    url: str
-    table: str
-
-
 class PlaceOfCheckpoint(Protocol):
     """A pipeline, or one of its backfills, and what is needed to look at its checkpoint and at its storage."""
 
@@ -59,8 +45,8 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
         place: session of a pipeline, or of a backfill, whose checkpoint has no id.
 
     Raises:
-        OtherCoordinationError: there is a marker of this checkpoint that names another table.
-        OtherTableError: there is a marker of this checkpoint, whose records would be in this table.
+        TerminalError: there is a marker of this checkpoint that names another table.
+        TerminalError: there is a marker of this checkpoint, whose records would be in this table.
     """
     pipeline, now = place.pipeline, _name(place.pipeline.coordination)
     own_url = checkpoint_url_of(pipeline, place.backfill_id)
@@ -69,16 +55,15 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
             continue
         named = _name(marker.coordination)
         if named not in ("", now):
-            raise OtherCoordinationError(
+            raise TerminalError(
                 f"the checkpoint {own_url} of pipeline {pipeline.name} is in {named}, but coordination is "
                 f"{now or 'missing'}: set coordination to {named} again, or start over under another name and "
                 "sink.path",
                 url=own_url,
-                recorded=named,
             )
         # Another run may have begun the pipeline, or the backfill, since the caller looked.
         if marker.table is not None and place.checkpoint.look().checkpoint_id is None:
-            raise OtherTableError(
+            raise TerminalError(
                 f"pipeline {pipeline.name} began before, but {marker.table} has no record of its checkpoint {own_url}: "
                 "the table is another region's or account's, or was created again, or the storage has another region "
                 "or endpoint; correct the options of both, restore the table, or start over under another name and "

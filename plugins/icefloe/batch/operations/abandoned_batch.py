@@ -15,7 +15,7 @@ from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.batch.deliver.prove import UnfinishedTasksError
-from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.empty_end import BatchStateError, EmptyEnd
 from icefloe.batch.ends.end_batch import end_without_changes
 from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.operations.half_delivered import refuse_half_delivered, refuse_unseen
@@ -39,18 +39,6 @@ __all__ = ["AbandonablePipeline", "DeliveredEnd"]
 logger = logging.getLogger(__name__)
 
 _MOST_NAMED: Final = 10
-
-
-class CursorMoveOpenError(TerminalError):
-    """The open batch moves the cursor and has nothing to give up."""
-
-    batch_number: int
-
-
-class UnknownBackfillError(TerminalError):
-    """A backfill was named that was never begun."""
-
-    backfill_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +87,12 @@ class AbandonablePipeline:
         """The end that the open batch can have; None if no batch is open. Changes nothing.
 
         Raises:
-            CursorMoveOpenError: the open batch only moves the cursor.
-            HalfDeliveredError: the sink that the batch is delivered to may hold a part of it.
-            MovedChangesError: the changes of the batch are in another folder than the pipeline file names.
+            BatchStateError: the open batch only moves the cursor.
+            BatchStateError: the sink that the batch is delivered to may hold a part of it.
+            TerminalError: the changes of the batch are in another folder than the pipeline file names.
             PathClaimedError: that folder is another pipeline's.
-            OtherCoordinationError: the checkpoint is in a table that the pipeline no longer names.
-            OtherTableError: the checkpoint was in the table that the pipeline names, and is not there.
+            TerminalError: the checkpoint is in a table that the pipeline no longer names.
+            TerminalError: the checkpoint was in the table that the pipeline names, and is not there.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
         if view.checkpoint_id is None:
@@ -116,7 +104,7 @@ class AbandonablePipeline:
             return None
         number = opened.batch_number
         if opened.ending.is_move:
-            raise CursorMoveOpenError(
+            raise BatchStateError(
                 f"batch {number} of {pipeline.name} only moves the cursor ({opened.ending.outcome}), so there is "
                 f"nothing to abandon; icefloe run {pipeline.name} completes it",
                 batch_number=number,
@@ -136,9 +124,8 @@ class AbandonablePipeline:
         known = sorted({each.key.split("/")[1] for each in store.list("backfills")})
         found = f"it has {', '.join(known[-_MOST_NAMED:])}" if known else "it has none"
         if backfill_id not in known:
-            raise UnknownBackfillError(
+            raise TerminalError(
                 f"pipeline {self.pipeline.name} has no backfill {backfill_id}: {found}; correct the ID",
-                backfill_id=backfill_id,
             )
 
     def abandon(self, end: EmptyEnd) -> CommitRecord:
@@ -148,7 +135,7 @@ class AbandonablePipeline:
             The commit record that counts. Its outcome says who was faster, this call or a run that delivered the batch.
 
         Raises:
-            DeliveredError: a run has made the batch whole at the sink meanwhile.
+            TransientError: a run has made the batch whole at the sink meanwhile.
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         checkpoint = self.checkpoint

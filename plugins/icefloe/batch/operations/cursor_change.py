@@ -4,22 +4,16 @@ from dataclasses import dataclass
 from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.ends.empty_end import BatchStateError
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.operations.cursor_move import PipelineView
 from icefloe.batch.operations.half_delivered import is_given_up
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.errors import TerminalError
 from icefloe.iceberg.history.cursor_distance import CursorDistance, cursor_distance
 from icefloe.iceberg.history.history import History
 
 __all__ = ["CursorChange"]
-
-
-class LoadPendingError(TerminalError):
-    """The cursor cannot be set, because the sink waits for a load. Fact: ``sink_type``."""
-
-    sink_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +44,9 @@ class CursorChange:
             snapshot_id: the next batch begins after it.
 
         Raises:
-            BatchOpenError: a batch is open.
+            BatchStateError: a batch is open.
             ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
-            LoadPendingError: the sink holds a part of a load, or the rows of before a reset.
+            BatchStateError: the sink holds a part of a load, or the rows of before a reset.
             UnknownSnapshotError: the snapshot is not in the history of the branch.
         """
         found = PipelineView.of(session)
@@ -81,16 +75,14 @@ def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
     """
     name, sink = session.pipeline.name, session.pipeline.sink.type
     if cursor.load_part is not None:
-        raise LoadPendingError(
+        raise BatchStateError(
             f"{name} is in the middle of its load, so its cursor cannot be set: {sink} would never get the rest; "
             f"icefloe run {name} goes on with the load, icefloe reset {name} begins from scratch",
-            sink_type=sink,
         )
     if cursor.is_beginning and _holds_rows(session, cursor):
-        raise LoadPendingError(
+        raise BatchStateError(
             f"{name} was reset and has not begun again, so its cursor cannot be set: {sink} would keep the rows of "
             f"before; icefloe run {name} replaces them, then repeat the command",
-            sink_type=sink,
         )
 
 

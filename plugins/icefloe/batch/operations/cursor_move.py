@@ -6,7 +6,7 @@ The batch is recorded first. Any run that finds it open completes it, so the mov
 from dataclasses import dataclass, replace
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.empty_end import BatchStateError, EmptyEnd
 from icefloe.batch.ends.end_batch import complete_unfinished_end, end_here
 from icefloe.batch.open.claim_batch import claim_places
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
@@ -19,7 +19,7 @@ from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
@@ -29,18 +29,6 @@ from icefloe.units import now_text
 from icefloe.version import VERSION
 
 __all__ = ["complete_unfinished", "make_move"]
-
-
-class BatchOpenError(TerminalError):
-    """The cursor cannot be moved while a batch is open."""
-
-    batch_number: int
-
-
-class MoveOvertakenError(TransientError):
-    """Another run has used the number of the move."""
-
-    batch_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +52,9 @@ class PipelineView:
             gives_up: True if a batch may be open that is half delivered, because the caller gives it up.
 
         Raises:
-            BatchOpenError: a batch is open.
-            OtherCoordinationError: the checkpoint is in a table that the pipeline no longer names.
-            OtherTableError: the checkpoint was in the table that the pipeline names, and is not there.
+            BatchStateError: a batch is open.
+            TerminalError: the checkpoint is in a table that the pipeline no longer names.
+            TerminalError: the checkpoint was in the table that the pipeline names, and is not there.
         """
         view = session.checkpoint.look()
         if view.checkpoint_id is None:
@@ -76,7 +64,7 @@ class PipelineView:
             view = replace(view, cursor=given_up.ending.cursor, opened=None)
         if view.opened is not None:
             number, name = view.opened.batch_number, session.pipeline.name
-            raise BatchOpenError(
+            raise BatchStateError(
                 f"batch {number} of {name} is open, so the cursor cannot be moved: icefloe run {name} finishes the "
                 f"batch, icefloe abandon {name} gives it up",
                 batch_number=number,
@@ -144,7 +132,7 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
     """Records a move and completes it; returns the commit record that counts.
 
     Raises:
-        MoveOvertakenError: another run used the number first.
+        TransientError: another run used the number first.
         OtherOwnerError: the checkpoint belongs to another owner.
         PathClaimedError: the sink's path belongs to another checkpoint.
         PathInUseError: the sink already holds a batch of this number.
@@ -158,7 +146,7 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
         record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
     found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
     if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
-        raise MoveOvertakenError(
+        raise TransientError(
             f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
             "again, and pause the pipeline before you move its cursor",
             batch_number=number,

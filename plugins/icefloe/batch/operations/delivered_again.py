@@ -33,12 +33,6 @@ __all__ = ["Redelivery"]
 logger = logging.getLogger(__name__)
 
 
-class UndeliverableBatchError(TerminalError):
-    """A batch cannot be delivered again: it is not committed, or its files or its record are gone."""
-
-    batch_number: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptChanges:
     """The changes that committed batches of a pipeline have left in a folder.
@@ -59,7 +53,7 @@ class KeptChanges:
         """The batches among these that have changes for the sink; see `show_ends` for the others.
 
         Raises:
-            UndeliverableBatchError: a batch is not committed, or is no longer staged.
+            TerminalError: a batch is not committed, or is no longer staged.
         """
         return [number for number in numbers if self._has_changes(number)]
 
@@ -85,7 +79,7 @@ class KeptChanges:
         """The manifest of a batch.
 
         Raises:
-            UndeliverableBatchError: its files are gone.
+            TerminalError: its files are gone.
         """
         found = self._kept(number)
         if found is None:
@@ -101,7 +95,7 @@ class KeptChanges:
     def _has_changes(self, number: int) -> bool:
         commit = self.checkpoint.committed(number)
         if commit is None:
-            raise UndeliverableBatchError(
+            raise TerminalError(
                 f"batch {number} of {self.pipeline.name} is not committed, so it cannot be delivered once more; "
                 f"icefloe batches {self.pipeline.name} lists those that are",
                 batch_number=number,
@@ -123,8 +117,8 @@ class KeptChanges:
         except KeyMissingError:
             return None
 
-    def _gone(self, number: int) -> UndeliverableBatchError:
-        return UndeliverableBatchError(
+    def _gone(self, number: int) -> TerminalError:
+        return TerminalError(
             f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
             f"{self.folder.url}: set changelog.keep to keep them longer; deliver a backfill of its range to another "
             "sink, or set the cursor back to before it",
@@ -197,18 +191,6 @@ class KeptLetters:
             yield sink
 
 
-class UndeliverableBackfillError(TerminalError):
-    """A backfill has delivered nothing: it is open, it was abandoned, or nobody ever began it."""
-
-    backfill_id: str
-
-
-class OwnSinkError(TerminalError):
-    """A backfill is to be delivered to the sink of its pipeline, which has later batches already."""
-
-    backfill_id: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redelivery:
     """Committed batches of a pipeline, and the sink that they are to be delivered to. No catalog is asked.
@@ -233,7 +215,7 @@ class Redelivery:
 
         Raises:
             UsageError: numbers were given for a backfill.
-            UndeliverableBackfillError: the backfill has delivered nothing.
+            TerminalError: the backfill has delivered nothing.
         """
         if self.backfill_id is None:
             return asked
@@ -241,10 +223,9 @@ class Redelivery:
             raise UsageError("--batches names batches of the pipeline itself: leave them out, or leave out --backfill")
         number = self.checkpoint.look().backfilled_number
         if number is None:
-            raise UndeliverableBackfillError(
+            raise TerminalError(
                 f"backfill {self.backfill_id} of {self.pipeline.name} has delivered nothing, so it cannot be delivered "
                 "once more: start its range again, or correct the ID",
-                backfill_id=self.backfill_id,
             )
         return [number]
 
@@ -256,7 +237,7 @@ class Redelivery:
             engine: delivers its parts, in threads of this process.
 
         Raises:
-            OwnSinkError: it is the batch of a backfill, and the sink is the pipeline's.
+            TerminalError: it is the batch of a backfill, and the sink is the pipeline's.
             IcefloeError: of the first part that failed.
         """
         kept = self.kept
@@ -321,10 +302,9 @@ class Redelivery:
             after, name = batch.after_snapshot_id, self.pipeline.name
             reset = f"icefloe reset {name} loads the table again"
             again = f"icefloe set-cursor {name} --snapshot-id {after} delivers that range and all commits since again"
-            raise OwnSinkError(
+            raise TerminalError(
                 f"{sink.url} belongs to {name} itself and has later batches, so it takes no backfill: "
                 f"{reset if after is None else f'{again}, {reset}'}; --sink FILE names another sink for the backfill",
-                backfill_id=self.backfill_id,
             ) from error
 
     def _owns(self, sink: Sink) -> bool:
@@ -355,7 +335,7 @@ class Redelivery:
     def _batch(self, number: int, kept: KeptChanges, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset = self.checkpoint.offset(number)
         if offset is None:
-            raise UndeliverableBatchError(
+            raise TerminalError(
                 f"the record of batch {number} in {self.checkpoint.url} is gone: a backfill of its range can be "
                 "delivered to another sink",
                 url=self.checkpoint.url,

@@ -8,7 +8,7 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
-from icefloe.batch.ends.empty_end import EmptyEnd
+from icefloe.batch.ends.empty_end import BatchStateError, EmptyEnd
 from icefloe.batch.ends.shown_ends import try_to_show_ends
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ending import BatchOutcome, Ending
@@ -21,47 +21,25 @@ from icefloe.pipeline.recorded_configuration import ChangesPlace
 logger = logging.getLogger(__name__)
 
 
-class HalfDeliveredError(TerminalError):
-    """A sink may hold a part of an open batch, so the batch cannot be given up alone."""
-
-    batch_number: int
-
-
-class DeliveredMeanwhileError(TransientError):
-    """A run has ended the batch that a reset was to give up."""
-
-    batch_number: int
-
-
-class MovedChangesError(TerminalError):
-    """The pipeline file leads to another folder of changes than the open batch has, where nothing shows its state."""
-
-    batch_number: int
-    recorded: str
-    current: str
-
-
 def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
     """Stops whoever would give up a batch of which the folder of changes has nothing, unless that says something.
 
     The folder is that of the present pipeline file, and the batch may be whole in another one.
 
     Raises:
-        MovedChangesError: it is known to be in another one.
-        HalfDeliveredError: a delivery of the batch has begun.
+        TerminalError: it is known to be in another one.
+        BatchStateError: a delivery of the batch has begun.
     """
     number, name, there = opened.batch_number, pipeline.name, _other_place(opened, pipeline)
     if there is not None:
         here = ChangesPlace.of(pipeline).path
-        raise MovedChangesError(
+        raise TerminalError(
             f"the changes of batch {number} of {name} are in {there.path}, but {there.keys} "
             + ("has another value of its variables here" if here == there.path else f"leads to {here} now")
             + f", where nothing shows whether they were delivered: restore {there.keys}, then run icefloe abandon "
             f"{name} again"
             + (f", or run icefloe reset {name}, which loads the table again" if reference.settings.delivery else ""),
             batch_number=number,
-            recorded=there.path,
-            current=here,
         )
     if _has_begun(reference):
         raise _half_delivered(number, name, str(opened.result_configuration.get("sink.type")))
@@ -74,14 +52,14 @@ def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
     may leave out a row that came and went.
 
     Raises:
-        HalfDeliveredError: the sink may hold a part of the batch.
+        BatchStateError: the sink may hold a part of the batch.
     """
     if _is_half_delivered(reference):
         raise _half_delivered(reference.batch_number, pipeline, reference.settings.delivery["type"])
 
 
-def _half_delivered(number: int, pipeline: str, sink: str) -> HalfDeliveredError:
-    return HalfDeliveredError(
+def _half_delivered(number: int, pipeline: str, sink: str) -> BatchStateError:
+    return BatchStateError(
         f"batch {number} of {pipeline} is proven and {sink} may hold a part of it, so it cannot be abandoned: "
         f"icefloe run {pipeline} delivers the rest; if {sink} refuses that for good, icefloe reset {pipeline} "
         "gives the batch up and loads the table again",
@@ -111,7 +89,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
     """Ends a batch that `half_delivered_end` found; its late tasks find themselves fenced.
 
     Raises:
-        DeliveredMeanwhileError: a run was faster and has delivered it.
+        TransientError: a run was faster and has delivered it.
         OtherOwnerError: the checkpoint belongs to another owner.
     """
     checkpoint, number = session.checkpoint, end.offset.batch_number
@@ -120,7 +98,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
     # it, and the report of a run that lost does not count.
     commit = checkpoint.create_commit(end.commit(session.writer))
     if commit.outcome is not BatchOutcome.ABANDONED:
-        raise DeliveredMeanwhileError(
+        raise TransientError(
             f"a run of {end.pipeline} has delivered batch {number} meanwhile, so nothing was reset: look again, and "
             "pause the pipeline before you reset it",
             batch_number=number,

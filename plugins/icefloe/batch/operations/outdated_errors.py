@@ -10,10 +10,6 @@ from icefloe.sinks.whole_batch import GivenUpBatchError
 __all__ = ["errors_count_if_unchanged"]
 
 
-class OvertakenError(TransientError):
-    """A run or another command moved the pipeline on while a command worked."""
-
-
 @contextmanager
 def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Iterator[None]:
     """A block that looks at a pipeline and changes it; others may end batches and open new ones meanwhile.
@@ -25,7 +21,7 @@ def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Itera
         pipeline: name of the pipeline.
 
     Raises:
-        OvertakenError: the block failed for good, and a batch was opened or ended since it began.
+        TransientError: the block failed for good, and a batch was opened or ended since it began.
         TransientError: the checkpoint did not answer.
     """
     before = _position(checkpoint)
@@ -40,7 +36,7 @@ def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Itera
             raise error from None
         if before == now:
             raise
-        raise OvertakenError(
+        raise TransientError(
             f"{pipeline} has changed since this command looked at it: repeat the command; it met: {error.sentence}",
             pipeline=pipeline,
         ) from error

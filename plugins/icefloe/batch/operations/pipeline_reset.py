@@ -40,7 +40,7 @@ class PipelineReset:
         """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
 
         Raises:
-            BatchOpenError: a batch is open, and can be finished or abandoned.
+            BatchStateError: a batch is open, and can be finished or abandoned.
             TerminalError: the identifier columns do not fit the table.
         """
         found = PipelineView.of(session, gives_up=True)
@@ -66,7 +66,7 @@ class PipelineReset:
         """Makes this reset; returns the commit record that counts.
 
         Raises:
-            DeliveredMeanwhileError: a run has delivered the batch that was to be given up.
+            TransientError: a run has delivered the batch that was to be given up.
             IcefloeError: see `make_move`.
         """
         if self.given_up is not None:
