@@ -1,11 +1,9 @@
 """The files of a checkpoint that is gone: its shuffle folder, and the batches that it staged for a sink."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
 
 from icefloe.batch.context.folder_marker import MARKER, FolderMarker
-from icefloe.batch.sweep.found_checkpoint import PipelinePlaces
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
@@ -13,6 +11,8 @@ from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.claim import CLAIM, load_claim
 from icefloe.storage.store import Store, StoredObject
+
+_BACKFILLS = "_backfills"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,41 +32,47 @@ class ForgottenFiles:
     def leftovers(self) -> Iterator[Leftover]:
         """The files that may go: all of them if nothing was written since the cutoff, otherwise none.
 
-        The shuffle folder comes last, because its name leads to the staged batches. A backfill among them stays if its
-        checkpoint is not gone: a new start of the pipeline has it, for backfills claim only their own folders.
+        What backfills staged has checkpoints of its own. A backfill's goes with its own shuffle folder, and whatever
+        is left of others stays.
 
         Raises:
             IcefloeError: the storage cannot be read, or a document in it is damaged.
         """
-        seen = cache(self._places.urls)
-        # For the deletion, which asks again. A marker that led the survey to a place may be deleted before it.
-        known = cache(lambda: seen() | self._places.urls())
-        staged = self._staged(cache(partial(self._is_living, seen)))
-        backfill_id = self._backfill_id
-        found = [*self.names.values()] if staged is None else [staged, *self.names.values()]
-        if any(counted.old_objects < counted.objects for counted in found):
+        marker = self._marker
+        backfill_id = None if marker is None else marker.backfill_id
+        staged = _Staged(
+            store=self.folders.open_place(url_below(self.folders.storage_url, "staged")),
+            key=self.folder.pipeline + ("" if backfill_id is None else f"/{_BACKFILLS}/{backfill_id}"),
+            checkpoint_id=self.folder.checkpoint_id,
+        )
+        counted = Counted()
+        if staged.is_claimed():
+            for stored in filter(staged.has, staged.store.list(staged.key)):
+                counted.add(stored, self.folders.cutoff, is_file=False)
+        if any(each.old_objects < each.objects for each in (counted, *self.names.values())):
             return
-        if staged is not None:
+        if counted.objects:
             yield Leftover(
-                store=self._staging,
+                store=staged.store,
                 pipeline=self.folder.pipeline,
                 backfill_id=backfill_id,
                 reason=Reason.FORGOTTEN,
-                objects=staged.objects,
-                size_bytes=staged.size_bytes,
-                folder=self._staged_key,
-                is_due=partial(self._is_due, cache(partial(self._is_living, known))),
-                is_opened=lambda: not self._is_claimed,
+                objects=counted.objects,
+                size_bytes=counted.size_bytes,
+                folder=staged.key,
+                is_due=lambda stored: self.folders.is_old(stored) and staged.has(stored),
+                is_opened=lambda: not staged.is_claimed(),
                 # Without the claim nobody knows whose the rest is.
-                last=f"{self._staged_key}/{CLAIM}",
+                last=f"{staged.key}/{CLAIM}",
             )
+        # Last, because its name leads to the staged batches.
         yield Leftover(
             store=self.folders.shuffle,
             pipeline=self.folder.pipeline,
             backfill_id=backfill_id,
             reason=Reason.FORGOTTEN,
-            objects=sum(counted.objects for counted in self.names.values()),
-            size_bytes=sum(counted.size_bytes for counted in self.names.values()),
+            objects=sum(each.objects for each in self.names.values()),
+            size_bytes=sum(each.size_bytes for each in self.names.values()),
             folder=self.folder.key,
             is_due=self.folders.is_old,
             # Without its marker nobody knows where the checkpoint of the rest was.
@@ -80,7 +86,7 @@ class ForgottenFiles:
             f"if pipeline {self.folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} and tags "
             f"{branch}_...: drop them"
         )
-        marker = FolderMarker.load(self.folders.shuffle.child(self.folder.key))
+        marker = self._marker
         if marker is not None and marker.changes_url is not None:
             yield (
                 f"the changelog {marker.changes_url} of pipeline {self.folder.pipeline} stays: delete it if nobody "
@@ -88,58 +94,22 @@ class ForgottenFiles:
             )
 
     @property
-    def _staging(self) -> Store:
-        return self.folders.open_place(url_below(self.folders.storage_url, "staged"))
+    def _marker(self) -> FolderMarker | None:
+        return FolderMarker.load(self.folders.shuffle.child(self.folder.key))
 
-    @property
-    def _staged_key(self) -> str:
-        """The folder of staged batches below ``staged/``; a backfill has its own in that of its pipeline."""
-        backfill_id = self._backfill_id
-        return self.folder.pipeline if backfill_id is None else f"{self.folder.pipeline}/_backfills/{backfill_id}"
 
-    @property
-    def _backfill_id(self) -> str | None:
-        marker = FolderMarker.load(self.folders.shuffle.child(self.folder.key))
-        return None if marker is None else marker.backfill_id
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Staged:
+    """The folder of the batches that a checkpoint staged, below ``staged/``."""
 
-    @property
-    def _places(self) -> PipelinePlaces:
-        return PipelinePlaces(
-            pipeline=self.folder.pipeline,
-            shuffle=self.folders.shuffle,
-            storage_url=self.folders.storage_url,
-            open_place=self.folders.open_place,
-            environ=self.folders.environ,
-            coordination=self.folders.coordination,
-        )
+    store: Store
+    key: str
+    checkpoint_id: str
 
-    @property
-    def _is_claimed(self) -> bool:
-        """True if the folder of staged batches belongs to this checkpoint, and not to one that was made again."""
-        claim = load_claim(self._staging.child(self._staged_key))
-        return claim is not None and claim.owner == self.folder.checkpoint_id
+    def is_claimed(self) -> bool:
+        """True if the folder belongs to this checkpoint, and not to one that was made again."""
+        claim = load_claim(self.store.child(self.key))
+        return claim is not None and claim.owner == self.checkpoint_id
 
-    def _is_living(self, urls: Callable[[], set[str]], backfill_id: str) -> bool:
-        """True if the folder of a backfill's staged batches belongs to a checkpoint that is at one of some places."""
-        claim = load_claim(self._staging.child(f"{self.folder.pipeline}/_backfills/{backfill_id}"))
-        return claim is not None and self._places.has_backfill(backfill_id, claim.owner, urls())
-
-    def _is_due(self, is_living: Callable[[str], bool], stored: StoredObject) -> bool:
-        """True for an old file that is not of a living backfill."""
-        return self.folders.is_old(stored) and not self._is_of_living(is_living, stored)
-
-    def _is_of_living(self, is_living: Callable[[str], bool], stored: StoredObject) -> bool:
-        """True for a file of a living backfill of the forgotten pipeline."""
-        prefix = f"{self.folder.pipeline}/_backfills/"
-        backfill_id, separator, _ = stored.key.removeprefix(prefix).partition("/")
-        return stored.key.startswith(prefix) and separator != "" and is_living(backfill_id)
-
-    def _staged(self, is_living: Callable[[str], bool]) -> Counted | None:
-        """The staged batches; None if there are none of this checkpoint."""
-        if not self._is_claimed:
-            return None
-        counted = Counted()
-        for stored in self._staging.list(self._staged_key):
-            if not self._is_of_living(is_living, stored):
-                counted.add(stored, self.folders.cutoff, is_file=False)
-        return counted
+    def has(self, stored: StoredObject) -> bool:
+        return not stored.key.startswith(f"{self.key}/{_BACKFILLS}/")

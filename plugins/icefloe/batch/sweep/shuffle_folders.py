@@ -1,19 +1,20 @@
 """The leftovers in the shuffle folder of one checkpoint."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.context.folder_marker import MARKER, FolderMarker
 from icefloe.batch.sweep.batch_states import BatchState, BatchStates
 from icefloe.batch.sweep.found_checkpoint import (
     FoundCheckpoint,
     OpenPlace,
     find_checkpoint,
+    id_of,
 )
-from icefloe.batch.sweep.leftover import EndedMarker, Leftover, Reason
+from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
 from icefloe.storage.store import Store, StoredObject
 from icefloe.units import natural
@@ -51,6 +52,16 @@ class ShuffleFolders:
             coordination=self.coordination,
         )
 
+    def moved_backfill(self, folder: Folder, found: Iterable[FoundCheckpoint]) -> FoundCheckpoint | None:
+        """The checkpoint of a backfill that has ended, and whose marker names the place from before a move."""
+        marker = FolderMarker.load(self.shuffle.child(folder.key))
+        for pipeline in found:
+            if marker is not None and marker.backfill_id is not None and pipeline.backfill_id is None:
+                checkpoint = pipeline.checkpoint.backfill(marker.backfill_id)
+                if id_of(checkpoint) == folder.checkpoint_id:
+                    return replace(pipeline, url=checkpoint.url, checkpoint=checkpoint, backfill_id=marker.backfill_id)
+        return None
+
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
         """The leftovers in a folder.
 
@@ -72,7 +83,7 @@ class ShuffleFolders:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
         if found.backfill_id is not None and MARKER in names and states.has_ended:
-            yield EndedMarker(
+            yield Leftover(
                 store=self.shuffle,
                 pipeline=folder.pipeline,
                 backfill_id=found.backfill_id,

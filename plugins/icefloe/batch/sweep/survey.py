@@ -12,7 +12,7 @@ from icefloe.batch.sweep.forgotten_files import ForgottenFiles
 from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
 from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
-from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
+from icefloe.batch.sweep.shuffle_listing import Counted, Folder, ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
@@ -275,19 +275,27 @@ class _Look:
 
     def take_folders(self, folders: ShuffleFolders, listing: ShuffleListing) -> None:
         """Judges every folder of a listing."""
+        gone: list[tuple[Folder, Mapping[str, Counted], CheckpointGoneError]] = []
         for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
             with self.problems.noted():
                 try:
                     found = folders.find(folder)
-                except CheckpointGoneError:
-                    if not folders.takes_forgotten:
-                        raise
-                    forgotten = ForgottenFiles(folders=folders, folder=folder, names=names)
-                    self.leftovers.extend(forgotten.leftovers())
-                    self.notes.extend(forgotten.notes())
+                except CheckpointGoneError as error:
+                    gone.append((folder, names, error))
                     continue
                 self.checkpoints[found.url] = found
                 self.leftovers.extend(folders.leftovers(folder, found, names))
+        for folder, names, reason in gone:
+            with self.problems.noted():
+                moved = folders.moved_backfill(folder, tuple(self.checkpoints.values()))
+                if moved is not None:
+                    self.leftovers.extend(folders.leftovers(folder, moved, names))
+                    continue
+                if not folders.takes_forgotten:
+                    raise reason
+                forgotten = ForgottenFiles(folders=folders, folder=folder, names=names)
+                self.leftovers.extend(forgotten.leftovers())
+                self.notes.extend(forgotten.notes())
 
     def take_trials(self, place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()) -> None:
         """Takes the old trials in a place."""
