@@ -1,4 +1,4 @@
-"""How a batch ends: one record for commit, abandon, reset and set-cursor, which differ in the outcome alone."""
+"""The end of a batch: one record for commit, abandon, reset and set-cursor, which differ in the outcome alone."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -180,7 +180,7 @@ class CommitRecord:
 
     @property
     def outcome(self) -> BatchOutcome:
-        """How the batch ended."""
+        """The way in which the batch ended."""
         return self.ending.outcome
 
     @property
