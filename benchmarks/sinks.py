@@ -33,8 +33,7 @@ from rich.table import Table as Printed
 from icefloe.changes.columns import change_schema
 from icefloe.engines.run_batch import run_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.open_sink import open_sink
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.sink import Sink, open_sink
 from support.pipelines.workspace import Workspace
 from support.servers.kafka import Kafka
 from support.servers.opensearch import OpenSearch

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.pipeline import settings
-from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import open_sink
 from support.pages.blocks import ROOT
 from support.pages.claims import Kind, claimed
 from support.sinks.installed import install_sinks

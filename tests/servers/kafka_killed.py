@@ -12,8 +12,7 @@ from signal import SIGKILL
 from threading import Timer
 from typing import Any
 
-from icefloe.testing.outward_calls import Fault, OutwardCalls
-from icefloe.testing.processes import DeliveringProcess
+from icefloe.testing.processes import DeliveringProcess, Fault, OutwardCalls
 from icefloe.testing.staged_history import Row, StagedBatch, StagedHistory
 from servers.watched_kafka import PRODUCER, watched_sink
 

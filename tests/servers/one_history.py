@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.testing.random_cases import RandomCases
+from icefloe.testing.interruption_cases import RandomCases
 from support.tiers import extended, soak
 
 __all__ = ["OneHistory"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
+from icefloe.sinks.sink import open_sink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN
 

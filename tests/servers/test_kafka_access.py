@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.errors import IcefloeError
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.kafka.kafka_refusals import KafkaAnswerError, KafkaSilentError
+from icefloe.sinks.kafka.kafka_clients import KafkaAnswerError, KafkaSilentError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from servers.conftest import or_skip
 from servers.kafka_place import NUMBERS, deliver_all

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.kafka.changed_topic import TopicChangedError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
+from icefloe.sinks.kafka.topic_batches import TopicChangedError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka

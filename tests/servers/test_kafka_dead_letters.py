@@ -10,9 +10,8 @@ import pytest
 
 from icefloe.batch.verify.delivery_findings import dead_letters_note
 from icefloe.errors import TerminalError
-from icefloe.sinks.dead_letter_sink import OtherSinkError
-from icefloe.sinks.dead_letters import TooManyDeadLettersError
-from icefloe.sinks.kafka.transaction import TooLargeError
+from icefloe.sinks.dead_letters import OtherSinkError, TooManyDeadLettersError
+from icefloe.sinks.kafka.topic_state import TooLargeError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, Staged
 from support.servers.kafka import Kafka

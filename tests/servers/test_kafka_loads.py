@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from icefloe.sinks.kafka import topic_batches
-from icefloe.sinks.kafka.changed_topic import TopicChangedError
-from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
+from icefloe.sinks.kafka.kafka_clients import KafkaSilentError
+from icefloe.sinks.kafka.topic_batches import TopicChangedError
 from icefloe.sinks.sink import SupersededError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, LOAD, inserts

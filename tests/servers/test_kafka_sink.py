@@ -13,12 +13,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
-from icefloe.sinks.kafka import state_topic
-from icefloe.sinks.kafka.arrivals import arrivals
-from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
-from icefloe.sinks.kafka.topic_batches import OtherPartsError
-from icefloe.sinks.kafka.topic_owner import TopicOwnedError
-from icefloe.sinks.kafka.transaction import TooLargeError
+from icefloe.sinks.kafka import topic_state
+from icefloe.sinks.kafka.kafka_clients import KafkaSilentError, arrivals
+from icefloe.sinks.kafka.topic_batches import OtherPartsError, TopicOwnedError
+from icefloe.sinks.kafka.topic_state import TooLargeError
 from icefloe.sinks.sink import SupersededError
 from icefloe.storage.location import open_store
 from servers.kafka_place import KafkaPlace, deliver_all
@@ -108,7 +106,7 @@ def test_an_error_of_a_connection_is_forgotten_when_the_state_was_read(
         reader._clients._note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         return arrivals(consumer)
 
-    monkeypatch.setattr(state_topic, "arrivals", after_an_error)
+    monkeypatch.setattr(topic_state, "arrivals", after_an_error)
     assert reader._log.look() is not None
     assert reader._clients.connection_error(reader._clients.admin) is None
 

@@ -8,9 +8,8 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.conflicts import ForeignWriteError
-from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
+from icefloe.sinks.opensearch.delivery import ForeignWriteError, RefusedDocumentError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from icefloe.sinks.sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run

@@ -11,9 +11,8 @@ from random import Random
 import pytest
 
 from icefloe.testing import OutwardCalls
-from icefloe.testing.held_content import require_content
-from icefloe.testing.outward_calls import Fault, ProcessEndedError
-from icefloe.testing.processes import DeliveringProcess
+from icefloe.testing.processes import DeliveringProcess, Fault, ProcessEndedError
+from icefloe.testing.sink_under_test import require_content
 from servers import opensearch_process
 from servers.opensearch_place import OpenSearchPlace
 from servers.opensearch_process import batches_of, open_sink, versions_of

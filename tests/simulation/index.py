@@ -7,7 +7,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from icefloe.pipeline import pipeline_file
-from icefloe.sinks import open_sink
+from icefloe.sinks import sink
 from icefloe.sinks.sink import Sink
 from simulation.store import Process
 from support.sinks.index_sink import IndexSink
@@ -24,7 +24,7 @@ _CALLS: Final = frozenset(
 def with_index() -> Iterator[None]:
     """Lets pipelines deliver to ``sink: {type: index}`` as long as the context lasts."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(open_sink, "_factory", lambda _: _sink))
+        stack.enter_context(patch.object(sink, "_factory", lambda _: _sink))
         # Asked for each batch that is opened, and answered from the file system otherwise.
         stack.enter_context(patch.object(pipeline_file, "registered_sinks", lambda: {"index": None}))
         yield

@@ -20,9 +20,9 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.change_files import PathInUseError
+from icefloe.sinks.manifest import PathClaimedError
 from icefloe.sinks.sink import SupersededError
-from icefloe.sinks.whole_batch import PathInUseError
 from simulation.catalog import present_table
 from simulation.promises import CHECKPOINT, Places
 from simulation.scenario import PIPELINE

@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.documents import TornDocumentError
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.claim import CLAIM, PathClaimedError
+from icefloe.sinks.manifest import CLAIM, PathClaimedError
 from icefloe.storage.location import open_store
 
 

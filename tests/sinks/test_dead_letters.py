@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.claim import PathClaimedError
-from icefloe.sinks.dead_letter_sink import DeadLetterSink, OtherSinkError
-from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder, DeadLetterSink, OtherSinkError
+from icefloe.sinks.manifest import PathClaimedError
 from icefloe.storage.location import open_store
 
 OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")

@@ -7,9 +7,8 @@ import pytest
 
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.change_files import ChangeFiles, PathInUseError
 from icefloe.sinks.manifest import Manifest, Part, batch_prefix
-from icefloe.sinks.whole_batch import PathInUseError
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, rechunked, summary
 from sinks.written_parts import BATCH, breaking_off, contents, deliver, write

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
-from icefloe.sinks.row_groups import row_groups
+from icefloe.sinks.parquet_files import read_parquet, row_groups, write_parquet_files
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.row_groups import row_bytes
+from icefloe.sinks.parquet_files import row_bytes
 from sinks.delivered_changes import changes, rechunked
 
 STRUCT = pa.struct({"a": pa.int32(), "text": pa.large_string()})

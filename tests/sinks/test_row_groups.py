@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.sinks.row_groups import row_groups, row_slices
+from icefloe.sinks.parquet_files import row_groups, row_slices
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.large_string())])
 

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.change_files import ChangeFiles, MixedPartsError, PathInUseError
 from icefloe.sinks.manifest import CommitMessage, DamagedPartsError
-from icefloe.sinks.whole_batch import MixedPartsError, PathInUseError
 from icefloe.storage.location import open_store
 from sinks.delivered_changes import SCHEMA, changes, message, summary
 

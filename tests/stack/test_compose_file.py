@@ -12,7 +12,7 @@ import yaml
 
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
-from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
 from support.stack.compose_file import load_compose, read_compose

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.testing.outward_calls import Fault, OutwardCalls, ProcessEndedError
+from icefloe.testing.processes import Fault, OutwardCalls, ProcessEndedError
 
 
 def missing() -> None:

@@ -14,7 +14,7 @@ from icefloe.changes.grouping import HashGroups
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
-from icefloe.sinks.dotted_names import named_columns
+from icefloe.sinks.columns import named_columns
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
@@ -24,10 +25,11 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
+from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.storage.store import Store
 
-__all__ = ["PartDelivery", "Sink", "SupersededError"]
-
+__all__ = ["PartDelivery", "Sink", "SupersededError", "open_sink"]
 
 SchemaOf: TypeAlias = Callable[[int, Sequence[str]], pa.Schema]
 """The schema of the changes of a batch, by its number and the names of columns that some of its changes have.
@@ -271,3 +273,48 @@ class Sink(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back connections. A closed sink is not used again."""
+
+
+SinkFactory: TypeAlias = Callable[..., Sink]
+"""Makes a sink: ``factory(options, *, connection, open_store)``; see `open_sink`."""
+
+
+class UnknownSinkError(TerminalError):
+    """No installed package has a sink of this type."""
+
+    sink_type: str
+
+
+def open_sink(
+    settings: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
+) -> Sink:
+    """The sink that a pipeline describes. It is opened in each process that needs it, and closed there.
+
+    Args:
+        settings: the pipeline's ``sink`` as `SinkSettings` has it: ``type``, and the other keys in ``options``, with
+            ``${ENV}`` expanded.
+        connection: the Airflow connection of ``sink.conn_id``: ``conn_type``, ``host``, ``port``, ``schema``,
+            ``login``, ``password`` and ``extra``, a mapping. Empty: there is none.
+        open_store: opens a folder of the pipeline's storage, such as that of dead letters, by its URL.
+
+    Raises:
+        UnknownSinkError: no package that is installed here has such a sink.
+        TerminalError: the keys do not fit.
+    """
+    return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
+
+
+def _factory(sink_type: str) -> SinkFactory:
+    registered = registered_sinks()
+    if factory := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
+        module, _, name = factory.partition(":")
+        return getattr(import_module(module), name)
+    if sink_type not in registered:
+        known = ", ".join(sorted({*OUR_SINKS, *registered}))
+        raise UnknownSinkError(
+            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
+            f"{known}: correct it, or install the package wherever tasks run",
+            key="sink.type",
+            sink_type=sink_type,
+        )
+    return registered[sink_type].load()

@@ -1,17 +1,32 @@
-"""Batches arrive, in every order of their parts, and nothing is there twice if they are delivered again."""
+"""Batches arrive in every order and more than once, are refused, or have other columns."""
 
+from collections.abc import Mapping
 from itertools import permutations
+from typing import Final
 
+import pyarrow as pa
+import pytest
+
+from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.sink import SupersededError
-from icefloe.testing.held_content import require_some
-from icefloe.testing.not_conforming import NotConformingError
-from icefloe.testing.outward_calls import OutwardCalls
-from icefloe.testing.processes import DeliveringProcess, run_at_once
-from icefloe.testing.sink_under_test import SinkUnderTest, case, some_rows
-from icefloe.testing.staged_history import ORIGIN, StagedHistory, Step
+from icefloe.testing.processes import DeliveringProcess, OutwardCalls, run_at_once
+from icefloe.testing.sink_under_test import SinkUnderTest, case, require_error, require_some, some_rows
+from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, Row, StagedHistory, Step
 
 MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"word": "new"}}
 """An update, a delete, an update to null and an insert, over all parts of a batch."""
+_MOST_TRIES = 10
+_EVOLVED: Final[Mapping[str, tuple[pa.Schema, Row]]] = {
+    "a promoted column": (
+        pa.schema([*FLIGHTS.remove(2), ("number", pa.int64())]),
+        {"word": "long", "number": 2**40},
+    ),
+    "an added column": (
+        pa.schema([*FLIGHTS, ("added", pa.string())]),
+        {"word": "more", "added": "value"},
+    ),
+}
+"""Schemas and a row that only they can hold."""
 
 
 class ArrivalCases(SinkUnderTest):
@@ -157,4 +172,112 @@ class ArrivalCases(SinkUnderTest):
             self.require(destination, history)
             if not sink.url or "://" not in sink.url:
                 raise NotConformingError(f"url is {sink.url!r}; expected the destination as a URL, for people")
+        sink.close()
+
+
+class RefusalCases(SinkUnderTest):
+    """A refused row is taken later, is an error, or is counted as a dead letter."""
+
+    @pytest.mark.parametrize("times", [1, 2, 5])
+    def test_a_destination_that_refuses_for_a_while_gets_everything_later(self, times: int) -> None:
+        history = StagedHistory()
+        destination = self.begun(history)
+        staged = history.change(MIXED)
+        process = DeliveringProcess(self.opener(destination))
+        with case(f"{times} refused requests"), self.refusing(destination, times) as is_refusing:
+            if not is_refusing:
+                pytest.skip("the destination never refuses for now")
+            for _ in range(_MOST_TRIES):
+                try:
+                    process.run(staged)
+                except TransientError:
+                    continue
+                break
+            else:
+                raise NotConformingError(f"nothing arrived in {_MOST_TRIES} tries; expected that refusals pass")
+            self.require(destination, history)
+
+    def test_a_destination_that_refuses_for_ever_is_an_error(self) -> None:
+        history = StagedHistory()
+        destination = self.begun(history)
+        staged = history.change(MIXED)
+        process = DeliveringProcess(self.opener(destination))
+        with case("a destination that refuses all requests"):
+            with self.refusing(destination, None) as is_refusing:
+                if not is_refusing:
+                    pytest.skip("the destination never refuses for now")
+                require_error(TransientError, lambda: process.run(staged), "TransientError after the sink's patience")
+            process.run(staged)
+            self.require(destination, history)
+
+    def test_rows_that_are_refused_for_good_are_counted_or_an_error(self) -> None:
+        history = StagedHistory()
+        destination = self.begun(history)
+        poisons = {key: self.poison_row(key) for key in (40, 41)}
+        if None in poisons.values():
+            pytest.skip("the destination takes every row")
+        staged = history.change({**MIXED, **poisons})
+        with case("rows that the destination refuses for good"):
+            for name in ("the first try", "the second try"):
+                process = DeliveringProcess(self.opener(destination))
+                try:
+                    process.run(staged, repeats=True)
+                except TerminalError:
+                    continue
+                counted = sum(each.dead_letters for each in process.deliveries.values())
+                if counted != len(poisons):
+                    raise NotConformingError(
+                        f"{name} counted {counted} dead letters; expected {len(poisons)}, or a TerminalError"
+                    )
+                self.require(destination, history, without=poisons)
+
+
+class SchemaCases(SinkUnderTest):
+    """A change of columns arrives, or is refused before anything is written."""
+
+    @pytest.mark.parametrize("name", _EVOLVED)
+    def test_another_schema_arrives_or_is_refused(self, name: str) -> None:
+        schema, row = _EVOLVED[name]
+        history, before = StagedHistory(), StagedHistory()
+        destination = self.begun(history)
+        before.load(some_rows(9))
+        history.evolve(schema)
+        staged = history.change({**MIXED, 3: row})
+        sink = self.open_sink(destination, OutwardCalls())
+        with case(name):
+            try:
+                sink.begin(staged.batch)
+            except TerminalError:
+                self.require(destination, before)
+                return
+            finally:
+                sink.close()
+            self.deliver(destination, staged)
+            self.require(destination, history)
+
+    def test_hidden_identity_columns_are_not_shown(self) -> None:
+        history = StagedHistory(hidden=("id",))
+        with case("an identity that the pipeline does not select"):
+            destination = self.begun(history)
+            self.deliver(destination, history.change(MIXED))
+            self.require(destination, history)
+
+    def test_rows_without_identity_arrive_in_a_log_and_are_refused_by_a_keyed_sink(self) -> None:
+        history = StagedHistory(identity=())
+        destination = self.new_destination()
+        sink = self.open_sink(destination, OutwardCalls())
+        rows: dict[int, Row] = some_rows(4)
+        [load] = history.load(rows)
+        with case("rows without identity"):
+            sink.claim(history.origin)
+            try:
+                sink.begin(load.batch)
+            except TerminalError:
+                if not sink.keyed:
+                    raise
+                return
+            if sink.keyed:
+                raise NotConformingError("a keyed sink began a batch without identity; expected a TerminalError")
+            self.deliver(destination, load, history.change({1: None, 9: {"word": "new"}}))
+            self.require(destination, history)
         sink.close()

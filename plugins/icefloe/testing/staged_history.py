@@ -21,25 +21,25 @@ from icefloe.changes.columns import (
 )
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.testing.not_conforming import NotConformingError
 
 Row: TypeAlias = Mapping[str, Any]
 """Values of the table's columns by name."""
-
 Step: TypeAlias = Mapping[int, Row | None]
 """A commit: the row of each ``id`` that it sets, without the ``id``; None: the row is deleted."""
-
 FLIGHTS: Final = pa.schema([("id", pa.int64()), ("word", pa.string()), ("number", pa.int32())])
 ORIGIN: Final = Origin(
     owner="0b5d4f0e-1111-4a6e-9d5b-000000000001",
     pipeline="flights_changes",
     table="nyc.flights",
 )
-
 _PARTS: Final = 3
 _FIRST_SNAPSHOT_ID: Final = 2**60 + 1
 """Above 2^53, so that a sink that keeps ids as floats is found."""
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class NotConformingError(AssertionError):
+    """A sink breaks its contract; the sentence says in which case, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.manifest import PathClaimedError
 from support.pipelines.workshop import OpenBatch, Workshop
 
 

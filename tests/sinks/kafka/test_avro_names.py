@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.avro_schemas import avro_schema
-from icefloe.sinks.kafka.connect_schemas import ConnectSchema, struct_schema
+from icefloe.sinks.kafka.schemas import ConnectSchema, avro_schema, struct_schema
 
 TWO = [pa.field("a-b", pa.int32()), pa.field("a_b", pa.int32())]
 

@@ -13,8 +13,8 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.kafka.avro_registry import AvroRegistry, RegistrySilentError, SchemaRefusedError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
+from icefloe.sinks.kafka.schemas import AvroRegistry, RegistrySilentError, SchemaRefusedError
 from support.fakes.answering_server import answering_server
 from support.fakes.unanswering import keep_silent, serving
 

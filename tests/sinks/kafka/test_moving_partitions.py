@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from icefloe.sinks.kafka.kafka_refusals import (
+from icefloe.sinks.kafka.kafka_clients import (
     FencedError,
     KafkaAnswerError,
     KafkaMovingError,

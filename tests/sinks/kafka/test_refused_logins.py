@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from icefloe.sinks.kafka import kafka_clients, topics
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_refusals import KafkaAnswerError, KafkaSilentError
+from icefloe.sinks.kafka.kafka_clients import KafkaAnswerError, KafkaClients, KafkaSilentError
 from icefloe.sinks.kafka.topics import cluster_id
 
 LOGIN, LOST, ALL_DOWN = KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN

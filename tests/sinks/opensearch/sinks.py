@@ -4,7 +4,7 @@ from typing import Any
 
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink, open_opensearch_sink
 from icefloe.storage.location import open_store
-from icefloe.testing.outward_calls import OutwardCalls
+from icefloe.testing.processes import OutwardCalls
 from sinks.opensearch.batches import ORIGIN
 from support.sinks.fake_cluster import FakeCluster
 

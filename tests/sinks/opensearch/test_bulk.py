@@ -11,11 +11,10 @@ from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch import cluster as cluster_module
+from icefloe.sinks.opensearch.bulk import BulkOperations, bulk_operations
 from icefloe.sinks.opensearch.cluster import ClusterRefusedError, ClusterSilentError, IndexBlockedError
-from icefloe.sinks.opensearch.conflicts import ConflictingRowsError, ForeignWriteError
-from icefloe.sinks.opensearch.document_delivery import RefusedDocumentError
+from icefloe.sinks.opensearch.delivery import ConflictingRowsError, ForeignWriteError, RefusedDocumentError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
@@ -56,7 +55,7 @@ def test_documents_of_long_rows_are_made_for_a_few_mib_of_rows_at_a_time(monkeyp
         made.append(found.rows.nbytes)
         return bulk_operations(found, **options)
 
-    monkeypatch.setattr("icefloe.sinks.opensearch.document_delivery.bulk_operations", counted)
+    monkeypatch.setattr("icefloe.sinks.opensearch.delivery.bulk_operations", counted)
     long = [("+", key, "x" * 2**19) for key in range(40)]
     run(claimed(FakeCluster(), bulk_bytes="512KiB"), proven(0), part(changes(*long)))
     assert sum(made) > 20 * 2**20

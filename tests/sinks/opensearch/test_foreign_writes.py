@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.opensearch.conflicts import ConflictingRowsError, ForeignWriteError
+from icefloe.sinks.opensearch.delivery import ConflictingRowsError, ForeignWriteError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster

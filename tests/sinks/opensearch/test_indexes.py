@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.opensearch.claims import BegunBatch, IndexClaimedError
+from icefloe.sinks.opensearch.batch_index import BegunBatch, IndexClaimedError
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
-from icefloe.sinks.opensearch.indexes import Indexes
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, change_rows, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at

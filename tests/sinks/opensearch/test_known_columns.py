@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.opensearch.claims import IndexClaimedError
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
+from icefloe.sinks.opensearch.batch_index import IndexClaimedError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from icefloe.sinks.sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at

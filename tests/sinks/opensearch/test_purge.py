@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.opensearch.claims import BegunBatch, Claims
+from icefloe.sinks.opensearch.batch_index import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
-from icefloe.sinks.opensearch.indexes import Indexes
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.opensearch.opensearch_sink import LoadBeginsError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.sinks.opensearch.index_checks import IndexMisfitError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run

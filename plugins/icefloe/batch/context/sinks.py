@@ -12,8 +12,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
-from icefloe.sinks.open_sink import open_sink
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.sink import Sink, open_sink
 from icefloe.storage.requests import Requests
 
 __all__ = ["delivered_folder", "delivery_sink", "folder_of_changes", "sink_of_pipeline"]

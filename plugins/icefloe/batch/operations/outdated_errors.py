@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
-from icefloe.sinks.whole_batch import GivenUpBatchError
+from icefloe.sinks.change_files import GivenUpBatchError
 
 __all__ = ["errors_count_if_unchanged"]
 

@@ -9,7 +9,7 @@ from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import Counted, Folder
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.url import url_below
-from icefloe.sinks.claim import CLAIM, load_claim
+from icefloe.sinks.manifest import CLAIM, load_claim
 from icefloe.storage.store import Store, StoredObject
 
 _BACKFILLS = "_backfills"

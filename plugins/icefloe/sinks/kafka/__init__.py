@@ -1,32 +1,17 @@
 """Changes as messages of a Kafka topic: each change once, for readers of committed messages.
 
-Read in this order:
-
 - `kafka_sink`: the sink, which calls the others, and tries again while another run fences it
 - `kafka_options`: the keys of ``sink``
-- `kafka_clients`: clients of the cluster, from the options and the connection
-- `kafka_refusals`: errors of the client as errors of ours
+- `kafka_clients`: clients of the cluster, and their errors
 - `topics`: topics of the cluster
-- `topic_state`: the records that say what is delivered
-- `state_topic`: the topic that holds these records
-- `transaction`: a producer of transactions
-- `topic_owner`: the claim of a topic
-- `begun_on_topic`: facts of a batch for its tries and parts
-- `topic_batches`: a batch that begins and ends
-- `changed_topic`: a topic that is not what it was in the batch before
+- `topic_state`: the records that say what is delivered, their topic, and the producer that writes both
+- `topic_batches`: the claim of a topic, and a batch that begins and ends
 - `part_delivery`: one part in transactions
-- `too_large_changes`: changes that are too large for the topic
-- `event_rows`: changes as events
-- `message_format`: envelope and format, by the options
-- `encoder`: from events to messages
-- `avro_registry`: their schemas in a registry
-- `avro_schemas`: Avro for Connect's schemas
-- `connect_schemas`: schemas inside messages
+- `events`: changes as events, with keys and sources
+- `message_format`: messages of events, by the options, and back
+- `schemas`: their schemas, in a registry or in each message
 - `json_texts`: Arrow columns as JSON texts
-- `row_keys`: the key of a message
-- `event_source`: the source of a change, for Debezium's envelope
 - `retained`: the changes that the topic still holds
-- `arrivals`: messages as they arrive at a consumer
 
 Why a change is in the topic once
 ---------------------------------

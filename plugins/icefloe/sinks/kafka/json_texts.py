@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.map_entries import map_entries
-from icefloe.sinks.moment_texts import moment_texts
+from icefloe.sinks.columns import map_entries, moment_texts
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)

@@ -9,21 +9,23 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.dead_letter_sink import DeadLetterSink
-from icefloe.sinks.dead_letters import DeadLetterFolder
-from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
-from icefloe.sinks.kafka.changed_topic import TopicChangedError, topic_of_batches
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.dead_letters import DeadLetterFolder, DeadLetterSink
+from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients, KafkaSilentError
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.kafka_refusals import FencedError, KafkaSilentError
 from icefloe.sinks.kafka.message_format import MessageFormat
-from icefloe.sinks.kafka.part_delivery import PartSender
+from icefloe.sinks.kafka.part_delivery import PartSender, TooLargeChanges
 from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
-from icefloe.sinks.kafka.state_topic import StateTopic
-from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
-from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
-from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
-from icefloe.sinks.kafka.topic_state import StartedBatch
+from icefloe.sinks.kafka.topic_batches import (
+    BegunOnTopic,
+    TopicChangedError,
+    begin_batch,
+    check_topics,
+    claim_topic,
+    finish_batch,
+    refuse_other_owner,
+    topic_of_batches,
+)
+from icefloe.sinks.kafka.topic_state import StartedBatch, StateTopic
 from icefloe.sinks.kafka.topics import cluster_id, may_be_compacted
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.store import Store

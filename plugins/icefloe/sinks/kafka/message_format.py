@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID, ChangeType
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.kafka.avro_registry import PREFIX, AvroRegistry
-from icefloe.sinks.kafka.avro_schemas import avro_schema, to_avro
-from icefloe.sinks.kafka.connect_schemas import ConnectSchema, connect_schemas, struct_schema
-from icefloe.sinks.kafka.encoder import Encoder, Messages
-from icefloe.sinks.kafka.event_rows import EventRows
-from icefloe.sinks.kafka.event_source import EventSource
+from icefloe.sinks.kafka.events import Encoder, EventRows, EventSource, Messages, key_rows, key_schema, widened
 from icefloe.sinks.kafka.json_texts import TEXT, JsonForm, joined, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.retained import RetainedChanges, batch_of, is_change, json_payload, key_text
-from icefloe.sinks.kafka.row_keys import key_rows, key_schema, widened
+from icefloe.sinks.kafka.schemas import (
+    PREFIX,
+    AvroRegistry,
+    ConnectSchema,
+    avro_schema,
+    connect_schemas,
+    struct_schema,
+    to_avro,
+)
 from icefloe.sinks.sink import SchemaOf
 
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}

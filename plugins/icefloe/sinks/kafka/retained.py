@@ -22,13 +22,18 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
-from icefloe.sinks.dotted_names import column_paths, column_type
-from icefloe.sinks.kafka.arrivals import arrivals
-from icefloe.sinks.kafka.avro_schemas import avro_name
-from icefloe.sinks.kafka.encoder import BATCH_HEADER, SNAPSHOT_HEADER
+from icefloe.sinks.columns import column_paths, column_type
+from icefloe.sinks.kafka.events import BATCH_HEADER, SNAPSHOT_HEADER
 from icefloe.sinks.kafka.json_texts import EXACT, JsonForm
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
+from icefloe.sinks.kafka.kafka_clients import (
+    KafkaClients,
+    KafkaRequest,
+    KafkaSilentError,
+    arrivals,
+    error_of,
+    refusals_of,
+)
+from icefloe.sinks.kafka.schemas import avro_name
 from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
 
 

@@ -1,30 +1,307 @@
-"""A batch as a whole: begun before its parts, finished after them."""
+"""The owner of a topic, and its batches: each begun before its parts, finished after them."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import time_ns
+from typing import Any, Self
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.kafka.begun_on_topic import BegunOnTopic
-from icefloe.sinks.kafka.changed_topic import (
-    TopicChangedError,
-    present_topic,
-    refuse_changed_topic,
-    refuse_other_history,
-)
-from icefloe.sinks.kafka.encoder import Encoder
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
+from icefloe.sinks.kafka.events import Encoder, fixed_types
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.row_keys import fixed_types
-from icefloe.sinks.kafka.state_topic import StateTopic
-from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
-from icefloe.sinks.kafka.topic_state import BATCH_KEY, CUT_KEY, BatchCut, StartedBatch, TopicClaim, TopicState
-from icefloe.sinks.kafka.topics import Topic, end_offsets, holds_messages
-from icefloe.sinks.kafka.transaction import TransactionProducer
+from icefloe.sinks.kafka.topic_state import (
+    BATCH_KEY,
+    CLAIM_KEY,
+    CUT_KEY,
+    SETTINGS,
+    BatchCut,
+    StartedBatch,
+    StateTopic,
+    TopicClaim,
+    TopicState,
+    TransactionProducer,
+)
+from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages, make_topic
 from icefloe.sinks.sink import PartDelivery, SupersededError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunOnTopic:
+    """Facts that fence a batch and place its messages, so that no try may have others.
+
+    Settings of the topic are none of them. They may be changed between two tries, so each part asks for them.
+
+    Attributes:
+        generation: of the claim; one of a later owner is greater.
+        partitions: number of partitions of the topic.
+        topic: the topic in words, with the id that the cluster gave it.
+        key_schema_id: the id that keys have from a schema registry; None: they have none.
+    """
+
+    generation: int
+    partitions: int
+    topic: str
+    key_schema_id: int | None = None
+
+    def facts(self) -> Mapping[str, object]:
+        """The answer of `Sink.begin`."""
+        facts = {
+            "generation": self.generation,
+            "partitions": self.partitions,
+            "destination": self.topic,
+            "key_schema_id": self.key_schema_id,
+        }
+        return {name: fact for name, fact in facts.items() if fact is not None}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """The facts as they were recorded."""
+        return cls(
+            generation=facts["generation"],
+            partitions=facts["partitions"],
+            topic=facts["destination"],
+            key_schema_id=facts.get("key_schema_id"),
+        )
+
+
+class TopicChangedError(TerminalError):
+    """The topic is not what it was when the pipeline began: events of one key would lose their order, or are gone."""
+
+    topic: str
+    partitions: int
+
+
+def present_topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
+    """The topic as it is now.
+
+    Raises:
+        TopicChangedError: it is missing.
+    """
+    topic = find_topic(clients, options.topic)
+    if topic is None:
+        raise topic_missing(options)
+    return topic
+
+
+def topic_missing(options: KafkaOptions) -> TopicChangedError:
+    """The error of a topic that is there no more."""
+    return TopicChangedError(
+        f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
+        "with icefloe reset and another sink.topic", topic=options.topic, partitions=0,
+    )  # fmt: skip
+
+
+def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: StartedBatch) -> Topic:
+    """The topic that holds a batch.
+
+    Raises:
+        TopicChangedError: it is missing, or was made again.
+    """
+    topic = present_topic(clients, options)
+    if topic.id != last.topic_id:
+        raise _made_again(options, last, partitions=topic.partitions)
+    return topic
+
+
+def refuse_other_history(
+    last: StartedBatch | None, batch: ProvenBatch, topic: Topic, options: KafkaOptions, *, generation: int
+) -> None:
+    """Raise if the topic lacks batches before this one, or has those of another owner that this one leaves there.
+
+    Args:
+        last: the batch that the topic has last.
+        batch: the next one.
+        topic: the topic as it is now.
+        options: of the sink.
+        generation: of the present claim.
+
+    Raises:
+        TopicChangedError: it does.
+    """
+    if last is None and batch.continues:
+        raise TopicChangedError(
+            f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
+            f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
+            "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
+            topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
+    is_of_owner_before = last is not None and last.generation != generation
+    if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
+        raise TopicChangedError(
+            f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
+            f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
+            f"{batch.origin.pipeline}, whose load does", topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
+    before = batch.delivered_before
+    if last is not None and before is not None and last.batch_number < before:
+        name = batch.origin.pipeline
+        raise TopicChangedError(
+            f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
+            f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; bring "
+            f"what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load the table "
+            "again with icefloe reset",
+            topic=options.topic, partitions=topic.partitions,
+        )  # fmt: skip
+
+
+def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
+    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used.
+
+    Raises:
+        TopicChangedError: it would not.
+    """
+    if last.topic_id != new.topic_id:
+        raise _made_again(options, last, partitions=new.partitions)
+    if last.partitions != new.partitions:
+        raise TopicChangedError(
+            f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "
+            f"{last.batch_number}: keys would move, and their changes lose their order; load the table again with "
+            "icefloe reset, or deliver to another sink.topic", topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    if last.identity != new.identity:
+        raise TopicChangedError(
+            f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
+            f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
+            "lose their order; load the table again with icefloe reset",
+            topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
+    if promoted:
+        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
+        raise TopicChangedError(
+            f"the type of a column of the key of topic {options.topic} has changed since batch {last.batch_number} "
+            f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
+            topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    # Messages of an owner before count no longer.
+    if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
+        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
+
+
+def key_schema_changed(
+    options: KafkaOptions, now: int | None, before: int | None, *, partitions: int
+) -> TopicChangedError:
+    """The error of a registry that gives the schema of keys another id."""
+    return TopicChangedError(
+        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}: "
+        "keys would move, and their changes lose their order; correct sink.schema_registry, restore the registry with "
+        "its ids, or load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+    )  # fmt: skip
+
+
+def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TopicChangedError:
+    return TopicChangedError(
+        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
+        "gone: load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+    )  # fmt: skip
+
+
+class TopicOwnedError(TerminalError):
+    """The topic belongs to another pipeline, or to another start of this one."""
+
+    topic: str
+    owner: str
+
+
+def deciding(clients: KafkaClients, options: KafkaOptions) -> TransactionProducer:
+    """The producer that decides. It fences whoever was about to decide, so decisions follow one another."""
+    return TransactionProducer(clients, options, "decides")
+
+
+def check_topics(clients: KafkaClients, options: KafkaOptions) -> None:
+    """Proves that the cluster answers, and that the topics are there or may be made. Nothing is written.
+
+    Raises:
+        KafkaAnswerError: this user lacks a right, or the topics cannot be made as the options say.
+        KafkaSilentError: no answer.
+    """
+    for name, (partitions, settings) in _wanted(options).items():
+        if find_topic(clients, name) is None:
+            make_topic(
+                clients, name, partitions=partitions, replication_factor=options.replication_factor,
+                settings=settings, only_try=True,
+            )  # fmt: skip
+    # Under an id of its own: a check must not fence a decision.
+    with TransactionProducer(clients, options, "checks"):
+        pass
+
+
+def refuse_other_owner(clients: KafkaClients, options: KafkaOptions, log: StateTopic, origin: Origin) -> None:
+    """Raise if the topic is another origin's, or holds messages and is nobody's.
+
+    Raises:
+        TopicOwnedError: it does.
+    """
+    topic = find_topic(clients, options.topic)
+    is_filled = topic is not None and holds_messages(clients, topic)
+    # In this order: whoever fills the topic meanwhile has claimed it before.
+    state = log.look() or TopicState()
+    if state.claim is not None:
+        refuse_other(state.claim, options, origin)
+    elif is_filled:
+        raise TopicOwnedError(
+            f"topic {options.topic} holds messages, and topic {options.tokens} does not say whose they are: if this "
+            f"checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with icefloe reset "
+            f"{origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over to keep this one",
+            topic=options.topic, owner="",
+        )  # fmt: skip
+
+
+def refuse_other(claim: TopicClaim, options: KafkaOptions, origin: Origin) -> None:
+    """Raise if a claim is another origin's."""
+    if claim.owner != origin.owner:
+        raise TopicOwnedError(
+            f"topic {options.topic} belongs to pipeline {claim.pipeline} for table {claim.table} with the checkpoint "
+            f"{claim.owner}, as topic {options.tokens} says, not to checkpoint {origin.owner} of pipeline "
+            f"{origin.pipeline}; give each pipeline, and each new start of one, a sink.topic of its own",
+            topic=options.topic, owner=claim.owner,
+        )  # fmt: skip
+
+
+def claim_topic(
+    clients: KafkaClients, options: KafkaOptions, log: StateTopic, origin: Origin, *, takes_over: bool
+) -> None:
+    """Makes the topics that are missing, and writes down the owner.
+
+    Raises:
+        TopicOwnedError: another origin's, and ``takes_over`` is False.
+        FencedError: another decision was made meanwhile; look again.
+    """
+    if not takes_over:
+        refuse_other_owner(clients, options, log, origin)
+    _make_topics(clients, options)
+    with deciding(clients, options) as producer:
+        state = log.look() or TopicState()
+        claim = state.claim
+        if claim is not None and not takes_over:
+            refuse_other(claim, options, origin)
+        if claim is not None and claim.owner == origin.owner:
+            return
+        generation = 1 if claim is None else claim.generation + 1
+        new = TopicClaim(generation=generation, owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+        producer.commit_records(options.tokens, [(CLAIM_KEY, dump_document(new))])
+
+
+def _make_topics(clients: KafkaClients, options: KafkaOptions) -> None:
+    for name, (partitions, settings) in _wanted(options).items():
+        if find_topic(clients, name) is None:
+            make_topic(
+                clients, name, partitions=partitions, replication_factor=options.replication_factor, settings=settings
+            )
+
+
+def _wanted(options: KafkaOptions) -> Mapping[str, tuple[int | None, Mapping[str, object]]]:
+    """The number of partitions and the settings of each topic."""
+    wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
+        options.tokens: (1, SETTINGS),
+        options.topic: (options.partitions, options.topic_settings),
+    }
+    if options.transaction_topic is not None:
+        wanted[options.transaction_topic] = (1, {})
+    return wanted
 
 
 def begin_mark(batch: ProvenBatch) -> tuple[bytes, bytes]:

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_refusals import (
+from icefloe.sinks.kafka.kafka_clients import (
+    KafkaClients,
     KafkaMovingError,
     KafkaRequest,
     KafkaSilentError,

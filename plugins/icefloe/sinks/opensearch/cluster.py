@@ -6,8 +6,8 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from random import uniform
@@ -16,8 +16,102 @@ from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.patience import patience_seconds
-from icefloe.sinks.opensearch.cluster_answer import Answer
 from icefloe.sinks.opensearch.opensearch_options import Access
+
+ALREADY_THERE: Final = "resource_already_exists_exception"
+"""The cluster's name of the error of an index that is to be made and is there."""
+_LOG: Final = logging.getLogger(__name__)
+_JSON: Final = {"content-type": "application/json"}
+_LINES: Final = {"content-type": "application/x-ndjson"}
+_BLOCKED: Final = "cluster_block_exception"
+_CLOSED: Final = "index_closed_exception"
+_NO_INDEX: Final = "index_not_found_exception"
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+_LONGEST_CALL_SECONDS: Final = 60.0
+_CUT: Final = "its answers are cut"
+_NO_JSON: Final = "it answers with a page, as proxies and logins do, or its JSON is cut"
+_NO_ID_YET: Final = "_na_"
+_LOOKED_UP: Final = 500
+"""Documents in one request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer of the cluster, or that none came.
+
+    Attributes:
+        status: the HTTP status; 0: no answer came.
+        body: the parsed document; empty if there is none.
+        fault: for people, if it is no success.
+    """
+
+    status: int
+    body: Mapping[str, Any]
+    fault: str = ""
+
+    @classmethod
+    def of_error(cls, status: object, body: object) -> Self:
+        """The answer that an error of the client has, whose status is a text if none came."""
+        number = status if isinstance(status, int) else 0
+        document = body if isinstance(body, Mapping) else {}
+        described = document.get("error")
+        if isinstance(described, Mapping):
+            fault = reason_of(described)
+        elif isinstance(described, str):
+            fault = one_line(ValueError(described))
+        elif number:
+            fault = f"status {number}"
+        else:
+            # The client says in its own words that the connection failed.
+            fault = f"no answer: {one_line(body)}" if isinstance(body, Exception) else "no answer"
+        return cls(status=number, body=document, fault=fault)
+
+    @property
+    def is_success(self) -> bool:
+        """True for 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_passing(self) -> bool:
+        """True if the same request may succeed soon: no answer, 429, and errors of the server or a proxy."""
+        return self.status in (0, 429, 500, 502, 503, 504)
+
+    @property
+    def error_type(self) -> str:
+        """The cluster's own name of the error; empty if it named none."""
+        error = self.body.get("error")
+        return str(error.get("type", "")) if isinstance(error, Mapping) else ""
+
+
+def missing_shards(answer: Answer) -> str:
+    """The fault of a search, a count or a point in time without some of the shards; empty if there is none.
+
+    A shard without a node counts as neither successful nor failed.
+    """
+    if answer.body.get("timed_out"):
+        return "the time was over before all shards had answered"
+    shards = answer.body.get("_shards", {})
+    missing = shards.get("total", 0) - shards.get("successful", 0)
+    return f"{missing} of {shards['total']} shards are missing{_first_reason(shards)}" if missing else ""
+
+
+def failed_copies(answer: Answer) -> str:
+    """The fault of a refresh that failed at some copies of shards; empty if it did not. Not all copies have a node."""
+    shards = answer.body.get("_shards", {})
+    failed = shards.get("failed", 0)
+    return f"{failed} of {shards['total']} copies of shards failed{_first_reason(shards)}" if failed else ""
+
+
+def reason_of(error: Mapping[str, object]) -> str:
+    """The reason that a cluster gives for an error, with its cause."""
+    cause = error.get("caused_by")
+    further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
+    return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
+
+
+def _first_reason(shards: Mapping[str, Any]) -> str:
+    return "".join(f": {reason_of(each['reason'])}" for each in shards.get("failures", ())[:1])
 
 
 def cluster_client(access: Access) -> Any:
@@ -76,19 +170,6 @@ def _tls(authority: object) -> ssl.SSLContext:
             "on this machine",
             key="sink.conn_id",
         ) from None
-
-
-_LOG: Final = logging.getLogger(__name__)
-_JSON: Final = {"content-type": "application/json"}
-_LINES: Final = {"content-type": "application/x-ndjson"}
-_BLOCKED: Final = "cluster_block_exception"
-_CLOSED: Final = "index_closed_exception"
-_NO_INDEX: Final = "index_not_found_exception"
-_FIRST_PAUSE_SECONDS: Final = 0.2
-_LONGEST_PAUSE_SECONDS: Final = 10.0
-_LONGEST_CALL_SECONDS: Final = 60.0
-_CUT: Final = "its answers are cut"
-_NO_JSON: Final = "it answers with a page, as proxies and logins do, or its JSON is cut"
 
 
 class ClusterRefusedError(TerminalError):
@@ -302,3 +383,47 @@ class Cluster:
             "sink's connection, or the proxy before the cluster",
             url=self.url,
         )
+
+
+def is_elasticsearch(cluster: Cluster) -> bool:
+    """True if the cluster says that it is none of OpenSearch."""
+    found = _facts(cluster).get("version")
+    return isinstance(found, Mapping) and "number" in found and found.get("distribution") != "opensearch"
+
+
+def cluster_uuid(cluster: Cluster) -> str | None:
+    """The id that the cluster gave itself when it was formed; None if it tells nobody, or is not formed yet."""
+    found = _facts(cluster).get("cluster_uuid")
+    return found if isinstance(found, str) and found != _NO_ID_YET else None
+
+
+def _facts(cluster: Cluster) -> Mapping[str, Any]:
+    return cluster.ask("GET", "/", allowed=(401, 403, 404)).body
+
+
+def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """The document of each id in their order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``.
+
+    An id that is answered with an error, because its shard is moving, has a document or none: the cluster is asked
+    again.
+
+    Raises:
+        ClusterSilentError: it is answered with an error for as long as the patience allows.
+        IndexBlockedError: the index is closed.
+        IndexGoneError: the index is missing.
+    """
+    for first in range(0, len(ids), _LOOKED_UP):
+        yield from _looked_up(cluster, name, ids[first : first + _LOOKED_UP])
+
+
+def _looked_up(cluster: Cluster, name: str, ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    pauses = Pauses()
+    while True:
+        answer = cluster.ask("POST", f"/{name}/_mget", {"ids": list(ids)}, has=("docs",))
+        found: Sequence[Mapping[str, Any]] = answer.body["docs"]
+        error = next((each["error"] for each in found if "error" in each), None)
+        if error is None:
+            return found
+        cluster.refuse_index_error(name, error["type"], reason_of(error))
+        if not pauses.wait():
+            raise cluster.silent(Answer(status=503, body={}, fault=reason_of(error)))

@@ -1,17 +1,129 @@
-"""An index that the cluster has, and the facts that batches leave at it."""
+"""Names of indexes, an index that the cluster has, and the facts and columns that batches leave at it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
+
+import pyarrow as pa
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.opensearch.index_names import IndexNames
-from icefloe.sinks.opensearch.known_columns import known_columns
 from icefloe.units import parse_seconds
 
 _META: Final = "icefloe"
 _COLUMNS: Final = "columns"
 _LEAST_GC_SECONDS: Final = 3_600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexNames:
+    """Names that belong to ``sink.index``.
+
+    Attributes:
+        index: the name that readers search.
+    """
+
+    index: str
+
+    @property
+    def state(self) -> str:
+        """The hidden index of the claim."""
+        return f"{self.index}-icefloe"
+
+    @property
+    def pattern(self) -> str:
+        """Matches all indexes of all loads, and possibly indexes of others."""
+        return f"{self.index}-*"
+
+    def of_load(self, version: int) -> str:
+        """The index of a load, by the version of the load's first batch."""
+        return f"{self.index}-{version}"
+
+    def writer(self, target: str) -> str:
+        """The alias by which an index is written, which goes when the index goes.
+
+        A cluster that does not know a name makes an index of it. It refuses to make one with capital letters, so a
+        late write into an index that was removed creates nothing.
+        """
+        return f"{target}-WRITER"
+
+    def version_of(self, name: str) -> int | None:
+        """The version in the name of a load's index; None if it has another form."""
+        found = re.fullmatch(rf"{re.escape(self.index)}-(\d+)", name)
+        return int(found[1]) if found else None
+
+
+def version_of_batch(generation: int, batch_number: int) -> int:
+    """The version of every document of a batch: greater for later batches, and for a later owner of the index."""
+    return generation << 32 | batch_number
+
+
+def batch_number_of(version: int) -> int:
+    """The number of the batch that a version was made with."""
+    return version & (1 << 32) - 1
+
+
+def generation_of(version: int) -> int:
+    """The generation that a version was made with."""
+    return version >> 32
+
+
+def known_columns(batch: ProvenBatch) -> dict[str, int]:
+    """Field ids of the columns that the documents of a batch show, by dotted name; empty if the batch has none."""
+    shown = _Shown.of(batch)
+    return {name: field_id for name, field_id in batch.field_ids.items() if shown.has(name)}
+
+
+def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
+    """A column of a batch whose name is known of another one.
+
+    Args:
+        known: field ids by the names under which documents have their values.
+        batch: the next batch.
+    """
+    columns = known_columns(batch)
+    return next((name for name, field_id in columns.items() if known.get(name, field_id) != field_id), None)
+
+
+def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
+    """A new column of a batch that has a value in the rows before it, and so in no document.
+
+    Args:
+        known: field ids by the names under which documents have their values.
+        batch: the next batch.
+    """
+    # A field of a new struct has no value in the rows before it, unless the struct has one.
+    added = [name for name in sorted(batch.defaulted) if name not in known and not _is_inside_new(name, known, batch)]
+    return next(filter(_Shown.of(batch).has, added), None)
+
+
+def _is_inside_new(name: str, known: Mapping[str, int], batch: ProvenBatch) -> bool:
+    parent = name.rpartition(".")[0]
+    return parent in batch.field_ids and parent not in known
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The dotted names that documents show: columns, fields of structs, and what is inside of lists and maps."""
+
+    names: frozenset[str]
+    nested: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batch: ProvenBatch) -> Self:
+        kinds = dict(_kinds(batch.shown_schema))
+        nested = (name for name, kind in kinds.items() if pa.types.is_nested(kind) and not pa.types.is_struct(kind))
+        return cls(frozenset(kinds), tuple(f"{name}." for name in nested))
+
+    def has(self, name: str) -> bool:
+        return name in self.names or name.startswith(self.nested)
+
+
+def _kinds(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    for field in fields:
+        yield f"{prefix}{field.name}", field.type
+        if pa.types.is_struct(field.type):
+            yield from _kinds(field.type, f"{prefix}{field.name}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,22 +12,16 @@ import pyarrow as pa
 
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.dead_letter_sink import DeadLetterSink
-from icefloe.sinks.dead_letters import DeadLetterFolder
-from icefloe.sinks.opensearch.batch_index import BatchIndex
-from icefloe.sinks.opensearch.bulk import BulkSender
-from icefloe.sinks.opensearch.claims import BegunBatch, Claims
-from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
-from icefloe.sinks.opensearch.cluster_facts import cluster_uuid
-from icefloe.sinks.opensearch.conflicts import ConflictJudge
-from icefloe.sinks.opensearch.document_delivery import PartDeliverer
-from icefloe.sinks.opensearch.index_names import IndexNames
+from icefloe.sinks.dead_letters import DeadLetterFolder, DeadLetterSink
+from icefloe.sinks.opensearch.batch_index import BatchIndex, BegunBatch, Claims
+from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
+from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
+from icefloe.sinks.opensearch.delivery import ConflictJudge, LetterReplay, PartDeliverer
+from icefloe.sinks.opensearch.documents import DELETED, DELETED_AT
+from icefloe.sinks.opensearch.found_index import IndexNames
 from icefloe.sinks.opensearch.indexes import Indexes
-from icefloe.sinks.opensearch.letter_replay import LetterReplay
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.operations import bulk_lines
 from icefloe.sinks.opensearch.read_back import pages, read_documents
-from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
 

@@ -14,12 +14,8 @@ import pyarrow as pa
 
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.errors import TransientError
-from icefloe.sinks.opensearch.cluster import Cluster
-from icefloe.sinks.opensearch.cluster_answer import failed_copies, missing_shards
-from icefloe.sinks.opensearch.cluster_facts import is_elasticsearch
-from icefloe.sinks.opensearch.document_ids import document_ids
-from icefloe.sinks.opensearch.row_documents import DELETED
-from icefloe.sinks.opensearch.stored_documents import stored_documents
+from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
+from icefloe.sinks.opensearch.documents import DELETED, document_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
-"""JSON documents of rows, made column by column."""
+"""JSON documents of rows, made column by column, and their ids."""
 
+import base64
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -9,18 +11,122 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.sinks.dotted_names import column_path
+from icefloe.errors import TerminalError
+from icefloe.sinks.columns import column_path, column_type, map_entries, moment_texts
 from icefloe.sinks.key_changes import key_columns
-from icefloe.sinks.map_entries import map_entries
-from icefloe.sinks.opensearch.value_text import value_text
 
+_TEXT: Final = pa.large_string()
+_LONGEST_BYTES: Final = 512
+"""OpenSearch refuses the whole request for a longer id."""
 DELETED: Final = "_deleted"
 """True in a document that only marks a deletion; other documents lack it."""
 DELETED_AT: Final = "_deleted_at"
 """The time of the commit that deleted the row."""
-
-_TEXT: Final = pa.large_string()
 _CONTROL: Final = r"[\x00-\x1f]"
+
+
+def value_text(values: pa.Array) -> pa.Array:
+    """The text of each value as large_string; null for null.
+
+    Numbers and booleans are as in JSON, except that a float that is no number is ``NaN``, ``Infinity`` or
+    ``-Infinity``. Times are ISO 8601 with all digits of their unit, and with ``Z`` if the type has a zone. Bytes are
+    base64, a UUID has its usual form.
+
+    >>> value_text(pa.array([1.5, float("nan"), None])).to_pylist()
+    ['1.5', 'NaN', None]
+    >>> value_text(pa.array([1_700_000_000_000_001], pa.timestamp("us", "UTC"))).to_pylist()
+    ['2023-11-14T22:13:20.000001Z']
+    """
+    kind = values.type
+    if isinstance(kind, pa.UuidType):
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], _TEXT)
+    if pa.types.is_floating(kind):
+        return _float_text(values)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return moment_texts(values)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.array(
+            [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()], _TEXT
+        )
+    if pa.types.is_boolean(kind):
+        return pc.if_else(values, pa.scalar("true", _TEXT), pa.scalar("false", _TEXT))
+    return values.cast(_TEXT)
+
+
+def _float_text(values: pa.Array) -> pa.Array:
+    # 0.0 and -0.0 are one value, and so one text. A float becomes a double first: its text must outlive a promotion.
+    doubles = pc.add(values.cast(pa.float64()), 0.0)
+    text = doubles.cast(_TEXT)
+    for special, name in ((float("inf"), "Infinity"), (float("-inf"), "-Infinity")):
+        text = pc.if_else(pc.equal(doubles, special), pa.scalar(name, _TEXT), text)
+    return pc.if_else(pc.is_nan(doubles), pa.scalar("NaN", _TEXT), text)
+
+
+def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
+    """An id for each row, as large_string.
+
+    ``<bytes>:<text>`` for each identifier column, joined by commas; the number is that of the text's bytes in UTF-8.
+    An id of more than 512 bytes is ``sha256:`` and the hexadecimal SHA-256 of what it would be.
+
+    >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
+    ['1:7,1:a', '2:81,3:é,']
+
+    Raises:
+        NullKeyError: a value is null.
+    """
+    pieces = []
+    for column in key_columns(rows, identity):
+        text = value_text(column)
+        length = pc.binary_length(text.cast(pa.large_binary())).cast(pa.large_string())
+        pieces.append(pc.binary_join_element_wise(length, text, pa.scalar(":", pa.large_string())))
+    ids = pc.binary_join_element_wise(*pieces, pa.scalar(",", pa.large_string()))
+    sizes = pc.binary_length(ids.cast(pa.large_binary()))
+    is_long = pc.greater(sizes, _LONGEST_BYTES)
+    if not pc.any(is_long).as_py():
+        return ids
+    # One by one: a key this long is rare, and there is no kernel for SHA-256.
+    hashed = [_hashed(each) for each in ids.filter(is_long).to_pylist()]
+    return pc.replace_with_mask(ids, is_long, pa.array(hashed, pa.large_string()))
+
+
+def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
+    """The form of each identifier column's text in ids. A batch whose forms differ needs another index.
+
+    Raises:
+        TerminalError: a list, map or struct cannot be in an id.
+    """
+    return {name: _form(name, column_type(schema, name)) for name in identity}
+
+
+def _form(name: str, kind: pa.DataType) -> str:
+    # Promotions that Iceberg allows and that leave the text as it is, such as int to long, leave the form as it is.
+    forms = (
+        (pa.types.is_integer, "integer"),
+        (pa.types.is_floating, "double"),
+        (pa.types.is_boolean, "boolean"),
+        (pa.types.is_date, "date"),
+        (pa.types.is_time, "time"),
+        (lambda each: pa.types.is_string(each) or pa.types.is_large_string(each), "string"),
+        (lambda each: isinstance(each, pa.UuidType), "uuid"),
+        (lambda each: pa.types.is_binary(each) or pa.types.is_large_binary(each), "base64"),
+        (pa.types.is_fixed_size_binary, "base64"),
+    )
+    for is_kind, form in forms:
+        if is_kind(kind):
+            return form
+    if pa.types.is_decimal(kind):
+        return f"decimal with {kind.scale} places"
+    if pa.types.is_timestamp(kind):
+        return f"timestamp[{kind.unit}]" + (" with zone" if kind.tz else "")
+    raise TerminalError(
+        f"identifier column {name} is of type {kind}, which cannot be in the id of a document; choose columns of "
+        "primitive types as identifier_columns",
+        column=name,
+    )
+
+
+def _hashed(document_id: str) -> str:
+    return f"sha256:{hashlib.sha256(document_id.encode()).hexdigest()}"
 
 
 def documents(rows: pa.RecordBatch) -> pa.Array:

@@ -1,0 +1,410 @@
+"""The delivery of parts and of dead letters: operations sent, conflicts judged, refused documents kept."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, Final, cast
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.sinks.key_changes import key_operations
+from icefloe.sinks.opensearch.bulk import BulkOperations, BulkSender, bulk_lines, bulk_operations
+from icefloe.sinks.opensearch.cluster import Cluster, stored_documents
+from icefloe.sinks.opensearch.documents import DELETED
+from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.parquet_files import row_slices
+from icefloe.sinks.sink import PartDelivery, SupersededError
+
+_MOST_ROWS: Final = 20_000
+_MOST_BYTES: Final = 8 * 2**20
+"""Rows whose documents are made at a time: their texts, lines and copies of them take ten times as much."""
+_NOT_OURS: Final = (
+    "another program wrote or deleted the document (_update_by_query is one), or another row has its key, so its "
+    "version is not below the letter's; stop that program, then run `icefloe reset` for the pipeline, which loads "
+    "a new index"
+)
+_PERHAPS_DELETED: Final = (
+    "a later batch may have deleted the row, and with `deletes: hard` the index may have forgotten that; change the "
+    "row in the table, or run `icefloe reset` for the pipeline, which loads a new index"
+)
+
+
+class Verdict(Enum):
+    """The reason of a conflict."""
+
+    AGAIN = auto()
+    REPEATED = auto()
+    OTHER_CONTENT = auto()
+    FOREIGN = auto()
+    LATER = auto()
+
+
+class ConflictingRowsError(TerminalError):
+    """Two rows of one key were written by one batch, from different parts."""
+
+    url: str
+    id: str
+
+
+class ForeignWriteError(TerminalError):
+    """Another program raised the version of a document, so that the batch cannot write it."""
+
+    url: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictJudge:
+    """Looks at the documents that refused a write of one batch.
+
+    Attributes:
+        cluster: to ask.
+        url: of the index, for errors.
+        writer: its alias.
+        batch: whose writes were refused.
+        version: of all documents of the batch.
+        keeps_one: True if of several rows of one key one is kept.
+        latest: asks for the version of the batch that began last; None if the index does not know.
+    """
+
+    cluster: Cluster
+    url: str
+    writer: str
+    batch: ProvenBatch
+    version: int
+    keeps_one: bool
+    latest: Callable[[], int | None]
+
+    def judge(self, operations: BulkOperations, positions: list[int], counts: Counter[str]) -> list[int]:
+        """Look at the documents in conflict and count the reasons; returns the positions to send again.
+
+        Raises:
+            ConflictingRowsError: several rows of the table have one key.
+            ForeignWriteError: another program wrote a document.
+            SupersededError: a later batch wrote one, and this is no replay.
+        """
+        again = []
+        ids = [operations.ids[position].as_py() for position in positions]
+        for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
+            document = operations.documents[position].as_py()
+            content = None if document is None else json.loads(document)
+            verdict = verdict_of(content, found, version=self.version, latest=self.latest)
+            if verdict is Verdict.AGAIN:
+                again.append(position)
+            else:
+                counts[self._counted_as(verdict, found)] += 1
+        return again
+
+    def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
+        """The name of a count; an error if the batch cannot go on."""
+        if verdict is Verdict.REPEATED:
+            return "repeated"
+        if verdict is Verdict.FOREIGN:
+            raise self._foreign(found["_id"])
+        if verdict is Verdict.OTHER_CONTENT:
+            return self._other_content(found)
+        if self.batch.is_replay:
+            return "superseded"
+        raise superseded(self.url, self.batch)
+
+    def _other_content(self, found: Mapping[str, Any]) -> str:
+        """Another row of the key, from another part: ``duplicates``. An error if the batch cannot have written that."""
+        if self._has_keys_in_one_part or DELETED in found["_source"]:
+            raise self._foreign(found["_id"])
+        if self.keeps_one:
+            return "duplicates"
+        raise ConflictingRowsError(
+            f"{self.url}: several rows have the key of document {found['_id']} after batch "
+            f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
+            "table or identifier_columns, then run `icefloe reset` for the pipeline",
+            url=self.url,
+            id=found["_id"],
+        )
+
+    @property
+    def _has_keys_in_one_part(self) -> bool:
+        """True if the batch was shuffled by key, so that it wrote each document once. Others have inserts only."""
+        return any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert")
+
+    def _foreign(self, document_id: str) -> ForeignWriteError:
+        return ForeignWriteError(
+            f"{self.url}: another program wrote or deleted document {document_id} and raised its version, so batch "
+            f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
+            "`icefloe reset` for the pipeline, which loads a new index",
+            url=self.url,
+            id=document_id,
+        )
+
+
+def verdict_of(
+    content: Mapping[str, Any] | None, found: Mapping[str, Any], *, version: int, latest: Callable[[], int | None]
+) -> Verdict:
+    """The reason for which a write of a document was refused.
+
+    ================================  ==============================================================
+    the cluster has                   it is
+    ================================  ==============================================================
+    an earlier version                no conflict any more: send it again
+    our version, our content          an earlier try: repeated
+    our version, other content        another row of the key, or of another program
+    a version after the last batch    no batch wrote it: foreign
+    a later version                   of a later batch
+    no document                       a later batch deleted it, and the cluster remembers. Without a
+                                      later batch, the mark of an earlier try was purged: repeated;
+                                      foreign if a row was to be there
+    ================================  ==============================================================
+
+    Args:
+        content: of the document; None: it was to be deleted.
+        found: the document, as `stored_documents` has it.
+        version: that the write had.
+        latest: asks for the version of the batch that began last; None if the index does not know.
+    """
+    stored = found["_version"] if found["found"] else None
+    if stored is not None and stored < version:
+        return Verdict.AGAIN
+    if stored == version:
+        is_ours = content is not None and _is_content(content, found["_source"])
+        return Verdict.REPEATED if is_ours else Verdict.OTHER_CONTENT
+    # Asked after the document was read: a batch notes that it begins before it writes.
+    begun = latest()
+    if stored is None and begun == version and content is not None and DELETED in content:
+        return Verdict.REPEATED
+    if begun is not None and (begun <= version if stored is None else begun < stored):
+        return Verdict.FOREIGN
+    return Verdict.LATER
+
+
+def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """True if these fields are stored; an ingest pipeline of the cluster may have added others."""
+    own = {name: value for name, value in stored.items() if name in document}
+    return own == document and (DELETED in stored) == (DELETED in document)
+
+
+def superseded(url: str, batch: ProvenBatch) -> SupersededError:
+    """The error of a batch that came too late."""
+    return SupersededError(
+        f"{url} holds a later batch than batch {batch.batch_number}, which was stopped for a while; nothing is to be "
+        "done, the later batch stays",
+        url=url,
+        batch_number=batch.batch_number,
+    )
+
+
+class RefusedDocumentError(TerminalError):
+    """The cluster refuses a document for good, and there is no folder for dead letters."""
+
+    url: str
+    id: str
+
+
+@dataclass(kw_only=True)
+class PartDeliverer:
+    """Delivers one part.
+
+    Attributes:
+        cluster: to send to.
+        settings: of the sink.
+        letters: the folder of dead letters, if there is one.
+        batch: of the part.
+        part: to deliver.
+        target: name of the index.
+        writer: its alias.
+        version: of all documents of the batch.
+        judge: finds the reasons of conflicts.
+        refuse_superseded: raises if a later batch has begun.
+    """
+
+    cluster: Cluster
+    settings: OpenSearchSettings
+    letters: DeadLetterFolder | None
+    batch: ProvenBatch
+    part: StagedPart
+    target: str
+    writer: str
+    version: int
+    judge: ConflictJudge
+    refuse_superseded: Callable[[], None]
+
+    def deliver(self) -> PartDelivery:
+        """Send everything; errors are those of `Sink.deliver`."""
+        # An index forgets hard deletions, so versions alone do not keep a late write from bringing a row back.
+        before_each = self.refuse_superseded if self.settings.deletes == "hard" else None
+        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes, before_each=before_each)
+        counts: Counter[str] = Counter()
+        letters: list[DeadLetter] = []
+        for operations in self._operations():
+            self._send(operations, sender, counts, letters)
+        if self.letters is not None:
+            self.letters.put(self.batch.batch_number, self.part.number, letters)
+        return PartDelivery(
+            number=self.part.number,
+            rows=self.part.rows,
+            documents=counts["operations"] - len(letters) - counts["superseded"] - counts["duplicates"],
+            repeated=counts["repeated"],
+            retries=sender.retries,
+            refused=sender.refused,
+            dead_letters=len(letters),
+            superseded=counts["superseded"],
+            bytes=sender.sent_bytes,
+            details={"duplicates": counts["duplicates"]},
+        )
+
+    def _operations(self) -> Iterator[BulkOperations]:
+        batch = self.batch
+        for found in key_operations(
+            self._read, identity=batch.identity, hash_key=batch.hash_key, duplicates=self.settings.duplicates
+        ):
+            yield bulk_operations(
+                found,
+                batch=self.batch,
+                version=self.version,
+                deletes=self.settings.deletes,
+            )
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        for rows in self.part.read():
+            yield from row_slices(rows, max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES)
+
+    def _send(
+        self, operations: BulkOperations, sender: BulkSender, counts: Counter[str], letters: list[DeadLetter]
+    ) -> None:
+        counts["operations"] += len(operations)
+        positions: Sequence[int] = range(len(operations))
+        while positions:
+            result = sender.send(operations.lines.take(pa.array(positions, pa.int64())))
+            for place, reason in sorted(result.refused_for_good.items()):
+                self._refuse(operations, positions[place], reason, letters)
+            # A conflict whose reason is gone when it is looked at is sent again.
+            positions = self.judge.judge(operations, [positions[place] for place in sorted(result.conflicts)], counts)
+
+    def _refuse(self, operations: BulkOperations, position: int, reason: str, letters: list[DeadLetter]) -> None:
+        document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
+        if self.letters is None:
+            raise RefusedDocumentError(
+                f"{self._url} refuses document {document_id} for good ({reason}); correct the index's mapping and "
+                "run again, or name a folder in sink.dead_letters",
+                url=self._url,
+                id=document_id,
+            )
+        letters.append(
+            DeadLetter(
+                id=document_id,
+                version=self.version,
+                operation="delete" if document is None else "index",
+                document=None if document is None else json.loads(document),
+                reason=reason,
+            )
+        )
+        self.letters.refuse_too_many(self.batch.batch_number, len(letters), letters)
+
+    @property
+    def _url(self) -> str:
+        return f"{self.cluster.url}/{self.settings.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterReplay:
+    """Sends the letters of a batch to the index that readers see.
+
+    A letter leaves the folder when the index has its document, or a later state of the row. It stays if a document that
+    no batch wrote is in its way. If the process is killed in between, the next one finds that the index has it.
+
+    Attributes:
+        cluster: to send to.
+        folder: of the letters.
+        writer: alias of the index.
+        first_version: of the load that made the index, which has the state of all rows of batches before it.
+        forgets: True if the index forgets deletions after a while; False: it keeps them as marks.
+        bulk_bytes: size of a bulk request.
+        latest: asks for the version of the batch that began last.
+    """
+
+    cluster: Cluster
+    folder: DeadLetterFolder
+    writer: str
+    first_version: int
+    forgets: bool
+    bulk_bytes: int
+    latest: Callable[[], int | None]
+
+    def replay(self, batch_number: int) -> list[PartDelivery]:
+        """Sends the letters of a batch, part by part; a result counts letters in place of rows."""
+        return [self._replay_part(batch_number, number) for number in self.folder.parts(batch_number)]
+
+    def _replay_part(self, batch_number: int, number: int) -> PartDelivery:
+        letters = self.folder.letters_of_part(batch_number, number)
+        late = [letter for letter in letters if letter.version < self.first_version]
+        present = [letter for letter in letters if letter.version >= self.first_version]
+        forgotten = self._perhaps_forgotten(present)
+        kept = [replace(letter, reason=_PERHAPS_DELETED) for letter in present if letter.id in forgotten]
+        sent = [letter for letter in present if letter.id not in forgotten]
+        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.bulk_bytes)
+        refused: list[DeadLetter] = []
+        verdicts: Counter[Verdict] = Counter()
+        for version in sorted({letter.version for letter in sent}):
+            chunk = [letter for letter in sent if letter.version == version]
+            while chunk:
+                result = sender.send(_lines(chunk, version))
+                refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
+                chunk = self._judge([chunk[place] for place in result.conflicts], refused, verdicts)
+        superseded = verdicts[Verdict.LATER]
+        remaining = [*kept, *refused]
+        if remaining != letters:
+            self.folder.put(batch_number, number, remaining)
+        return PartDelivery(
+            number=number,
+            rows=len(letters),
+            documents=len(sent) - len(refused) - superseded,
+            repeated=verdicts[Verdict.REPEATED],
+            retries=sender.retries,
+            refused=sender.refused,
+            dead_letters=len(remaining),
+            superseded=superseded + len(late),
+            bytes=sender.sent_bytes,
+        )
+
+    def _perhaps_forgotten(self, letters: Sequence[DeadLetter]) -> frozenset[str]:
+        """Ids of letters whose rows later batches may have deleted, and the index may have forgotten that.
+
+        No clock says so: an index forgets deletions by its own, and at once if a shard starts again.
+        """
+        if not self.forgets:
+            return frozenset()
+        rows = [letter for letter in letters if letter.operation != "delete"]
+        found = stored_documents(self.cluster, self.writer, [letter.id for letter in rows])
+        # A deletion would have taken the document, so one that is there was not deleted since.
+        missing = [letter for letter, stored in zip(rows, found, strict=True) if not stored["found"]]
+        latest = self.latest()
+        return frozenset(letter.id for letter in missing if latest != letter.version)
+
+    def _judge(
+        self, letters: Sequence[DeadLetter], refused: list[DeadLetter], verdicts: Counter[Verdict]
+    ) -> list[DeadLetter]:
+        """Look at the documents in conflict with letters, and note the reasons; returns the letters to send again."""
+        again = []
+        found = stored_documents(self.cluster, self.writer, [letter.id for letter in letters])
+        for letter, stored in zip(letters, found, strict=True):
+            verdict = verdict_of(_content(letter), stored, version=letter.version, latest=self.latest)
+            verdicts[verdict] += 1
+            if verdict is Verdict.AGAIN:
+                again.append(letter)
+            elif verdict in (Verdict.OTHER_CONTENT, Verdict.FOREIGN):
+                # No batch wrote that: without the letter nobody would know that the document lacks its change.
+                refused.append(replace(letter, reason=_NOT_OURS))
+        return again
+
+
+def _content(letter: DeadLetter) -> Mapping[str, Any] | None:
+    return None if letter.operation == "delete" else cast("Mapping[str, Any]", letter.document)
+
+
+def _lines(letters: Sequence[DeadLetter], version: int) -> pa.Array:
+    text = pa.large_string()
+    bodies = [None if each.operation == "delete" else json.dumps(each.document, ensure_ascii=False) for each in letters]
+    return bulk_lines(pa.array([each.id for each in letters], text), pa.array(bodies, text), version)
