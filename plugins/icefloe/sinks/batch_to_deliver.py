@@ -21,8 +21,6 @@ class Origin:
 
     Attributes:
         owner: the id of the checkpoint whose batches are delivered.
-        pipeline: name of the pipeline, for people.
-        table: name of the table, for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -124,8 +122,6 @@ class StagedPart:
     Attributes:
         number: number of the part within the batch. icefloe numbers parts without gaps, and a sink must not rely on it.
         first_row: number of rows in the parts before it.
-        rows: changes in it.
-        size_bytes: size of its files.
         read: returns the rows from the first to the last; each call reads them again.
     """
 

@@ -76,11 +76,7 @@ class MixedPartsError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
-    """A batch whose manifest exists.
-
-    Attributes:
-        store: the sink's path.
-    """
+    """A batch whose manifest exists."""
 
     store: Store
     manifest: Manifest
@@ -89,13 +85,6 @@ class WholeBatch:
         """The files that a task keeps instead of its own; files of its part that are damaged are written again.
 
         A task whose rows are cut differently than in the manifest has no part here: the result names no files.
-
-        Args:
-            slots: the places of the task's files.
-            files: on local disk, with the task's rows.
-
-        Raises:
-            TransientError: the store did not answer.
         """
         nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
         part = self._part_of(slots, files)
@@ -119,10 +108,7 @@ class WholeBatch:
         return None
 
     def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
-        """Write the damaged files of a part again, as nobody else will, if they are as the manifest says.
-
-        Nothing else replaces a file. Readers have the manifest, so no other files may come in their place.
-        """
+        """Write the damaged files of a part again, as nobody else will, if they are as the manifest says."""
         if sum(file.stat().st_size for file in files) != part.size_bytes:
             return
         for key, file in zip(keys, files, strict=True):
@@ -136,9 +122,7 @@ class WholeBatch:
         """Check that the manifest is of these changes, and that its files exist.
 
         Raises:
-            PathInUseError: the manifest is of other changes.
             GivenUpBatchError: the manifest is of a batch that was ended without changes.
-            MixedPartsError: files that it names are missing, cut or replaced.
         """
         if self.manifest.batch != summary:
             raise self.in_use()
@@ -208,19 +192,11 @@ class ChangeFiles:
         probe(self._store, way_out=way_out, is_new=self._store.size(CLAIM) is None)
 
     def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Create ``_icefloe.json`` at the root of the path, unless it exists.
-
-        Raises:
-            PathClaimedError: it exists, and is another owner's.
-        """
+        """Create ``_icefloe.json`` at the root of the path, unless it exists."""
         claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Read ``_icefloe.json``, if it exists.
-
-        Raises:
-            PathClaimedError: it is another owner's.
-        """
+        """Read ``_icefloe.json``, if it exists."""
         refuse_claimed(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_batch(
@@ -232,11 +208,7 @@ class ChangeFiles:
         after_snapshot_id: int | None,
         up_to_snapshot_id: int | None,
     ) -> int | None:
-        """Compare with the manifest of that number, if there is one, and return its key.
-
-        Raises:
-            PathInUseError: there is one, and it is of another range.
-        """
+        """Compare with the manifest of that number, if there is one, and return its key."""
         whole = self._whole(batch_number)
         if whole is None:
             return None
@@ -251,9 +223,6 @@ class ChangeFiles:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
         A batch that is whole already stays as it is: a part that is cut differently than in that batch is left out.
-
-        Raises:
-            TransientError: the store, or the local disk, failed.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
@@ -275,10 +244,7 @@ class ChangeFiles:
 
         Raises:
             DamagedPartsError: files of parts are missing, or are not as large as they were written.
-            PathInUseError: the existing manifest is of other changes.
             GivenUpBatchError: the existing manifest is of a batch that was ended without changes.
-            MixedPartsError: the existing manifest is of the same changes, and files that it names are damaged or
-                replaced.
         """
         # A part that was left out has no files. A manifest made of these messages would lack its rows.
         if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
@@ -305,7 +271,6 @@ class ChangeFiles:
 
         Raises:
             KeyMissingError: a file that the manifest names is gone.
-            TerminalError: it is damaged.
         """
         for name in part.names:
             yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
@@ -355,12 +320,7 @@ class ChangeFiles:
         return sum(each.size_bytes for each in self._store.list(batch_prefix(batch_number)))
 
     def delete_before(self, batch_number: int, *, age: timedelta) -> int:
-        """Delete whole batches that come before a batch, and return the number of objects.
-
-        Args:
-            batch_number: this batch and later ones stay.
-            age: only batches whose last file is older, by the store's clock.
-        """
+        """Delete whole batches that come before a batch, and return the number of objects."""
         found: dict[int, list[StoredObject]] = {}
         for stored in self._store.list(""):
             number = number_of_folder(stored.key.partition("/")[0])
@@ -385,12 +345,7 @@ class ChangeFiles:
         return [each.key for each in self._store.list(prefix) if each.key not in named]
 
     def _deliver_file(self, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
-        """Create a file under the first free name of its place; returns name and size of the file that counts.
-
-        A file that is there is never replaced. It may belong to a whole batch by now, whatever a look at the manifest
-        said before, and readers trust it. An attempt that was stopped for hours may also have cut the same rows into
-        other files: those of another PyArrow are not as large.
-        """
+        """Create a file under the first free name of its place; returns name and size of the file that counts."""
         # What is there under a name decides:
         #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes

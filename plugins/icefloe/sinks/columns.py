@@ -16,10 +16,6 @@ _TEXT: Final = pa.large_string()
 def column_path(fields: Iterable[pa.Field], dotted: str) -> tuple[str, ...]:
     """The names from the top down to a column. A name may have dots itself.
 
-    Args:
-        fields: a schema, or the fields of a struct.
-        dotted: the name of the column.
-
     >>> column_path(pa.schema({"at": pa.struct({"x.y": pa.int64()}), "at.z": pa.int64()}), "at.x.y")
     ('at', 'x.y')
 
@@ -64,10 +60,6 @@ def named_columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
 
 def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa.Field]:
     """The fields that are named, or that have named fields inside, with nothing else inside.
-
-    Args:
-        fields: a schema, or the fields of a struct.
-        names: dotted names; one that no field has says nothing.
 
     >>> selected_fields(pa.schema({"at": pa.struct({"x": pa.int64(), "y": pa.int64()}), "v": pa.int8()}), ["at.y"])
     [pyarrow.Field<at: struct<y: int64>>]

@@ -68,9 +68,6 @@ def claim_for_sink(store: Store, sink: DeadLetterSink, *, takes_over: bool = Fal
         store: the folder.
         sink: the sink.
         takes_over: True if the letters of another sink count no more.
-
-    Raises:
-        OtherSinkError: the folder is another sink's.
     """
     if takes_over:
         store.put(_MARKER, dump_document(sink))
@@ -80,11 +77,7 @@ def claim_for_sink(store: Store, sink: DeadLetterSink, *, takes_over: bool = Fal
 
 
 def refuse_other_sink(store: Store, sink: DeadLetterSink) -> None:
-    """Raise if the folder is another sink's; a folder that says nothing of its sink may be anybody's.
-
-    Raises:
-        OtherSinkError: it is.
-    """
+    """Raise if the folder is another sink's; a folder that says nothing of its sink may be anybody's."""
     data, url = store.find(_MARKER), join_url(store.url, _MARKER)
     found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
     if found is not None and not found.may_be(sink):
@@ -109,7 +102,6 @@ class DeadLetterSettings:
     """The folder of documents that the destination refuses for good: a sink's ``dead_letters``.
 
     Attributes:
-        path: URL of a folder.
         limit: the most of them in one batch.
     """
 
@@ -141,13 +133,7 @@ class DeadLetter:
 
 
 class DeadLetterFolder:
-    """A folder of dead letters: a file of JSON lines for each part of a batch that has some.
-
-    Args:
-        store: the folder.
-        limit: the most letters of one batch.
-        way_out: way for the destination to take the letters of an open batch, for people.
-    """
+    """A folder of dead letters: a file of JSON lines for each part of a batch that has some."""
 
     def __init__(self, store: Store, *, limit: int, way_out: str = "correct the destination and run again") -> None:
         self._store = store
@@ -161,10 +147,6 @@ class DeadLetterFolder:
             origin: whose letters it keeps.
             sink: the sink that refuses them.
             takes_over: True if it may be another one's, whose letters count no more.
-
-        Raises:
-            PathClaimedError: it is another origin's.
-            OtherSinkError: it is another sink's.
         """
         claim = SinkClaim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
         if takes_over:
@@ -174,11 +156,7 @@ class DeadLetterFolder:
         claim_for_sink(self._store, sink, takes_over=takes_over)
 
     def refuse_other_sink(self, sink: DeadLetterSink) -> None:
-        """Raise if the folder is known to be another sink's.
-
-        Raises:
-            OtherSinkError: it is.
-        """
+        """Raise if the folder is known to be another sink's."""
         refuse_other_sink(self._store, sink)
 
     def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
@@ -192,14 +170,7 @@ class DeadLetterFolder:
         self._store.put(key, ("\n".join(lines) + "\n").encode())
 
     def put_one(self, batch_number: int, part_number: int, place: int, letter: DeadLetter) -> None:
-        """Keep one letter of a part as a file of its own, which a repeated or late try replaces by the same one.
-
-        Args:
-            batch_number: of the batch.
-            part_number: of the part.
-            place: of the letter within the batch.
-            letter: the letter.
-        """
+        """Keep one letter of a part as a file of its own, which a repeated or late try replaces by the same one."""
         line = json.dumps(asdict(letter), ensure_ascii=False)
         self._store.put(_place_key(batch_number, part_number, place), f"{line}\n".encode())
 
@@ -213,11 +184,6 @@ class DeadLetterFolder:
 
     def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
         """Raise if there are more letters than the limit allows.
-
-        Args:
-            batch_number: of the batch.
-            count: letters of the batch so far.
-            letters: some of them, to be named.
 
         Raises:
             TooManyDeadLettersError: there are.

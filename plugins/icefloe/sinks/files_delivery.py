@@ -20,11 +20,7 @@ __all__ = ["FilesDelivery"]
 
 
 class FilesDelivery(Sink):
-    """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers.
-
-    Args:
-        files: the files sink.
-    """
+    """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers."""
 
     keyed: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = True

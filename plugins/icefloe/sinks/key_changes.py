@@ -71,10 +71,6 @@ def key_operations(
         identity: dotted names of the identifier columns.
         hash_key: key of the batch's row hashes, so that a retry decides the same.
         duplicates: the reaction to several rows of one key. ``keep_one`` keeps the row with the smallest hash.
-
-    Raises:
-        NullKeyError: a value of an identifier column is null.
-        DuplicateKeyError: a key has several rows, and ``duplicates`` is ``fail``.
     """
     decided = _decide(read, identity, hash_key)
     if duplicates == "fail" and len(decided.duplicated):
@@ -94,16 +90,7 @@ def key_operations(
 
 
 def one_row_per_key(read: Callable[[], Iterator[pa.RecordBatch]], *, identity: Sequence[str], hash_key: int) -> None:
-    """Passes a part whose changes, one after the other, leave each key with one row or none.
-
-    Args:
-        read: returns the changes from the first to the last: all changes of each key.
-        identity: dotted names of the identifier columns; a value may be null.
-        hash_key: key of the batch's row hashes.
-
-    Raises:
-        DuplicateKeyError: a key gets a second row, or loses another row than the one that it got last.
-    """
+    """Passes a part whose changes, one after the other, leave each key with one row or none."""
     keys, rows, weights = _hashed(read, identity, hash_key, named_columns)
     groups = HashGroups.of(keys)
     rows, is_added = rows.take(groups.order), weights[groups.order] > 0
@@ -116,11 +103,7 @@ def one_row_per_key(read: Callable[[], Iterator[pa.RecordBatch]], *, identity: S
 
 
 def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]:
-    """The identifier columns of rows. A column inside a struct that is null is null.
-
-    Raises:
-        NullKeyError: a value is null.
-    """
+    """The identifier columns of rows. A column inside a struct that is null is null."""
     columns = named_columns(rows, identity)
     for name, column in zip(identity, columns, strict=True):
         if column.null_count:

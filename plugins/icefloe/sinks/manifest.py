@@ -46,16 +46,7 @@ class SinkClaim:
 
 
 def claim_path(store: Store, claim: SinkClaim, *, keys: str = _KEYS) -> None:
-    """Claim a path for an owner unless another owner has it; if many owners claim it at once, one gets it.
-
-    Args:
-        store: the folder.
-        claim: the owner.
-        keys: the key of a pipeline file that names the folder, for people.
-
-    Raises:
-        PathClaimedError: the path is another owner's.
-    """
+    """Claim a path for an owner unless another owner has it; if many owners claim it at once, one gets it."""
     found = load_claim(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
         found = load_claim(store)
@@ -63,11 +54,7 @@ def claim_path(store: Store, claim: SinkClaim, *, keys: str = _KEYS) -> None:
 
 
 def refuse_claimed(store: Store, claim: SinkClaim) -> None:
-    """Raise if `claim_path` would, without writing anything.
-
-    Raises:
-        PathClaimedError: the path is another owner's.
-    """
+    """Raise if `claim_path` would, without writing anything."""
     _refuse_other(load_claim(store), store, claim, _KEYS)
 
 
@@ -82,11 +69,7 @@ def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim, keys:
 
 
 def load_claim(store: Store) -> SinkClaim | None:
-    """The claim of a path; None if nobody has claimed it.
-
-    Raises:
-        TerminalError: it is damaged, or was written by a newer release.
-    """
+    """The claim of a path; None if nobody has claimed it."""
     data = store.find(CLAIM)
     return None if data is None else load_document(SinkClaim, data, what=f"the claim {join_url(store.url, CLAIM)}")
 
@@ -103,7 +86,6 @@ class Written:
     """The result of one task's write.
 
     Attributes:
-        size_bytes: bytes written to the destination.
         details: facts that the sink needs at commit, for example file names; JSON values only.
     """
 
@@ -117,7 +99,6 @@ class CommitMessage:
 
     Attributes:
         number: of the task, a map id or a range id; a batch has each number at most once.
-        counts: rows by change type.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
     """
 
@@ -155,7 +136,6 @@ class Part:
 
     Attributes:
         names: of the files, in the order of the changes.
-        size_bytes: of all files together.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
     """
 
@@ -255,12 +235,7 @@ def is_left_out(message: CommitMessage) -> bool:
 
 
 def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
-    """Fault of the files of one part as a sentence; None if all files exist with as many bytes as were written.
-
-    Args:
-        message: of the task that wrote them.
-        sizes: of every file in the batch's folder, by its name there.
-    """
+    """Fault of the files of one part as a sentence; None if all files exist with as many bytes as were written."""
     if is_left_out(message):
         return f"task {message.number} found the batch whole and wrote nothing, and its manifest is gone"
     names: Sequence[str] = message.details["names"]

@@ -70,12 +70,6 @@ def row_groups(
 
     The same rows are cut at the same places, whatever the batches in which they come. Every table but the last is as
     large as a bound allows. One group and one batch are held at a time.
-
-    Args:
-        schema: of every batch.
-        batches: read only as far as the next group needs.
-        max_rows: of a group.
-        max_bytes: of a group, as `row_bytes` counts. A row that is larger is a group of its own.
     """
     # Batches of 5 rows each, at most 7 rows in a group:   1 1 1 1 1 2 2 | 2 2 2 3 3 3 3 | 3
     pending: list[pa.RecordBatch] = []
@@ -100,13 +94,7 @@ def row_groups(
 
 
 def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, in slices that bound what is made of them at a time; none if empty.
-
-    Args:
-        batch: the rows.
-        max_rows: of a slice.
-        max_bytes: of a slice, in Arrow's memory, if the rows are about as large as each other. At least one row.
-    """
+    """The rows of a batch in order, in slices that bound what is made of them at a time; none if empty."""
     rows = max(1, min(max_rows, batch.num_rows * max_bytes // max(batch.nbytes, 1)))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -124,9 +112,6 @@ def write_parquet_files(
         schema: of the groups.
         groups: none of them empty.
         target_file_bytes: begin another file above this size; None: never.
-
-    Raises:
-        TransientError: the local disk is full or fails.
     """
     with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
         return _write_files(folder, schema, groups, target_file_bytes)
@@ -137,9 +122,6 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         KeyMissingError: there is no such file.
-        TerminalError: it is not a whole Parquet file, or a page does not match its checksum.
-        TransientError: the store did not answer.
-        MemoryError: there was no memory, or no thread for Arrow.
     """
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
@@ -228,11 +210,7 @@ class _StoredFile(io.RawIOBase):
 
 
 def holds_same_rows(store: Store, key: str, file: Path) -> bool:
-    """True if the file under a key is whole and has the same rows in the same order; holds one row group of each.
-
-    Raises:
-        TransientError: the store did not answer, or the local disk fails.
-    """
+    """True if the file under a key is whole and has the same rows in the same order; holds one row group of each."""
     try:
         if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
             return True

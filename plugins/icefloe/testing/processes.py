@@ -146,7 +146,6 @@ class DeliveringProcess:
     """A driver and its workers: each part is delivered by a sink that was opened for it, as in a process of its own.
 
     Attributes:
-        calls: its outward calls.
         deliveries: results by batch and part. A batch that is run again skips the parts that have one.
     """
 
@@ -224,13 +223,7 @@ class DeliveringProcess:
 
 
 class StoppedProcess:
-    """A process in a thread of its own that is stopped before one outward call, for as long as the case wants.
-
-    Args:
-        open_sink: opens its sinks.
-        place: number of the call, from 0.
-        work: what the process does.
-    """
+    """A process in a thread of its own that is stopped before one outward call, for as long as the case wants."""
 
     def __init__(self, open_sink: OpenSink, place: int, work: Callable[[DeliveringProcess], object]) -> None:
         self.calls = OutwardCalls(Fault.STOPPED, place, halt=self._halt)

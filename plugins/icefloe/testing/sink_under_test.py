@@ -32,9 +32,6 @@ def require_content(
         history: the table, with the changes since its last load.
         without: ids of rows that the destination refused for good.
         among: the only ids to be compared, because another writer writes there too; None: all.
-
-    Raises:
-        NotConformingError: they differ.
     """
     if sink.keyed:
         expected: dict[int, list[Row]] = {key: [row] for key, row in history.rows.items()}
@@ -58,11 +55,7 @@ def require_content(
 
 
 def require_some(sink: Sink, history: StagedHistory, ids: Collection[int]) -> None:
-    """Compare the rows or changes of some keys, read by these keys, with the table.
-
-    Raises:
-        NotConformingError: they differ, or rows of other keys were read.
-    """
+    """Compare the rows or changes of some keys, read by these keys, with the table."""
     schema = history.shown if sink.keyed else change_schema(history.shown, with_batch=True)
     keys = pa.record_batch({"id": pa.array(sorted(ids), history.schema.field("id").type)})
     rows = [row for row in _read(sink, schema, keys) if _is_recent(row, history)]
@@ -165,12 +158,7 @@ class SinkUnderTest(ABC):
         return partial(self.open_sink, destination)
 
     def deliver(self, destination: Any, *batches: StagedBatch, claims: bool = False, repeats: bool = False) -> None:
-        """Deliver batches by a new process without faults; see `DeliveringProcess.run`.
-
-        Raises:
-            TransientError: a process that is stopped holds a lock at the destination.
-            NotConformingError: any other error.
-        """
+        """Deliver batches by a new process without faults; see `DeliveringProcess.run`."""
         try:
             DeliveringProcess(self.opener(destination)).run(*batches, claims=claims, repeats=repeats)
         except TransientError:
@@ -208,11 +196,7 @@ def some_rows(count: int, *, word: str = "a") -> dict[int, Row]:
 
 @contextmanager
 def case(name: str) -> Iterator[None]:
-    """Name the case in the error of whatever breaks in it.
-
-    Raises:
-        NotConformingError: the case failed.
-    """
+    """Name the case in the error of whatever breaks in it."""
     try:
         yield
     except NotConformingError as error:
@@ -224,11 +208,7 @@ def case(name: str) -> Iterator[None]:
 def require_error(
     kinds: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], expectation: str
 ) -> None:
-    """Raise unless a call raises an error of one of these kinds.
-
-    Raises:
-        NotConformingError: says what was expected.
-    """
+    """Raise unless a call raises an error of one of these kinds."""
     try:
         call()
     except kinds:

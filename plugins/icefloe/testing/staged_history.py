@@ -47,7 +47,6 @@ class StagedBatch:
     """A proven batch, as its checkpoint knows it.
 
     Attributes:
-        batch: the batch.
         parts: its parts, in the order in which they are delivered.
         recorded: the facts that its first ``begin`` returned, as soon as there are any.
         ended: set when the batch is over: no run of a pipeline begins it again.
@@ -84,17 +83,10 @@ class StagedHistory:
     """A table of the columns ``id``, ``word`` and ``number``; ``id`` is its identity.
 
     Attributes:
-        origin: who delivers its batches.
         schema: of the table, as the next batch has it.
         rows: the rows of the table by ``id``, as they must be after all batches.
         changes: all changes since the last load, each with all columns.
         load_batch_number: number of the first batch of the last load.
-
-    Args:
-        origin: as above.
-        first_batch_number: number of the first batch.
-        identity: names of the identifier columns.
-        hidden: columns that are there for the identity only.
     """
 
     def __init__(
@@ -180,15 +172,7 @@ class StagedHistory:
 
 
 def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A document as another process reads it.
-
-    Args:
-        document: values of JSON.
-        name: of the document, for people.
-
-    Raises:
-        NotConformingError: it is no JSON.
-    """
+    """A document as another process reads it."""
     try:
         read: dict[str, Any] = json.loads(json.dumps(dict(document)))
     except (TypeError, ValueError) as error:

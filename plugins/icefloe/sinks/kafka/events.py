@@ -45,7 +45,6 @@ class EventRows:
     """The rows of some events, and where each event has its images.
 
     Attributes:
-        rows: changes, with the change columns.
         first_row: number of rows before them in the part.
         rows_before: number of rows in the parts before it.
         kinds: ``DELETE``, ``INSERT`` or ``UPDATE_AFTER`` of each event, as `ChangeType` codes.

@@ -46,9 +46,6 @@ def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array
         rows: any columns; a struct that is null gives ``null``.
         form: how dates and the like are written.
 
-    Raises:
-        TerminalError: a column has a type that no Iceberg column has.
-
     >>> row_texts(pa.RecordBatch.from_pydict({"id": [1, None], "name": ["a", 'b"']}), JsonForm.READABLE).to_pylist()
     ['{"id":1,"name":"a"}', '{"id":null,"name":"b\\""}']
     """
@@ -64,13 +61,7 @@ def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array
 
 
 def json_texts(column: pa.Array, form: JsonForm, *, name: str) -> pa.Array:
-    """The JSON text of each value; ``null`` if it is missing.
-
-    Args:
-        column: values of one type.
-        form: how dates and the like are written.
-        name: of the column, for the error.
-    """
+    """The JSON text of each value; ``null`` if it is missing."""
     if isinstance(column, pa.ExtensionArray):
         texts = _each(column.storage, lambda value: f'"{UUID(bytes=value)}"')
     else:

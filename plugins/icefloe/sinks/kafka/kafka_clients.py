@@ -113,8 +113,6 @@ def refusals_of(request: KafkaRequest) -> Iterator[None]:
 
     Raises:
         FencedError: another producer has the transactional id.
-        KafkaAnswerError: retrying cannot help.
-        KafkaSilentError: it may.
     """
     try:
         yield
@@ -207,9 +205,7 @@ class KafkaClients:
 
     Attributes:
         configuration: settings of librdkafka that all clients share.
-        registry: settings of the schema registry's client.
         places: keys of the pipeline file by the setting that they give; others are in the connection.
-        seconds: time that one request may take.
     """
 
     configuration: Mapping[str, object] = field(repr=False)
@@ -222,11 +218,7 @@ class KafkaClients:
 
     @classmethod
     def of(cls, options: KafkaOptions, connection: Mapping[str, Any]) -> Self:
-        """The clients of a sink.
-
-        Raises:
-            TerminalError: no brokers are named, or a setting is ours.
-        """
+        """The clients of a sink."""
         for key in options.settings:
             if key in _OURS:
                 raise TerminalError(

@@ -37,7 +37,6 @@ class KafkaOptions:
         state_topic: the compacted topic that says what is delivered; default: ``<topic>.icefloe``.
         transaction_topic: the topic of BEGIN and END of each batch, as Debezium has it; None: there is none.
         bootstrap_servers: addresses of brokers; None: the connection has them.
-        settings: further settings of librdkafka, without secrets.
         envelope: ``debezium`` or ``plain``.
         format: ``json`` or ``avro``.
         json_schema: True if each JSON message carries its schema, as Kafka Connect writes it.
@@ -47,8 +46,6 @@ class KafkaOptions:
         partitions: of a topic that is made; None: the broker's default.
         replication_factor: of topics that are made; None: the broker's default.
         topic_settings: settings of a topic that is made, such as ``retention.ms``.
-        transaction_rows: the most changes of one transaction.
-        transaction_bytes: the most bytes of one transaction.
         transaction_seconds: the time after which the broker aborts a transaction of a process that stopped.
         dead_letters: the folder of changes that are too large for the topic; None: they are an error.
     """
@@ -76,11 +73,7 @@ class KafkaOptions:
 
     @classmethod
     def of(cls, written: Mapping[str, object]) -> Self:
-        """The options of a mapping.
-
-        Raises:
-            TerminalError: a key is missing, unknown or has a value that does not fit.
-        """
+        """The options of a mapping."""
         try:
             options = TypeAdapter(cls).validate_python({
                 key: parse_bytes(value) if key == "transaction_bytes" and isinstance(value, str) else value

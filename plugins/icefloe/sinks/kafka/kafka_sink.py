@@ -133,11 +133,7 @@ class KafkaSink(Sink):
             yield from self._format.changes_as_written(found, schema_of, first_batch=first_batch)
 
     def may_lack_oldest(self) -> bool:
-        """True if a partition begins behind the last load, as the retention of the topic moves it.
-
-        Raises:
-            TopicChangedError: the topic is missing, or is another one than that of the batches.
-        """
+        """True if a partition begins behind the last load, as the retention of the topic moves it."""
         last = self._last_batch()
         if last is None:
             raise TopicChangedError(
@@ -160,11 +156,7 @@ class KafkaSink(Sink):
         return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
-        """Refuses: newer changes of a letter's key may be in the topic already.
-
-        Raises:
-            LetterOrderError: always.
-        """
+        """Refuses: newer changes of a letter's key may be in the topic already."""
         raise LetterOrderError(
             f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
             "raise its max.message.bytes, then load the table again with icefloe reset",
@@ -186,10 +178,7 @@ class KafkaSink(Sink):
         )
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
-        """Makes a call again if another process began the same one: the state then says what is left to do.
-
-        Two processes that go on fencing each other pause for random times, so that one of them gets through.
-        """
+        """Makes a call again if another process began the same one: the state then says what is left to do."""
         give_up = monotonic() + self._clients.seconds
         pause = 0.05
         while True:
@@ -212,11 +201,7 @@ def open_kafka_sink(
     connection: Mapping[str, object],
     open_store: Callable[[str], Store],
 ) -> KafkaSink:
-    """The sink that a pipeline describes; arguments as in `open_sink`.
-
-    Raises:
-        TerminalError: a key does not fit.
-    """
+    """The sink that a pipeline describes; arguments as in `open_sink`."""
     checked = KafkaOptions.of(options)
     letters = checked.dead_letters
     clients = KafkaClients.of(checked, connection)

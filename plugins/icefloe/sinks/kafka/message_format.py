@@ -207,11 +207,7 @@ class MessageFormat:
             self._registry.check()
 
     def encoder(self, batch: ProvenBatch) -> Encoder:
-        """Writes the messages of a batch.
-
-        Raises:
-            TerminalError: a column or the registry refuses.
-        """
+        """Writes the messages of a batch."""
         schemas = connect_schemas(batch, is_debezium=self._is_debezium) if self.options.has_schemas else None
         kind = DebeziumJson if self._is_debezium else PlainJson
         if not self._is_avro or schemas is None:

@@ -42,8 +42,6 @@ class TooLargeChanges:
 
     Attributes:
         folder: of dead letters; None: the first change that is too large is an error.
-        batch_number: of the batch.
-        part_number: of the part.
         has_text: True if messages are texts in JSON.
     """
 
@@ -63,14 +61,7 @@ class TooLargeChanges:
     def keep(self, refused: TooLargeError, order: int, *, key: bytes | None, value: bytes | None) -> None:
         """Keeps a change, before anything after it is committed.
 
-        Args:
-            refused: why it cannot be sent.
-            order: its place within the batch, which is the same in each try.
-            key: of the message.
-            value: of the message.
-
         Raises:
-            TooLargeError: there is no folder.
             TooManyDeadLettersError: the part alone has more than the limit allows.
         """
         if self.folder is None:
@@ -120,8 +111,6 @@ class PartSender:
         Raises:
             FencedError: another process sends this part; look again.
             SupersededError: a later batch was begun.
-            DuplicateKeyError: a key has several rows, and ``duplicates`` is ``fail``; nothing of the part was sent.
-            TopicChangedError: the keys have another schema than when the batch began.
         """
         if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
             raise key_schema_changed(

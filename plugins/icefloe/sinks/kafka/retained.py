@@ -85,12 +85,7 @@ _LOOKED_AT: Final = 1000
 
 
 def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
-    """The committed messages, partition by partition, from ``starts`` to the end that each has now.
-
-    Raises:
-        KafkaSilentError: no answer, or an open transaction hides the end.
-        KafkaAnswerError: the cluster refuses.
-    """
+    """The committed messages, partition by partition, from ``starts`` to the end that each has now."""
     reading = KafkaRequest(doing="read", topic=topic.name, right="Read")
     consumer = clients.consumer()
     try:
@@ -122,12 +117,7 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
 
 
 def lacks_oldest(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> bool:
-    """True if a partition has lost messages behind its start to the retention of the topic.
-
-    Raises:
-        KafkaSilentError: no answer.
-        KafkaAnswerError: the cluster refuses.
-    """
+    """True if a partition has lost messages behind its start to the retention of the topic."""
     firsts = enumerate(first_offsets(clients, topic))
     return any(first > _start(starts, partition) for partition, first in firsts)
 

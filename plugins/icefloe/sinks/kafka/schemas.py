@@ -60,13 +60,7 @@ class ConnectSchema(TypedDict, total=False):
         type: such as ``int64``, ``struct``, ``array``, ``map``.
         optional: True if null is a value.
         name: of a struct, or of a logical type.
-        version: of a logical type.
-        parameters: of a logical type.
         field: name of the field of a struct whose schema this is.
-        fields: of a struct.
-        items: elements of an array.
-        keys: keys of a map.
-        values: values of a map.
     """
 
     type: str
@@ -87,9 +81,6 @@ def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, Co
     Args:
         batch: the batch.
         is_debezium: True for Debezium's envelope, False for plain rows.
-
-    Raises:
-        TerminalError: a column has a type that no Iceberg column has.
     """
     name = f"{batch.origin.pipeline}.{batch.origin.table}"
     key = struct_schema(key_schema(batch), name=f"{name}.Key")
@@ -198,9 +189,6 @@ def avro_name(name: str) -> str:
 def avro_schema(connect: ConnectSchema) -> AvroSchema:
     """The Avro schema of a Connect schema; an optional one is a union with null.
 
-    Raises:
-        TerminalError: two columns get one name.
-
     >>> avro_schema({"type": "int64", "optional": True})
     ['null', 'long']
     """
@@ -307,11 +295,7 @@ class RegistrySilentError(TransientError):
 
 
 class AvroRegistry:
-    """The schemas of one topic: subjects ``<topic>-key`` and ``<topic>-value``.
-
-    Raises:
-        TerminalError: a setting does not fit.
-    """
+    """The schemas of one topic: subjects ``<topic>-key`` and ``<topic>-value``."""
 
     def __init__(self, topic: str, configuration: Mapping[str, Any]) -> None:
         self._topic = topic
@@ -319,13 +303,7 @@ class AvroRegistry:
         self._parsed: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Ask for the subjects, or for one that may be missing. The right to look them up is not needed to deliver.
-
-        Raises:
-            SchemaRefusedError: the registry refuses the user.
-            RegistrySilentError: no answer.
-            TerminalError: the place is no schema registry.
-        """
+        """Ask for the subjects, or for one that may be missing. The right to look them up is not needed to deliver."""
         if not isinstance(self._ask(self._subjects), list):
             raise self._no_registry("it answers in another form")
 
@@ -335,11 +313,6 @@ class AvroRegistry:
         Args:
             of: ``key`` or ``value``.
             schema: in Avro.
-
-        Raises:
-            SchemaRefusedError: it is not compatible with the one before.
-            RegistrySilentError: no answer.
-            TerminalError: the place is no schema registry.
         """
         text = Schema(json.dumps(schema), "AVRO")
         number = self._ask(lambda: self._client.register_schema(f"{self._topic}-{of}", text))

@@ -36,7 +36,6 @@ class BegunOnTopic:
 
     Attributes:
         generation: of the claim; one of a later owner is greater.
-        partitions: number of partitions of the topic.
         topic: the topic in words, with the id that the cluster gave it.
         key_schema_id: the id that keys have from a schema registry; None: they have none.
     """
@@ -75,11 +74,7 @@ class TopicChangedError(TerminalError):
 
 
 def present_topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
-    """The topic as it is now.
-
-    Raises:
-        TopicChangedError: it is missing.
-    """
+    """The topic as it is now."""
     topic = find_topic(clients, options.topic)
     if topic is None:
         raise topic_missing(options)
@@ -95,11 +90,7 @@ def topic_missing(options: KafkaOptions) -> TopicChangedError:
 
 
 def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: StartedBatch) -> Topic:
-    """The topic that holds a batch.
-
-    Raises:
-        TopicChangedError: it is missing, or was made again.
-    """
+    """The topic that holds a batch."""
     topic = present_topic(clients, options)
     if topic.id != last.topic_id:
         raise _made_again(options, last, partitions=topic.partitions)
@@ -109,18 +100,7 @@ def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: Started
 def refuse_other_history(
     last: StartedBatch | None, batch: ProvenBatch, topic: Topic, options: KafkaOptions, *, generation: int
 ) -> None:
-    """Raise if the topic lacks batches before this one, or has those of another owner that this one leaves there.
-
-    Args:
-        last: the batch that the topic has last.
-        batch: the next one.
-        topic: the topic as it is now.
-        options: of the sink.
-        generation: of the present claim.
-
-    Raises:
-        TopicChangedError: it does.
-    """
+    """Raise if the topic lacks batches before this one, or has those of another owner that this one leaves there."""
     if last is None and batch.continues:
         raise TopicChangedError(
             f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
@@ -148,11 +128,7 @@ def refuse_other_history(
 
 
 def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
-    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used.
-
-    Raises:
-        TopicChangedError: it would not.
-    """
+    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used."""
     if last.topic_id != new.topic_id:
         raise _made_again(options, last, partitions=new.partitions)
     if last.partitions != new.partitions:
@@ -212,12 +188,7 @@ def deciding(clients: KafkaClients, options: KafkaOptions) -> TransactionProduce
 
 
 def check_topics(clients: KafkaClients, options: KafkaOptions) -> None:
-    """Proves that the cluster answers, and that the topics are there or may be made. Nothing is written.
-
-    Raises:
-        KafkaAnswerError: this user lacks a right, or the topics cannot be made as the options say.
-        KafkaSilentError: no answer.
-    """
+    """Proves that the cluster answers, and that the topics are there or may be made. Nothing is written."""
     for name, (partitions, settings) in _wanted(options).items():
         if find_topic(clients, name) is None:
             make_topic(
@@ -230,11 +201,7 @@ def check_topics(clients: KafkaClients, options: KafkaOptions) -> None:
 
 
 def refuse_other_owner(clients: KafkaClients, options: KafkaOptions, log: StateTopic, origin: Origin) -> None:
-    """Raise if the topic is another origin's, or holds messages and is nobody's.
-
-    Raises:
-        TopicOwnedError: it does.
-    """
+    """Raise if the topic is another origin's, or holds messages and is nobody's."""
     topic = find_topic(clients, options.topic)
     is_filled = topic is not None and holds_messages(clients, topic)
     # In this order: whoever fills the topic meanwhile has claimed it before.
@@ -267,7 +234,6 @@ def claim_topic(
     """Makes the topics that are missing, and writes down the owner.
 
     Raises:
-        TopicOwnedError: another origin's, and ``takes_over`` is False.
         FencedError: another decision was made meanwhile; look again.
     """
     if not takes_over:
@@ -310,12 +276,7 @@ def begin_mark(batch: ProvenBatch) -> tuple[bytes, bytes]:
 
 
 def end_mark(batch: ProvenBatch, events: int) -> tuple[bytes, bytes]:
-    """Key and value of END.
-
-    Args:
-        batch: the batch.
-        events: that all its parts sent, without tombstones.
-    """
+    """Key and value of END."""
     return _mark(batch, "END", events)
 
 
@@ -349,8 +310,6 @@ def begin_batch(
     Raises:
         FencedError: another decision was made meanwhile; look again.
         SupersededError: a later batch was begun.
-        TopicChangedError: the topic has other partitions or another key, or was made again.
-        OtherPartsError: the batch was begun in other parts.
     """
     with deciding(clients, options) as producer:
         state, topic = log.look() or TopicState(), present_topic(clients, options)
@@ -389,14 +348,7 @@ def _started(
 
 
 def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> bool:
-    """True if an earlier try let the parts begin, or the batch is a replay and the topic has a later one.
-
-    A try that only fenced has begun nothing: truncation and offsets of a load come with the end of fencing.
-
-    Raises:
-        SupersededError: a later batch was begun, and this is no replay.
-        TopicChangedError: the topic has other partitions or another key, or was made again.
-    """
+    """True if an earlier try let the parts begin, or the batch is a replay and the topic has a later one."""
     if batch.is_replay and _order(last) > _order(new):
         return True
     _refuse_superseded(last, new, options)

@@ -49,7 +49,6 @@ class TopicClaim:
 
     Attributes:
         generation: 1, and one more with each take-over. Batches of a later generation are later.
-        owner: the id of the checkpoint.
         pipeline: its name; pipeline and table are for people.
     """
 
@@ -71,7 +70,6 @@ class StartedBatch:
             ``open``: they may; ``finished``: all of them are delivered.
         topic_id: the id that the cluster gave the topic; a topic that is made again has another.
         partitions: number of partitions of the topic; a key is always in the same one as long as it does not change.
-        identity: names of the key's columns.
         starts: offset of each partition at which the last load begins; what is before counts no longer.
         key_types: types of the key's columns whose promotion would move keys, by column; empty also in records of
             releases that did not write it.
@@ -138,11 +136,7 @@ class TopicState:
     parts: Mapping[int, PartProgress] = field(default_factory=lambda: MappingProxyType({}))
 
     def after(self, records: Mapping[str, bytes], *, topic: str) -> "TopicState":
-        """The state after further records, by key.
-
-        Raises:
-            TerminalError: a record is damaged, or of a newer release.
-        """
+        """The state after further records, by key."""
         parts = dict(self.parts)
         found: dict[str, Any] = {}
         for key, value in records.items():
@@ -184,11 +178,6 @@ class StateTopic:
 
         It waits for transactions of others that are open at this moment: the broker gives no message after the first
         message of an open transaction to readers of committed messages.
-
-        Raises:
-            KafkaSilentError: no answer, or another transaction stays open.
-            KafkaAnswerError: the cluster refuses.
-            TerminalError: a record is damaged, or the topic has several partitions.
         """
         topic = find_topic(self._clients, self.name)
         if topic is None:
@@ -334,7 +323,6 @@ class TransactionProducer:
 
         Raises:
             FencedError: another producer of this id began.
-            TooLargeError: the topic takes no message of this size.
         """
         self._sent_to.add(topic)
         if (refused := self.refusal_of(key, value)) is not None:

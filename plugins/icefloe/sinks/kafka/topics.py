@@ -42,12 +42,7 @@ class Topic:
 
 
 def find_topic(clients: KafkaClients, name: str) -> Topic | None:
-    """The topic; None if there is none.
-
-    Raises:
-        KafkaAnswerError: this user may not describe it.
-        KafkaSilentError: no answer.
-    """
+    """The topic; None if there is none."""
     request = KafkaRequest(doing="describe topics", topic=name, right="Describe")
     names = TopicCollection([name])
     try:
@@ -65,16 +60,8 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
 def cluster_id(clients: KafkaClients, name: str) -> str | None:
     """The id that the cluster gave itself, which stays when the addresses of its brokers change.
 
-    Args:
-        clients: of the cluster.
-        name: of the topic in question, for errors.
-
     Returns:
         None if the cluster tells nobody.
-
-    Raises:
-        KafkaAnswerError: the cluster refuses.
-        KafkaSilentError: no answer.
     """
     request = KafkaRequest(doing="describe the cluster", topic=name, right="Describe")
     with refusals_of(request):
@@ -95,10 +82,6 @@ def make_topic(
         replication_factor: how many brokers hold it; None: the broker's default.
         settings: of the topic.
         only_try: True if the broker only says whether it would.
-
-    Raises:
-        KafkaAnswerError: the cluster refuses.
-        KafkaSilentError: no answer.
     """
     new = NewTopic(
         name, num_partitions=partitions or -1, replication_factor=replication_factor or -1,
@@ -122,20 +105,13 @@ def most_bytes(clients: KafkaClients, name: str) -> int | None:
     """The largest message that a topic takes (``max.message.bytes``), or a common default if this user may not ask.
 
     None: there is no such topic.
-
-    Raises:
-        KafkaSilentError: no answer.
     """
     found = _setting(clients, name, "max.message.bytes", unknown=str(_USUAL_BYTES))
     return None if found is None else int(found)
 
 
 def may_be_compacted(clients: KafkaClients, name: str) -> bool:
-    """True if the broker compacts a topic, or if this user may not ask.
-
-    Raises:
-        KafkaSilentError: no answer.
-    """
+    """True if the broker compacts a topic, or if this user may not ask."""
     return "compact" in (_setting(clients, name, "cleanup.policy", unknown="compact") or "")
 
 
@@ -159,22 +135,12 @@ def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) ->
 
 
 def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The offset after the last message of each partition, committed or not.
-
-    Raises:
-        KafkaAnswerError: this user may not describe it.
-        KafkaSilentError: no answer.
-    """
+    """The offset after the last message of each partition, committed or not."""
     return _offsets(clients, topic, OffsetSpec.latest())
 
 
 def first_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The offset of each partition before which its retention has deleted messages.
-
-    Raises:
-        KafkaAnswerError: this user may not describe it.
-        KafkaSilentError: no answer.
-    """
+    """The offset of each partition before which its retention has deleted messages."""
     return _offsets(clients, topic, OffsetSpec.earliest())
 
 

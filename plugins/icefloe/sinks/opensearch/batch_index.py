@@ -39,7 +39,6 @@ class IndexClaim:
     """Who writes an index.
 
     Attributes:
-        origin: whose batches are delivered.
         generation: how often the index went to another origin; the upper half of all versions.
         revision: number and term of the document, for a change of exactly this claim.
     """
@@ -54,7 +53,6 @@ class BegunBatch:
     """The batch that began last.
 
     Attributes:
-        version: of its documents.
         target: the index that it and the batches after it are written to, up to the next load.
         uuid: of that index, as a try of this batch has found it before it delivered anything. None: no try has.
     """
@@ -65,12 +63,7 @@ class BegunBatch:
 
 
 class Claims:
-    """The claim of one index.
-
-    Args:
-        cluster: to ask.
-        names: of the index.
-    """
+    """The claim of one index."""
 
     def __init__(self, cluster: Cluster, names: IndexNames) -> None:
         self._cluster = cluster
@@ -92,11 +85,7 @@ class Claims:
         )
 
     def refuse_other(self, found: IndexClaim | None, origin: Origin) -> IndexClaim:
-        """The claim, which is this origin's.
-
-        Raises:
-            IndexClaimedError: it is another's, or there is none.
-        """
+        """The claim, which is this origin's."""
         if found is None:
             raise IndexClaimedError(
                 f"nobody has claimed {self._url}: the index {self._names.state} was deleted; run "
@@ -120,9 +109,6 @@ class Claims:
             origin: the new owner.
             takes_over: True if the claim may be another origin's.
             first_generation: of a claim that is created.
-
-        Raises:
-            IndexClaimedError: another origin has it.
         """
         made = self._cluster.ask("PUT", f"/{self._names.state}", _STATE_INDEX, allowed=(400,))
         # Without this look the next request would make an index of that name, as anybody's and not hidden.
@@ -175,8 +161,6 @@ class BatchIndex:
 
     Attributes:
         claims: know the owner, and the batch that began last.
-        indexes: those of the sink.
-        cluster_url: without secrets.
     """
 
     claims: Claims
@@ -198,7 +182,6 @@ class BatchIndex:
 
         Raises:
             SupersededError: a later batch has begun.
-            IndexMisfitError: the index does not fit the batch.
             IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
         """
         self._refuse_keyless(batch)
@@ -273,10 +256,7 @@ class BatchIndex:
             )
 
     def _refuse_restored(self, batch: ProvenBatch, target: str, version: int, before: BegunBatch) -> None:
-        """Raise if the sink lacks batches that were delivered, because somebody put an earlier state of it in place.
-
-        A replay brings what is missing, and a load replaces it. A retry compares the index as it prepares it.
-        """
+        """Raise if the sink lacks batches that were delivered, because somebody put an earlier state of it in place."""
         if batch.is_replay or batch.begins_anew or before.version == version:
             return
         name, last, found = batch.origin.pipeline, batch.delivered_before, batch_number_of(before.version)

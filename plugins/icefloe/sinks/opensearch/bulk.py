@@ -32,7 +32,6 @@ class BulkOperations:
     """Operations on different documents.
 
     Attributes:
-        ids: of the documents.
         documents: as JSON; null for one that is deleted.
         lines: of the bulk request: the action, and the document if there is one.
     """
@@ -52,14 +51,7 @@ def bulk_operations(
     version: int,
     deletes: Literal["soft", "hard"],
 ) -> BulkOperations:
-    """The bulk operations that bring documents to the state of their keys.
-
-    Args:
-        operations: one for each key.
-        batch: their batch, which says what a document shows.
-        version: of the documents.
-        deletes: what becomes of the document of a removed key.
-    """
+    """The bulk operations that bring documents to the state of their keys."""
     ids = document_ids(operations.rows, batch.identity)
     is_live = operations.is_live
     live = documents(batch.shown_rows(operations.rows.filter(pa.array(is_live))))
@@ -101,7 +93,6 @@ class BulkResult:
 
     Attributes:
         conflicts: the document has this version or a later one.
-        refused_for_good: the reason by position.
     """
 
     conflicts: list[int] = field(default_factory=list)
@@ -118,9 +109,7 @@ class BulkSender:
         before_each: called before each request; may raise an error that ends them.
 
     Attributes:
-        retries: requests that were sent again.
         refused: operations that were refused for now, each time counted.
-        sent_bytes: of all requests.
     """
 
     def __init__(
@@ -136,10 +125,8 @@ class BulkSender:
         """Send all lines until each is done, in conflict, or refused for good.
 
         Raises:
-            IndexBlockedError: the index takes no writes, or is closed.
             IndexGoneError: the index is not there.
             ClusterRefusedError: the request as a whole is refused.
-            ClusterSilentError: nothing was taken for as long as the patience allows.
         """
         result = BulkResult()
         pending = np.arange(len(lines))

@@ -115,11 +115,7 @@ def _first_reason(shards: Mapping[str, Any]) -> str:
 
 
 def cluster_client(access: Access) -> Any:
-    """A client that sends each request once, signed or with the credentials that the connection has.
-
-    Raises:
-        TerminalError: the library is not installed, or the credentials or the authority are missing.
-    """
+    """A client that sends each request once, signed or with the credentials that the connection has."""
     try:
         from opensearchpy import OpenSearch
     except ModuleNotFoundError:
@@ -242,11 +238,7 @@ class Pauses:
 
 
 class Cluster:
-    """A connection to a search cluster; several threads may use it.
-
-    Args:
-        access: how to reach it.
-    """
+    """A connection to a search cluster; several threads may use it."""
 
     def __init__(self, access: Access) -> None:
         self.url = access.url
@@ -277,8 +269,6 @@ class Cluster:
 
         Raises:
             ClusterRefusedError: another status that does not pass.
-            ClusterSilentError: the patience is over.
-            TerminalError: the place is no search cluster.
         """
         pauses = Pauses()
         while True:
@@ -298,18 +288,13 @@ class Cluster:
                 raise self.silent(answer)
 
     def send_lines(self, path: str, lines: bytes, params: Mapping[str, str]) -> Answer:
-        """Send a bulk request once, whatever comes.
-
-        Raises:
-            TerminalError: the place is no search cluster.
-        """
+        """Send a bulk request once, whatever comes."""
         return self._send("POST", path, lines, params, _LINES)
 
     def refuse_index_error(self, name: str, error_type: str, reason: str) -> None:
         """Raise if an error, of a request or of one document, is the index's own.
 
         Raises:
-            IndexBlockedError: the index takes no writes, or is closed.
             IndexGoneError: there is none of that name.
         """
         # Waiting would not help: the block stays until somebody frees space or opens the index.
@@ -408,8 +393,6 @@ def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterato
     again.
 
     Raises:
-        ClusterSilentError: it is answered with an error for as long as the patience allows.
-        IndexBlockedError: the index is closed.
         IndexGoneError: the index is missing.
     """
     for first in range(0, len(ids), _LOOKED_UP):

@@ -63,11 +63,6 @@ class ConflictJudge:
     """Looks at the documents that refused a write of one batch.
 
     Attributes:
-        cluster: to ask.
-        url: of the index, for errors.
-        writer: its alias.
-        batch: whose writes were refused.
-        version: of all documents of the batch.
         keeps_one: True if of several rows of one key one is kept.
         latest: asks for the version of the batch that began last; None if the index does not know.
     """
@@ -84,8 +79,6 @@ class ConflictJudge:
         """Look at the documents in conflict and count the reasons; returns the positions to send again.
 
         Raises:
-            ConflictingRowsError: several rows of the table have one key.
-            ForeignWriteError: another program wrote a document.
             SupersededError: a later batch wrote one, and this is no replay.
         """
         again = []
@@ -208,15 +201,7 @@ class PartDeliverer:
     """Delivers one part.
 
     Attributes:
-        cluster: to send to.
-        settings: of the sink.
         letters: the folder of dead letters, if there is one.
-        batch: of the part.
-        part: to deliver.
-        target: name of the index.
-        writer: its alias.
-        version: of all documents of the batch.
-        judge: finds the reasons of conflicts.
         refuse_superseded: raises if a later batch has begun.
     """
 
@@ -316,12 +301,8 @@ class LetterReplay:
     no batch wrote is in its way. If the process is killed in between, the next one finds that the index has it.
 
     Attributes:
-        cluster: to send to.
-        folder: of the letters.
-        writer: alias of the index.
         first_version: of the load that made the index, which has the state of all rows of batches before it.
         forgets: True if the index forgets deletions after a while; False: it keeps them as marks.
-        bulk_bytes: size of a bulk request.
         latest: asks for the version of the batch that began last.
     """
 
@@ -370,10 +351,7 @@ class LetterReplay:
         )
 
     def _perhaps_forgotten(self, letters: Sequence[DeadLetter]) -> frozenset[str]:
-        """Ids of letters whose rows later batches may have deleted, and the index may have forgotten that.
-
-        No clock says so: an index forgets deletions by its own, and at once if a shard starts again.
-        """
+        """Ids of letters whose rows later batches may have deleted, and the index may have forgotten that."""
         if not self.forgets:
             return frozenset()
         rows = [letter for letter in letters if letter.operation != "delete"]

@@ -70,9 +70,6 @@ def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
 
     >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
     ['1:7,1:a', '2:81,3:é,']
-
-    Raises:
-        NullKeyError: a value is null.
     """
     pieces = []
     for column in key_columns(rows, identity):
@@ -90,11 +87,7 @@ def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
 
 
 def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
-    """The form of each identifier column's text in ids. A batch whose forms differ needs another index.
-
-    Raises:
-        TerminalError: a list, map or struct cannot be in an id.
-    """
+    """The form of each identifier column's text in ids. A batch whose forms differ needs another index."""
     return {name: _form(name, column_type(schema, name)) for name in identity}
 
 
@@ -145,13 +138,7 @@ def documents(rows: pa.RecordBatch) -> pa.Array:
 
 
 def deletion_markers(rows: pa.RecordBatch, deleted_at: pa.Array, identity: Sequence[str]) -> pa.Array:
-    """A document for each deleted row: its identifier columns, the mark and the time.
-
-    Args:
-        rows: the rows that were deleted.
-        deleted_at: for each row the time of the commit.
-        identity: dotted names of the identifier columns that the index shows.
-    """
+    """A document for each deleted row: its identifier columns, the mark and the time."""
     keys = _nested([list(column_path(rows.schema, name)) for name in identity],
                    [_json(column) for column in key_columns(rows, identity)], rows.num_rows)  # fmt: skip
     marks = [(DELETED, _repeated("true", rows.num_rows)), (DELETED_AT, _json(deleted_at))]

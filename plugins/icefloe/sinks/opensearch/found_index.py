@@ -17,11 +17,7 @@ _LEAST_GC_SECONDS: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexNames:
-    """Names that belong to ``sink.index``.
-
-    Attributes:
-        index: the name that readers search.
-    """
+    """Names that belong to ``sink.index``."""
 
     index: str
 
@@ -75,23 +71,13 @@ def known_columns(batch: ProvenBatch) -> dict[str, int]:
 
 
 def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
-    """A column of a batch whose name is known of another one.
-
-    Args:
-        known: field ids by the names under which documents have their values.
-        batch: the next batch.
-    """
+    """A column of a batch whose name is known of another one."""
     columns = known_columns(batch)
     return next((name for name, field_id in columns.items() if known.get(name, field_id) != field_id), None)
 
 
 def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
-    """A new column of a batch that has a value in the rows before it, and so in no document.
-
-    Args:
-        known: field ids by the names under which documents have their values.
-        batch: the next batch.
-    """
+    """A new column of a batch that has a value in the rows before it, and so in no document."""
     # A field of a new struct has no value in the rows before it, unless the struct has one.
     added = [name for name in sorted(batch.defaulted) if name not in known and not _is_inside_new(name, known, batch)]
     return next(filter(_Shown.of(batch).has, added), None)
@@ -128,13 +114,7 @@ def _kinds(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundIndex:
-    """An index as the cluster describes it, to the sink that asks.
-
-    Attributes:
-        name: its own, which is no alias.
-        described: its aliases, mappings and settings.
-        names: those of the sink.
-    """
+    """An index as the cluster describes it, to the sink that asks."""
 
     name: str
     described: Mapping[str, Any]

@@ -48,12 +48,7 @@ class IndexMisfitError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexChecks:
-    """Refuses indexes that do not fit.
-
-    Attributes:
-        cluster: to count documents.
-        settings: of the sink.
-    """
+    """Refuses indexes that do not fit."""
 
     cluster: Cluster
     settings: OpenSearchSettings
@@ -64,9 +59,6 @@ class IndexChecks:
         Args:
             index: the index.
             may_be_empty: True: an index that nobody claimed is taken as long as it has no documents.
-
-        Raises:
-            IndexMisfitError: it is, or has.
         """
         if index.is_known:
             return
@@ -85,15 +77,7 @@ class IndexChecks:
             )
 
     def refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
-        """Raise if an index is not this sink's, has ids of another form, or forgets deletions too soon.
-
-        Args:
-            index: the index.
-            identity: forms of the document ids of the next batch.
-
-        Raises:
-            IndexMisfitError: one of these.
-        """
+        """Raise if an index is not this sink's, has ids of another form, or forgets deletions too soon."""
         self.refuse_other(index, may_be_empty=True)
         facts = index.facts
         if facts is not None and facts["identity"] != identity:
@@ -110,11 +94,7 @@ class IndexChecks:
             )
 
     def refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
-        """Raise if documents of before lack values that the table has: an index knows its fields by name only.
-
-        Raises:
-            IndexMisfitError: they do.
-        """
+        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
         known = index.columns
         if known is None:
             # Of another program: what is there counts as right.
@@ -154,9 +134,6 @@ def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
 
     A type that Iceberg may promote is mapped as what it may become, so that a promotion needs no new index. Fields keep
     a value that they cannot index, such as NaN, in the document and leave it out of searches.
-
-    Raises:
-        TerminalError: a column has a name that the cluster or the sink uses itself.
     """
     for column in shown:
         if column.name in _RESERVED or any(map(_is_unusable, _names(column))):
@@ -230,12 +207,7 @@ def _of_primitive(kind: pa.DataType, *, is_key: bool) -> dict[str, Any]:
 
 
 class Indexes:
-    """The indexes of one sink.
-
-    Args:
-        cluster: to ask.
-        settings: of the sink.
-    """
+    """The indexes of one sink."""
 
     def __init__(self, cluster: Cluster, settings: OpenSearchSettings) -> None:
         self._cluster = cluster
@@ -263,11 +235,7 @@ class Indexes:
         return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
     def refuse_foreign(self) -> None:
-        """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents.
-
-        Raises:
-            IndexMisfitError: it does.
-        """
+        """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents."""
         for each in self._find(self.names.index).values():
             self._checks.refuse_other(each, may_be_empty=each.name == self.names.index)
 
@@ -292,8 +260,6 @@ class Indexes:
 
         Raises:
             IndexGoneError: it is missing, or has another uuid.
-            IndexMisfitError: an existing index has other fields or other keys, documents without values that the table
-                has, or forgets deletions too soon.
         """
         forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
@@ -375,7 +341,6 @@ class Indexes:
         """Let an index remember the deletion of marks, so that no late write brings their rows back.
 
         Raises:
-            IndexMisfitError: it is the user's, and remembers deletions for less than an hour.
             IndexGoneError: it is missing.
         """
         found = self._there(target)

@@ -28,7 +28,6 @@ class Access:
     Attributes:
         url: ``https://host:port``, with a path if it is behind a proxy; without user and password.
         user: user name, if it asks for one.
-        password: of the user.
         api_key: the ready value of an ``Authorization: ApiKey`` header.
         authority: path or PEM text of a private certificate authority.
         aws_region: region in which requests are signed (SigV4); None: they are not signed.
@@ -49,12 +48,10 @@ class OpenSearchSettings:
     """The keys of the sink.
 
     Attributes:
-        access: how to reach the cluster.
         index: the name that readers search: an alias that the sink makes, or an empty index of the user.
         deletes: ``soft`` keeps a deleted document as a marker, ``hard`` deletes it.
         duplicates: the reaction to several rows of one key after a batch.
         dead_letters: None: the first document that is refused for good fails the batch.
-        bulk_bytes: size of one bulk request.
         shards: of an index that the sink makes; None: the cluster's default.
         replicas: of such an index; None: the cluster's default.
     """
@@ -70,11 +67,7 @@ class OpenSearchSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], connection: Mapping[str, Any]) -> "OpenSearchSettings":
-        """Check the keys of a pipeline's ``sink``; arguments as in `open_sink`.
-
-        Raises:
-            TerminalError: a key is missing, unknown or has a wrong value.
-        """
+        """Check the keys of a pipeline's ``sink``; arguments as in `open_sink`."""
         _refuse_unknown(options, _KEYS, "sink")
         letters = options.get("dead_letters")
         return cls(

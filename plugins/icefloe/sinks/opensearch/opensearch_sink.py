@@ -36,13 +36,7 @@ class LoadBeginsError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentIndex:
-    """The index that the batch which began last is written to.
-
-    Attributes:
-        claims: know that batch.
-        names: of the index.
-        url: of the sink, for errors.
-    """
+    """The index that the batch which began last is written to."""
 
     claims: Claims
     names: IndexNames
@@ -53,7 +47,6 @@ class PresentIndex:
 
         Raises:
             IndexGoneError: somebody removed the index.
-            LoadBeginsError: it is about to be made.
         """
         begun = self.claims.progress()
         while begun is not None:
@@ -82,10 +75,7 @@ class OldMarks:
     """The marks of rows that were deleted before a time.
 
     Attributes:
-        cluster: to ask.
         index: name of the index, not an alias that leaves the marks out.
-        before: time of the commit, aware.
-        kept: ids of documents whose marks stay.
     """
 
     cluster: Cluster
@@ -98,12 +88,7 @@ class OldMarks:
         return sum(len(page) for page in self._pages())
 
     def purge(self, writer: str, *, bulk_bytes: int) -> int:
-        """Deletes the marks, and returns their number; a row that came back meanwhile stays.
-
-        Args:
-            writer: alias to write to.
-            bulk_bytes: size of a bulk request.
-        """
+        """Deletes the marks, and returns their number; a row that came back meanwhile stays."""
         sender = BulkSender(self.cluster, writer, bulk_bytes=bulk_bytes)
         purged = 0
         for page in self._pages():
@@ -142,10 +127,6 @@ class OpenSearchSink(Sink):
 
     Every write names a version: the batch number, below the number of times that the index changed its owner. The
     cluster refuses a version that is not greater, so a repeated write changes nothing, and neither does a late one.
-
-    Args:
-        settings: of the sink.
-        letters: the folder of dead letters, if there is one.
     """
 
     keyed: ClassVar[bool] = True
@@ -253,9 +234,6 @@ class OpenSearchSink(Sink):
 
         A replay of batches from before that time would bring such rows back. Marks of rows that have a dead letter
         stay, because the letter may be sent again. A dry run only counts.
-
-        Raises:
-            IndexMisfitError: the index forgets deletions too soon.
         """
 
         def purged(begun: BegunBatch) -> int:
@@ -281,9 +259,6 @@ class OpenSearchSink(Sink):
 
         Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
         a letter whose document is missing stays once a later batch has begun, which may have deleted the row.
-
-        Raises:
-            OtherSinkError: the folder has the letters of another sink.
         """
         folder = self._own_letters()
         if folder is None:

@@ -74,9 +74,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
     """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``.
 
     Raises:
-        ClusterSilentError: a shard is away for longer than the patience allows; no answer lacks its documents.
         IndexGoneError: the index is missing.
-        PointGoneError: it was removed since the first page.
     """
     cluster.ask("POST", f"/{index}/_refresh", unless=failed_copies)
     calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
