@@ -117,6 +117,7 @@ class TerminalError(IcefloeError):
     columns: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     type: str | None = None
+    owner: str | None = None
     data_file: str | None = None
     location: str | None = None
     schema_id: int | None = None

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
-from icefloe.sinks.kafka.topic_batches import TopicChangedError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
@@ -36,7 +36,7 @@ def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place
         "within a batch": lambda: sink.deliver(CHANGES.batch, begun, CHANGES.staged[0]),
         "between batches": lambda: again.begin(CHANGES.batch),
     }
-    with pytest.raises(TopicChangedError, match="3 partitions"):
+    with pytest.raises(TerminalError, match="3 partitions"):
         calls[moment]()
     assert place.ids() == [1, 2, 3]
     deliver_all(place.sink(), inserts(2, range(5)).load())
@@ -62,7 +62,7 @@ def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_
     deliver_all(sink, first)
     promoted = Staged(number=1, parts=[[]], table=pa.schema([pa.field("id", after, nullable=False)]))
     if moves:
-        with pytest.raises(TopicChangedError, match=r"the key of topic .* since batch 0 \(id, which was"):
+        with pytest.raises(TerminalError, match=r"the key of topic .* since batch 0 \(id, which was"):
             sink.begin(promoted.batch)
         promoted = promoted.load()
     deliver_all(sink, promoted)
@@ -82,10 +82,10 @@ def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(p
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     again = at_a_rebuilt_registry(place, sink)
-    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+    with pytest.raises(TerminalError, match="the schema id 2, and gave them 1: keys would move"):
         again.begin(CHANGES.batch)
     begun = sink.begin(CHANGES.batch)
-    with pytest.raises(TopicChangedError, match="the schema id 2, and gave them 1: keys would move"):
+    with pytest.raises(TerminalError, match="the schema id 2, and gave them 1: keys would move"):
         again.deliver(CHANGES.batch, begun, CHANGES.staged[0])
     deliver_all(again, inserts(2, range(5)).load())
     deliver_all(again, inserts(3, range(5, 9)))
@@ -96,7 +96,7 @@ def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     place.make_again()
-    with pytest.raises(TopicChangedError, match="was deleted and made again since batch 0"):
+    with pytest.raises(TerminalError, match="was deleted and made again since batch 0"):
         place.sink().begin(CHANGES.batch)
 
 
@@ -105,7 +105,7 @@ def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_r
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     missing, after = replace(CHANGES, number=2), inserts(3, range(5, 6), options={"delivered_before": 2})
-    with pytest.raises(TopicChangedError, match=r"says that batch 0 was the last: .* flights --batches 1-2, or load"):
+    with pytest.raises(TerminalError, match=r"says that batch 0 was the last: .* flights --batches 1-2, or load"):
         sink.begin(after.batch)
     deliver_all(sink, replace(missing, options={"is_replay": True}))
     deliver_all(sink, after)
@@ -134,5 +134,5 @@ def test_a_topic_that_is_deleted_within_a_batch_is_named(place: KafkaPlace) -> N
     sink.claim(FLIGHTS)
     begun = sink.begin(LOAD.batch)
     place.delete()
-    with pytest.raises(TopicChangedError, match="is missing: it was deleted with the changes in it"):
+    with pytest.raises(TerminalError, match="is missing: it was deleted with the changes in it"):
         sink.deliver(LOAD.batch, begun, LOAD.staged[0])

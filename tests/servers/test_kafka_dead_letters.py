@@ -10,8 +10,7 @@ import pytest
 
 from icefloe.batch.verify.delivery_findings import dead_letters_note
 from icefloe.errors import TerminalError
-from icefloe.sinks.dead_letters import OtherSinkError, TooManyDeadLettersError
-from icefloe.sinks.kafka.topic_state import TooLargeError
+from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, Staged
 from support.servers.kafka import Kafka
@@ -106,15 +105,15 @@ def test_a_tombstone_that_is_too_large_itself_is_only_kept(place: KafkaPlace, tm
 
 
 def test_without_a_folder_the_first_one_is_an_error(place: KafkaPlace) -> None:
-    with pytest.raises(TooLargeError, match="is too large for topic"):
+    with pytest.raises(TerminalError, match="is too large for topic"):
         deliver_all(place.sink(dead_letters=None), Staged(number=0, parts=[ROWS]))
 
 
 def test_letters_of_another_topic_are_neither_counted_nor_mixed_with_those_of_the_first(place: KafkaPlace) -> None:
     deliver_all(place.sink(), Staged(number=0, parts=[ROWS]))
-    with pytest.raises(OtherSinkError, match=f"keeps dead letters of topic {place.topic} of cluster .*not of topic"):
+    with pytest.raises(TerminalError, match=f"keeps dead letters of topic {place.topic} of cluster .*not of topic"):
         place.sink(topic=f"{place.topic}-copy").claim(FLIGHTS)
-    with pytest.raises(OtherSinkError):
+    with pytest.raises(TerminalError):
         place.sink(topic=f"{place.topic}-copy").dead_letters()
     assert place.sink().dead_letters() == {0: 3}
     [note] = dead_letters_note(place.sink())

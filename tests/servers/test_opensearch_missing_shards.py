@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.errors import TransientError
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.opensearch.cluster import ClusterSilentError, IndexGoneError
+from icefloe.sinks.opensearch.cluster import IndexGoneError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from support.servers.opensearch import OpenSearch
@@ -51,7 +52,7 @@ def test_an_index_that_lacks_a_shard_is_not_read_until_it_has_it_again(place: Op
         errors = [each["error"]["type"] for each in documents if "error" in each]
         assert (set(errors), 0 < len(errors) < len(KEYS)) == ({"no_shard_available_action_exception"}, True)
         for given in (None, keys):
-            with pytest.raises(ClusterSilentError):
+            with pytest.raises(TransientError):
                 rows_of(sink, keys=given)
     assert [row["id"] for row in rows_of(sink)] == [row["id"] for row in rows_of(sink, keys=keys)] == KEYS
     place.ask("DELETE", f"{place.index}-0")

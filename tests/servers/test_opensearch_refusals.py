@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.sinks.opensearch.cluster import IndexBlockedError
+from icefloe.errors import TransientError
 from servers.conftest import or_skip
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
@@ -65,7 +65,7 @@ def test_an_index_that_takes_no_writes_in_the_middle_gets_the_rest_later(
     else:
         place.set(index, **{f"blocks__{block}": True})
     rest = part(changes(("+", 1, "a"), ("+", 2, "b")))
-    with pytest.raises(IndexBlockedError, match="is closed; open it" if block == "closed" else "takes no writes"):
+    with pytest.raises(TransientError, match="is closed; open it" if block == "closed" else "takes no writes"):
         sink.deliver(proven(0), begun, rest)
     if block == "closed":
         place.ask("POST", f"{index}/_open?wait_for_active_shards=1")

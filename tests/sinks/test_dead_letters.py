@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder, DeadLetterSink, OtherSinkError
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder, DeadLetterSink
 from icefloe.sinks.manifest import PathClaimedError
 from icefloe.storage.location import open_store
 
@@ -37,7 +38,7 @@ def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
     with pytest.raises(PathClaimedError, match="not to checkpoint a"):
         folder.claim(OURS, SINK)
     other = replace(SINK, sink="index others")
-    with pytest.raises(OtherSinkError, match="keeps dead letters of index flights of cluster a"):
+    with pytest.raises(TerminalError, match="keeps dead letters of index flights of cluster a"):
         folder.claim(THEIRS, other)
     folder.claim(THEIRS, other, takes_over=True)
     folder.refuse_other_sink(other)

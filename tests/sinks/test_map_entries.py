@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.columns import map_entries
+from icefloe.sinks.dotted_names import map_entries
 from icefloe.sinks.kafka.json_texts import JsonForm, json_texts
-from icefloe.sinks.opensearch.documents import documents
+from icefloe.sinks.opensearch.row_documents import documents
 
 TEXT = pa.large_string()
 UNKNOWN = pa.null()

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.sinks.change_files import ChangeFiles, MixedPartsError, PathInUseError
+from icefloe.errors import TerminalError
+from icefloe.sinks.change_files import ChangeFiles, PathInUseError
 from icefloe.sinks.manifest import CommitMessage, DamagedPartsError
 from icefloe.storage.location import open_store
 from sinks.delivered_changes import SCHEMA, changes, message, summary
@@ -78,7 +79,7 @@ def test_a_damaged_part_that_a_task_makes_again_is_whole_afterwards(sink, folder
 def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
     cut(folder, number)
     messages = write(sink, again)
-    with pytest.raises(MixedPartsError, match=r"batch=3 holds this whole batch .* delete everything .*batch=3 and run"):
+    with pytest.raises(TerminalError, match=r"batch=3 holds this whole batch .* delete everything .*batch=3 and run"):
         commit(sink, messages)
     for file in (folder / f"batch={BATCH}").iterdir():
         file.unlink()

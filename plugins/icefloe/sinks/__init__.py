@@ -8,7 +8,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `manifest`: the documents of their folder: its claim, and the parts of each batch
 - `parquet_files`: row groups, and Parquet files of them
 - `files_delivery`: the same files for batches that are proven first and then reduced
-- `columns`: columns by dotted names, entries of maps, texts of moments
+- `dotted_names`: columns by dotted names, entries of maps, texts of moments
 - `key_changes`: changes that come to one operation for each key
 - `dead_letters`: what a destination refuses for good
 - `opensearch`: documents in a search index

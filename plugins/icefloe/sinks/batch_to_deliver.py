@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.documents import STRICT
 from icefloe.pipeline.option_values import OutputOption
-from icefloe.sinks.columns import selected_fields
+from icefloe.sinks.dotted_names import selected_fields
 
 __all__ = ["Origin", "ProvenBatch", "StagedPart"]
 

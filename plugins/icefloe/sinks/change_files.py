@@ -68,12 +68,6 @@ class GivenUpBatchError(TransientError):
     batch_number: int
 
 
-class MixedPartsError(TerminalError):
-    """Files of a whole batch are gone or replaced, and its tasks no longer make them."""
-
-    url: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
     """A batch whose manifest exists."""
@@ -130,7 +124,7 @@ class WholeBatch:
         replaced = [part for part in parts_of(messages) if part.names and part not in self.manifest.parts]
         damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
         if replaced or damaged:
-            raise MixedPartsError(
+            raise TerminalError(
                 f"{self.url} holds this whole batch in other parts than this run makes, and "
                 f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
                 f"{self.url} and run again; the same changes are delivered once more",

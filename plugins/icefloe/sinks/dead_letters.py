@@ -24,13 +24,6 @@ _LIMIT = 1_000
 _FILE = re.compile(r"batch=(\d+)/part-(\d+)(?:-\d+)?\.jsonl")
 
 
-class OtherSinkError(TerminalError):
-    """The folder has the dead letters of another sink."""
-
-    url: str
-    sink: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterSink:
     """``_sink.json``: the sink that refused what a folder keeps.
@@ -81,11 +74,10 @@ def refuse_other_sink(store: Store, sink: DeadLetterSink) -> None:
     data, url = store.find(_MARKER), join_url(store.url, _MARKER)
     found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
     if found is not None and not found.may_be(sink):
-        raise OtherSinkError(
+        raise TerminalError(
             f"{store.url} keeps dead letters of {found}, as {url} says, not of {sink}: give each sink a "
             "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file",
             url=store.url,
-            sink=str(found),
         )
 
 

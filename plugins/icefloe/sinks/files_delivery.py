@@ -12,7 +12,7 @@ from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.columns import named_columns
+from icefloe.sinks.dotted_names import named_columns
 from icefloe.sinks.manifest import BatchSummary, CommitMessage
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 

@@ -14,7 +14,7 @@ from icefloe.changes.grouping import HashGroups
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
-from icefloe.sinks.columns import named_columns
+from icefloe.sinks.dotted_names import named_columns
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 
@@ -25,18 +25,6 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     ChangeType.UPDATE_BEFORE.name: -1,
 }
 _SHOWN_CHARACTERS: Final = 100
-
-
-class NullKeyError(TerminalError):
-    """A row has no value in an identifier column, so that it has no key."""
-
-    column: str
-
-
-class DuplicateKeyError(TerminalError):
-    """A key has several rows at once."""
-
-    identity: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +95,7 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
     columns = named_columns(rows, identity)
     for name, column in zip(identity, columns, strict=True):
         if column.null_count:
-            raise NullKeyError(
+            raise TerminalError(
                 f"identifier column {name} is null in a row, so the row has no key in the sink; choose identifier "
                 "columns that are never null, or leave such rows out by `filter`, then run `icefloe reset` for the "
                 "pipeline",
@@ -183,7 +171,7 @@ def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 def _several_rows(
     read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], position: int
-) -> DuplicateKeyError:
+) -> TerminalError:
     first = 0
     values: dict[str, str] = {}
     for changes in read():
@@ -194,8 +182,7 @@ def _several_rows(
             break
         first += changes.num_rows
     shown = ", ".join(f"{name} {value}" for name, value in values.items())
-    return DuplicateKeyError(
+    return TerminalError(
         f"several rows have the key {shown} in this batch, and the sink shows one row per key; write "
         "`duplicates: keep_one`, or correct the table or identifier_columns, then run `icefloe reset` for the pipeline",
-        identity=values,
     )

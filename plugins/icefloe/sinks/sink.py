@@ -279,12 +279,6 @@ SinkFactory: TypeAlias = Callable[..., Sink]
 """Makes a sink: ``factory(options, *, connection, open_store)``; see `open_sink`."""
 
 
-class UnknownSinkError(TerminalError):
-    """No installed package has a sink of this type."""
-
-    sink_type: str
-
-
 def open_sink(
     settings: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
 ) -> Sink:
@@ -298,7 +292,7 @@ def open_sink(
         open_store: opens a folder of the pipeline's storage, such as that of dead letters, by its URL.
 
     Raises:
-        UnknownSinkError: no package that is installed here has such a sink.
+        TerminalError: no package that is installed here has such a sink.
         TerminalError: the keys do not fit.
     """
     return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
@@ -311,10 +305,9 @@ def _factory(sink_type: str) -> SinkFactory:
         return getattr(import_module(module), name)
     if sink_type not in registered:
         known = ", ".join(sorted({*OUR_SINKS, *registered}))
-        raise UnknownSinkError(
+        raise TerminalError(
             f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
             f"{known}: correct it, or install the package wherever tasks run",
             key="sink.type",
-            sink_type=sink_type,
         )
     return registered[sink_type].load()

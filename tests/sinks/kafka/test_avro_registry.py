@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
-from icefloe.sinks.kafka.schemas import AvroRegistry, RegistrySilentError, SchemaRefusedError
+from icefloe.sinks.kafka.schemas import AvroRegistry
 from support.fakes.answering_server import answering_server
 from support.fakes.unanswering import keep_silent, serving
 
@@ -157,9 +157,7 @@ def test_a_user_that_the_registry_refuses_is_named_without_the_password(
     caplog.set_level(logging.INFO)
     registry.status, registry.body = 401, json.dumps({"error_code": 40101, "message": f"no user icefloe:{SECRET}"})
     sink = sink_with(registry.url, **{"basic.auth.user.info": f"icefloe:{SECRET}"})
-    with pytest.raises(
-        SchemaRefusedError, match=re.escape("correct schema.registry.basic.auth.user.info in the")
-    ) as it:
+    with pytest.raises(TerminalError, match=re.escape("correct schema.registry.basic.auth.user.info in the")) as it:
         sink.check()
     assert SECRET not in it.value.sentence + caplog.text
 
@@ -167,7 +165,7 @@ def test_a_user_that_the_registry_refuses_is_named_without_the_password(
 @pytest.mark.parametrize(("status", "body"), [(200, "<html>back soon</html>"), (503, "<html>back soon</html>")])
 def test_a_page_of_maintenance_may_pass(registry: Registry, status: int, body: str) -> None:
     registry.status, registry.body = status, body
-    with pytest.raises(RegistrySilentError, match="the schema registry of topic flights did not answer"):
+    with pytest.raises(TransientError, match="the schema registry of topic flights did not answer"):
         sink_with(registry.url).check()
 
 
@@ -176,7 +174,7 @@ def test_a_registry_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(PATIENCE_VARIABLE, "0.4")
     with (
         serving(keep_silent) as port,
-        pytest.raises(RegistrySilentError, match="the schema registry of topic flights did not answer"),
+        pytest.raises(TransientError, match="the schema registry of topic flights did not answer"),
     ):
         sink_with(f"http://127.0.0.1:{port}").check()
 
@@ -192,5 +190,5 @@ def test_a_schema_without_id_or_text_is_none_of_a_registry(registry: Registry, b
 
 def test_a_schema_that_is_refused_says_so(registry: Registry) -> None:
     registry.status, registry.body = 409, answer(409)
-    with pytest.raises(SchemaRefusedError, match="the schema registry refuses the schemas of topic flights"):
+    with pytest.raises(TerminalError, match="the schema registry refuses the schemas of topic flights"):
         AvroRegistry("flights", {"url": registry.url, "max.retries": 0}).register("value", "string")

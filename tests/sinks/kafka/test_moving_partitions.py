@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from icefloe.sinks.kafka.kafka_clients import (
-    FencedError,
-    KafkaAnswerError,
-    KafkaMovingError,
-    KafkaRequest,
-    refusals_of,
-)
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaMovingError, KafkaRequest, refusals_of
 from icefloe.sinks.kafka.topics import Topic, end_offsets
 
 TOPIC = Topic(name="flights", id="1", partitions=1)
@@ -46,7 +41,7 @@ def test_a_partition_that_stays_without_a_leader_is_an_error_that_may_pass() -> 
 
 
 def test_an_answer_for_good_is_not_asked_for_again() -> None:
-    with pytest.raises(KafkaAnswerError):
+    with pytest.raises(TerminalError):
         end_offsets(clients(KafkaError.TOPIC_AUTHORIZATION_FAILED, None), TOPIC)
 
 

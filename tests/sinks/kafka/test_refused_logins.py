@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka import kafka_clients, topics
-from icefloe.sinks.kafka.kafka_clients import KafkaAnswerError, KafkaClients, KafkaSilentError
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.topics import cluster_id
 
 LOGIN, LOST, ALL_DOWN = KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN
@@ -77,14 +78,14 @@ def test_a_broker_that_refuses_a_login_while_others_are_slow_is_no_end(monkeypat
 
 def test_a_login_that_all_brokers_refuse_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = cluster(monkeypatch, 99, [LOGIN, ALL_DOWN])
-    with pytest.raises(KafkaAnswerError, match="Kafka refused the login"):
+    with pytest.raises(TerminalError, match="Kafka refused the login"):
         asked.ask()
     assert asked.seconds == 3
 
 
 def test_a_login_that_is_refused_while_other_brokers_are_down_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = cluster(monkeypatch, 99, [LOST, LOGIN, ALL_DOWN])
-    with pytest.raises(KafkaSilentError, match="Kafka could not describe the cluster"):
+    with pytest.raises(TransientError, match="Kafka could not describe the cluster"):
         asked.ask()
     assert asked.seconds > 10
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from opensearchpy.exceptions import TransportError
 
+from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.bulk import BulkOperations, bulk_operations
-from icefloe.sinks.opensearch.cluster import ClusterRefusedError, ClusterSilentError, IndexBlockedError
-from icefloe.sinks.opensearch.delivery import ConflictingRowsError, ForeignWriteError, RefusedDocumentError
+from icefloe.sinks.opensearch.cluster import ClusterRefusedError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
@@ -96,7 +96,7 @@ def test_a_busy_cluster_is_given_up_after_the_patience_and_the_next_try_sends_th
     cluster.item_refusal = lambda _, document: (429, "rejected") if document["id"] >= 10 else None
     sink = claimed(cluster)
     begun = sink.begin(proven(0))
-    with pytest.raises(ClusterSilentError, match="gave no good answer for too long"):
+    with pytest.raises(TransientError, match="gave no good answer for too long"):
         sink.deliver(proven(0), begun, part(changes(*PEOPLE)))
     cluster.item_refusal = lambda *_: None
     assert sink.deliver(proven(0), begun, part(changes(*PEOPLE))).repeated == 10
@@ -115,7 +115,7 @@ def test_a_document_that_is_larger_than_any_request_is_refused_by_its_id() -> No
     sink = claimed(cluster := FakeCluster())
     cluster.most_bytes = 2_000
     rows = [("+", 1, "a"), ("+", 2, "b" * 3_000), ("+", 3, "c")]
-    with pytest.raises(RefusedDocumentError, match=r"document 1:2 for good \(the document is larger than http\.max"):
+    with pytest.raises(TerminalError, match=r"document 1:2 for good \(the document is larger than http\.max"):
         run(sink, proven(0), part(changes(*rows)))
     assert set(cluster.documents("people-0")) == {"1:1", "1:3"}
 
@@ -153,7 +153,7 @@ def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them() -> 
 def test_an_index_that_is_blocked_is_an_error_at_once(status: int) -> None:
     cluster = FakeCluster()
     cluster.item_refusal = lambda *_: (status, "cluster_block_exception")
-    with pytest.raises(IndexBlockedError, match=r"takes no writes .* free space on its disks"):
+    with pytest.raises(TransientError, match=r"takes no writes .* free space on its disks"):
         loaded(cluster)
     assert bulk_requests(cluster) == 1
 
@@ -161,7 +161,7 @@ def test_an_index_that_is_blocked_is_an_error_at_once(status: int) -> None:
 def test_documents_of_a_closed_index_are_no_dead_letters(tmp_path: Path) -> None:
     cluster = FakeCluster()
     cluster.item_refusal = lambda *_: (400, "index_closed_exception")
-    with pytest.raises(IndexBlockedError, match=r"people-0-WRITER is closed; open it with POST INDEX/_open"):
+    with pytest.raises(TransientError, match=r"people-0-WRITER is closed; open it with POST INDEX/_open"):
         loaded(cluster, dead_letters={"path": f"file://{tmp_path}"})
     assert list(tmp_path.glob("batch=*")) == []
 
@@ -178,7 +178,7 @@ def test_a_blocked_index_is_no_reason_to_wait_before_a_batch_either() -> None:
         return real(method, url, **given)
 
     cluster.perform_request = blocked  # type: ignore[method-assign, assignment]
-    with pytest.raises(IndexBlockedError, match=r"people-0 takes no writes \(disk is full\)"):
+    with pytest.raises(TransientError, match=r"people-0 takes no writes \(disk is full\)"):
         sink.begin(proven(1))
     assert cluster.requests.count("blocked") == 1
 
@@ -198,7 +198,7 @@ def poisoned() -> FakeCluster:
 
 
 def test_a_document_that_is_refused_for_good_fails_the_batch() -> None:
-    with pytest.raises(RefusedDocumentError, match=r"refuses document 1:3 for good \(refused\)") as error:
+    with pytest.raises(TerminalError, match=r"refuses document 1:3 for good \(refused\)") as error:
         loaded(poisoned())
     assert error.value.id == "1:3"
 
@@ -229,7 +229,7 @@ def test_a_document_with_our_version_is_ours_if_a_pipeline_added_a_field(added: 
     if verdict == "repeated":
         assert sink.deliver(proven(0), begun, rows).repeated == 1
     else:
-        with pytest.raises(ForeignWriteError):
+        with pytest.raises(TerminalError):
             sink.deliver(proven(0), begun, rows)
 
 
@@ -246,7 +246,7 @@ def test_too_many_dead_letters_fail_the_batch_and_name_the_first(tmp_path) -> No
 
 def test_two_rows_of_a_key_in_two_parts_are_an_error_unless_one_is_kept() -> None:
     parts = [part(changes(("+", 1, "a"))), part(changes(("+", 1, "b")), number=1)]
-    with pytest.raises(ConflictingRowsError, match=r"key of document 1:1 after batch 0, .* then run `icefloe reset`"):
+    with pytest.raises(TerminalError, match=r"key of document 1:1 after batch 0, .* then run `icefloe reset`"):
         run(claimed(FakeCluster()), proven(0), *parts)
     sink = claimed(FakeCluster(), duplicates="keep_one")
     for _ in range(2):

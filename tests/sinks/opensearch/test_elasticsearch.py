@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from opensearchpy.exceptions import AuthorizationException
 
-from icefloe.sinks.opensearch.read_back import PointGoneError
+from icefloe.errors import TransientError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
@@ -37,6 +37,6 @@ def test_rows_are_read_back_page_by_page_as_of_one_moment(cluster: FakeCluster) 
     pages = sink.read_back(proven(0).schema)
     next(pages)
     run(sink, proven(3, is_load=True), part(changes(("+", 1, "anew"))))
-    with pytest.raises(PointGoneError, match=r"a load has replaced the index, or a node .* went away; run again"):
+    with pytest.raises(TransientError, match=r"a load has replaced the index, or a node .* went away; run again"):
         next(pages)
     assert cluster._points == {}

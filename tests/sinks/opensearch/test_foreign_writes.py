@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.opensearch.delivery import ConflictingRowsError, ForeignWriteError
+from icefloe.errors import TerminalError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
@@ -26,14 +26,14 @@ def cluster_with_ada(**options: Any) -> tuple[FakeCluster, Any]:
 def test_a_batch_cannot_write_a_document_whose_version_another_program_raised(duplicates: str, updates: int) -> None:
     cluster, sink = cluster_with_ada(duplicates=duplicates)
     cluster.update_by_query("people", times=updates)
-    with pytest.raises(ForeignWriteError, match=r"another program wrote or deleted document 1:1 and .* batch 1 cannot"):
+    with pytest.raises(TerminalError, match=r"another program wrote or deleted document 1:1 and .* batch 1 cannot"):
         run(sink, proven(1, **UPDATED), UPDATE)
 
 
 def test_a_deletion_by_another_program_is_no_later_batch() -> None:
     cluster, sink = cluster_with_ada()
     cluster.delete_by_query("people")
-    with pytest.raises(ForeignWriteError):
+    with pytest.raises(TerminalError):
         run(sink, proven(1, **UPDATED), UPDATE)
 
 
@@ -41,14 +41,14 @@ def test_a_mark_of_a_deletion_that_another_program_wrote_is_no_row_of_the_batch(
     cluster, sink = cluster_with_ada(duplicates="keep_one")
     run(sink, proven(1, counts={"delete": 1}), part(changes(("-", 1, "Ada"))))
     cluster.update_by_query("people")
-    with pytest.raises(ForeignWriteError):
+    with pytest.raises(TerminalError):
         run(sink, proven(2, counts={"insert": 1}), part(changes(("+", 1, "Cleo"))))
 
 
 def test_rows_of_a_batch_of_inserts_may_share_a_key() -> None:
     cluster, sink = cluster_with_ada()
     cluster.update_by_query("people")
-    with pytest.raises(ConflictingRowsError):
+    with pytest.raises(TerminalError):
         run(sink, proven(1, counts={"insert": 1}), part(changes(("+", 1, "Cleo"))))
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.opensearch.batch_index import BegunBatch, IndexClaimedError
+from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.batch_index import BegunBatch
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, change_rows, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
@@ -45,7 +46,7 @@ def test_an_empty_index_of_a_user_is_used_as_it_is_and_never_replaced() -> None:
     assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
     assert cluster.indexes["people"].mappings["properties"]["name"] == {"type": "keyword"}
     assert set(cluster.indexes) == {"people", "people-icefloe"}
-    with pytest.raises(IndexMisfitError, match="is an index that you made, so a new load cannot replace it"):
+    with pytest.raises(TerminalError, match="is an index that you made, so a new load cannot replace it"):
         sink.begin(proven(5, is_load=True))
 
 
@@ -54,7 +55,7 @@ def test_an_index_with_documents_of_others_is_refused_before_anything_is_claimed
     made_by_user(cluster, "{}")
     sink = sink_at(cluster)
     for call in (sink.refuse_other_owner, sink.claim):
-        with pytest.raises(IndexMisfitError, match=r"holds documents that icefloe did not write \(index people\)"):
+        with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index people\)"):
             call(ORIGIN)
     assert set(cluster.indexes) == {"people"}
 
@@ -66,7 +67,7 @@ def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
     run(other, proven(0), ADA)
     sink = claimed(cluster)
     run(sink, proven(2, is_load=True), ADA)
-    with pytest.raises(IndexMisfitError, match=r"people-3 is of another sink, whose sink\.index is people-3;"):
+    with pytest.raises(TerminalError, match=r"people-3 is of another sink, whose sink\.index is people-3;"):
         sink.begin(proven(3, is_load=True))
     run(sink, proven(5, is_load=True), ADA)
     assert rows_of(other) == [{"id": 1, "name": "Ada"}]
@@ -78,7 +79,7 @@ def test_the_index_of_a_load_of_another_sink_is_refused_even_if_it_is_empty() ->
     run(claimed(cluster), proven(7, is_load=True))
     other = sink_at(cluster, index="people-7")
     for call in (other.refuse_other_owner, other.claim):
-        with pytest.raises(IndexMisfitError, match=r"people-7 is of another sink, whose sink\.index is people;"):
+        with pytest.raises(TerminalError, match=r"people-7 is of another sink, whose sink\.index is people;"):
             call(ORIGIN)
 
 
@@ -86,21 +87,21 @@ def test_a_load_does_not_write_into_documents_of_others() -> None:
     sink = claimed(cluster := FakeCluster())
     run(sink, proven(0), ADA)
     made_by_user(cluster, "{}", name="people-5")
-    with pytest.raises(IndexMisfitError, match=r"holds documents that icefloe did not write \(index people-5\)"):
+    with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index people-5\)"):
         sink.begin(proven(5, is_load=True))
 
 
 def test_an_alias_of_others_is_refused() -> None:
     cluster = FakeCluster()
     cluster.perform_request("PUT", "/other", body=b'{"aliases": {"people": {}}}')
-    with pytest.raises(IndexMisfitError, match="index other"):
+    with pytest.raises(TerminalError, match="index other"):
         claimed(cluster)
 
 
 def test_hard_deletes_need_an_index_that_remembers_them() -> None:
     cluster = FakeCluster()
     made_by_user(cluster)
-    with pytest.raises(IndexMisfitError, match=r"index\.gc_deletes of index people is 60s, so a repeated write"):
+    with pytest.raises(TerminalError, match=r"index\.gc_deletes of index people is 60s, so a repeated write"):
         claimed(cluster, deletes="hard").begin(proven(0))
     cluster.indexes["people"].settings["gc_deletes"] = "1h"
     claimed(cluster, deletes="hard").begin(proven(0))
@@ -112,7 +113,7 @@ def test_hard_deletes_need_an_index_that_remembers_them() -> None:
 def test_other_keys_need_a_new_index() -> None:
     sink = claimed(FakeCluster())
     run(sink, proven(0), ADA)
-    with pytest.raises(IndexMisfitError, match=r"have ids of id \(integer\), and this batch has name \(string\)"):
+    with pytest.raises(TerminalError, match=r"have ids of id \(integer\), and this batch has name \(string\)"):
         sink.begin(proven(1, identity=("name",)))
 
 
@@ -125,7 +126,7 @@ def test_a_column_of_another_type_needs_a_new_index_and_a_new_column_does_not() 
     assert cluster.indexes["people-0"].mappings["properties"]["age"] == {"type": "long"}
     assert rows_of(sink, wider)[0] == {"id": 1, "name": "Ada", "age": None}
     other = pa.schema([("id", pa.int64()), ("name", pa.struct([("first", pa.string())]))])
-    with pytest.raises(IndexMisfitError, match="the fields of index people-0 do not fit the table's columns: "):
+    with pytest.raises(TerminalError, match="the fields of index people-0 do not fit the table's columns: "):
         sink.begin(proven(2, other))
 
 
@@ -238,7 +239,7 @@ def test_a_claim_that_notes_more_of_its_origin_is_read() -> None:
 def test_a_lost_claim_is_an_error() -> None:
     sink = claimed(cluster := FakeCluster())
     del cluster.indexes["people-icefloe"]
-    with pytest.raises(IndexClaimedError, match="nobody has claimed"):
+    with pytest.raises(TerminalError, match="nobody has claimed"):
         sink.begin(proven(0))
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.sinks.opensearch.batch_index import IndexClaimedError
-from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.errors import TerminalError
 from icefloe.sinks.sink import SupersededError
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
@@ -117,7 +116,7 @@ def test_a_replay_does_not_replace_an_index_whose_claim_was_lost() -> None:
     run(claimed(cluster), proven(0), ADA)
     del cluster.indexes["people-icefloe"]
     sink = claimed(cluster)
-    with pytest.raises(IndexMisfitError, match="knows nothing of pipeline people, and batch 3 goes on where others"):
+    with pytest.raises(TerminalError, match="knows nothing of pipeline people, and batch 3 goes on where others"):
         sink.begin(proven(3, is_replay=True))
     assert [row["name"] for row in rows_of(sink)] == ["Ada"]
 
@@ -128,7 +127,7 @@ def test_a_load_does_not_go_on_in_an_index_of_a_user_whose_claim_was_lost() -> N
     cluster.perform_request("PUT", "/people")
     run(claimed(cluster), proven(0), ADA)
     del cluster.indexes["people-icefloe"]
-    with pytest.raises(IndexMisfitError, match="is an index that you made"):
+    with pytest.raises(TerminalError, match="is an index that you made"):
         claimed(cluster).begin(proven(5, is_load=True))
 
 
@@ -138,7 +137,7 @@ def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_own
     other = replace(ORIGIN, owner="checkpoint-2")
     sink = sink_at(cluster)
     sink.claim(other, takes_over=True)
-    with pytest.raises(IndexMisfitError, match="batch 1 of pipeline people replaces nothing: run `icefloe reset"):
+    with pytest.raises(TerminalError, match="batch 1 of pipeline people replaces nothing: run `icefloe reset"):
         sink.begin(replace(proven(1), origin=other))
     run(sink, replace(proven(2, is_load=True), origin=other), part(changes(("+", 2, "Bo"))))
     run(sink, replace(proven(3), origin=other), part(changes(("+", 3, "Cy"))))
@@ -157,6 +156,6 @@ def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:
         return real(method, url, **given)
 
     cluster.perform_request = overtake  # type: ignore[method-assign, assignment]
-    with pytest.raises(IndexClaimedError, match="checkpoint-3"):
+    with pytest.raises(TerminalError, match="checkpoint-3"):
         sink_at(cluster).claim(second, takes_over=True)
     sink_at(cluster).refuse_other_owner(third)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.dead_letters import OtherSinkError
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing import OutwardCalls
@@ -183,12 +183,12 @@ def letters_of(folder: Path) -> dict[str, Any]:
 
 def test_letters_of_one_index_stay_when_their_batch_goes_to_another_with_the_same_folder(tmp_path: Path) -> None:
     cluster, sink = poisoned(tmp_path)
-    with pytest.raises(OtherSinkError, match=r"keeps dead letters of index people of cluster .*not of index other of"):
+    with pytest.raises(TerminalError, match=r"keeps dead letters of index people of cluster .*not of index other of"):
         claimed(cluster, index="other", **letters_of(tmp_path))
     assert sink.dead_letters() == {0: 2}
     other = sink_at(cluster, index="other", **letters_of(tmp_path))
     for call in (lambda: other.replay_dead_letters(0), other.dead_letters):
-        with pytest.raises(OtherSinkError):
+        with pytest.raises(TerminalError):
             call()
     assert sink.dead_letters() == {0: 2}
 
@@ -197,7 +197,7 @@ def test_an_index_of_the_same_name_in_another_cluster_is_another_sink(tmp_path: 
     poisoned(tmp_path)
     other = FakeCluster()
     other.id = "another-cluster"
-    with pytest.raises(OtherSinkError, match="if that is the same sink on a new cluster, delete that file"):
+    with pytest.raises(TerminalError, match="if that is the same sink on a new cluster, delete that file"):
         claimed(other, **letters_of(tmp_path))
     (tmp_path / "_sink.json").unlink()
     assert claimed(other, **letters_of(tmp_path)).dead_letters() == {0: 2}
@@ -215,5 +215,5 @@ def test_a_folder_of_an_earlier_release_becomes_that_of_the_first_sink_that_clai
     (tmp_path / "_sink.json").unlink()
     assert sink.dead_letters() == {0: 2}
     sink.claim(ORIGIN)
-    with pytest.raises(OtherSinkError):
+    with pytest.raises(TerminalError):
         claimed(cluster, index="other", **letters_of(tmp_path))

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.errors import TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
-from icefloe.sinks.opensearch.cluster import ClusterSilentError, IndexGoneError
+from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
@@ -72,7 +73,7 @@ def test_an_index_that_lacks_a_shard_is_neither_read_back_nor_purged(kind: type[
     cluster.is_away = lambda key: key == "1:5"
     purge = partial(sink.purge, before=LATER)
     for task in (partial(rows_of, sink), purge, partial(purge, dry_run=True)):
-        with pytest.raises(ClusterSilentError, match="gave no good answer for too long"):
+        with pytest.raises(TransientError, match="gave no good answer for too long"):
             task()
     assert "1:4" in cluster.documents("people")
 
@@ -83,14 +84,14 @@ def test_a_success_without_some_of_the_shards_is_no_answer(path: str, failed: in
     """A shard without a node is missing, and has not failed."""
     sink = filled(cluster := HalfAnswers())
     cluster.path, cluster.lack = path, {"_shards": {"total": 2, "successful": 1, "failed": failed}}
-    with pytest.raises(ClusterSilentError, match="1 of 2 shards are missing"):
+    with pytest.raises(TransientError, match="1 of 2 shards are missing"):
         rows_of(sink)
 
 
 def test_a_refresh_that_failed_at_a_copy_is_no_answer_and_copies_without_a_node_are_not_asked() -> None:
     sink = filled(cluster := HalfAnswers())
     cluster.path = "/_refresh"
-    with pytest.raises(ClusterSilentError, match="1 of 2 copies of shards failed"):
+    with pytest.raises(TransientError, match="1 of 2 copies of shards failed"):
         rows_of(sink)
     cluster.lack = {"_shards": {"total": 4, "successful": 2, "failed": 0}}
     assert len(rows_of(sink)) == 4
@@ -99,14 +100,14 @@ def test_a_refresh_that_failed_at_a_copy_is_no_answer_and_copies_without_a_node_
 def test_a_page_that_was_cut_by_a_timeout_is_no_answer() -> None:
     sink = filled(cluster := HalfAnswers())
     cluster.path, cluster.lack = "/_search", {"timed_out": True}
-    with pytest.raises(ClusterSilentError, match="time was over before all shards had answered"):
+    with pytest.raises(TransientError, match="time was over before all shards had answered"):
         rows_of(sink)
 
 
 def test_a_batch_is_not_shown_before_all_shards_are_refreshed() -> None:
     sink = filled(cluster := HalfAnswers())
     cluster.path = "/_refresh"
-    with pytest.raises(ClusterSilentError):
+    with pytest.raises(TransientError):
         run(sink, proven(2), part(changes(("+", 7, "a"))))
 
 
@@ -115,7 +116,7 @@ def test_an_index_of_somebody_else_is_not_empty_because_a_shard_is_away() -> Non
     cluster.perform_request("PUT", "/people")
     cluster.perform_request("PUT", "/people/_doc/theirs", body="{}")
     cluster.is_away = lambda _: True
-    with pytest.raises(ClusterSilentError, match="1 of 2 shards are missing"):
+    with pytest.raises(TransientError, match="1 of 2 shards are missing"):
         claimed(cluster)
 
 
@@ -127,7 +128,7 @@ def test_conflicts_of_documents_whose_shard_is_moving_are_looked_at_again() -> N
     take_away(cluster, "1:4", requests=3)
     assert sink.deliver(proven(1), begun, again).repeated == 2
     cluster.is_away = lambda key: key == "1:4"
-    with pytest.raises(ClusterSilentError, match="no node has it"):
+    with pytest.raises(TransientError, match="no node has it"):
         sink.deliver(proven(1), begun, again)
 
 
@@ -137,7 +138,7 @@ def test_rows_that_are_read_back_by_key_are_not_missing_because_their_shard_is_a
     take_away(cluster, "1:2", requests=2)
     assert [row["id"] for row in rows_of(sink, keys=keys)] == [1, 2]
     cluster.is_away = lambda key: key == "1:2"
-    with pytest.raises(ClusterSilentError):
+    with pytest.raises(TransientError):
         rows_of(sink, keys=keys)
 
 

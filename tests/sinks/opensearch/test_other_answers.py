@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
-from icefloe.sinks.opensearch.cluster import ClusterSilentError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink, open_opensearch_sink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
@@ -55,7 +54,7 @@ def test_a_page_or_a_cut_answer_is_no_answer_and_is_not_quoted(
     answers.append(answer)
     batch = partial(sink.begin, proven(0))
     for call in (sink.check, partial(sink.claim, ORIGIN), sink.foreign_writes, batch):
-        with pytest.raises(ClusterSilentError, match="it answers with a page, as proxies and logins do, or") as caught:
+        with pytest.raises(TransientError, match="it answers with a page, as proxies and logins do, or") as caught:
             call()
         assert "somebody" not in caught.value.sentence
 
@@ -115,6 +114,6 @@ def test_an_answer_without_its_fields_never_ends_as_a_defect(path: str) -> None:
         "/_search": lambda: sink.purge(before=SOON),
         "/_bulk": lambda: run(sink, proven(1), part(changes(("+", 2, "b")))),
     }
-    expected = (ClusterSilentError, "its answers are cut") if path == "/_bulk" else (TerminalError, "no search cluster")
+    expected = (TransientError, "its answers are cut") if path == "/_bulk" else (TerminalError, "no search cluster")
     with pytest.raises(expected[0], match=expected[1]):
         calls[path]()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.opensearch.batch_index import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import IndexGoneError
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
-from icefloe.sinks.opensearch.opensearch_sink import LoadBeginsError
+from icefloe.sinks.opensearch.indexes import Indexes
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
@@ -90,7 +90,7 @@ def test_a_purge_or_letters_at_the_moment_a_load_begins_can_be_repeated(
     prepare = Indexes.prepare
 
     def met(indexes: Indexes, *given: Any, **named: Any) -> None:
-        with pytest.raises(LoadBeginsError, match="a load that has just begun makes index people-1; run again when"):
+        with pytest.raises(TransientError, match="a load that has just begun makes index people-1; run again when"):
             sink.purge(before=DELETED) if task == "purge" else sink.replay_dead_letters(0)
         prepare(indexes, *given, **named)
 
@@ -143,9 +143,7 @@ def test_an_index_of_the_user_that_forgets_deletions_within_an_hour_is_not_purge
     sink = claimed(cluster)
     run(sink, proven(0), part(changes(("+", 1, "a"))))
     run(sink, proven(1), part(changes(("-", 1, "a"))))
-    with pytest.raises(
-        IndexMisfitError, match=r"index people is 60s, so a repeated write would bring back a row whose"
-    ):
+    with pytest.raises(TerminalError, match=r"index people is 60s, so a repeated write would bring back a row whose"):
         sink.purge(before=DELETED + MOMENT)
     cluster.indexes["people"].settings["gc_deletes"] = "1h"
     assert sink.purge(before=DELETED + MOMENT) == 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
@@ -48,7 +48,7 @@ def restorable() -> Restorable:
 def test_no_batch_goes_on_in_an_index_that_was_restored_alone(restorable: Restorable) -> None:
     sink = restorable.restore("people-0")
     for _ in range(2):
-        with pytest.raises(IndexMisfitError, match=r"index people-0 of .* is not the one that batch 2 of people was"):
+        with pytest.raises(TerminalError, match=r"index people-0 of .* is not the one that batch 2 of people was"):
             restorable.deliver(sink, 3)
     assert restorable.ids() == [0]
 
@@ -58,13 +58,13 @@ def test_no_batch_goes_on_in_an_index_that_was_restored_over_the_one_that_was_cl
     restored = copy.deepcopy(restorable.snapshot["people-0"])
     restored.settings["history"] = {"uuid": uuid.uuid4().hex}
     restorable.cluster.indexes["people-0"] = restored
-    with pytest.raises(IndexMisfitError, match="is not the one that batch 2 of people was"):
+    with pytest.raises(TerminalError, match="is not the one that batch 2 of people was"):
         restorable.deliver(sink_at(restorable.cluster), 3)
 
 
 def test_no_batch_goes_on_in_a_cluster_that_was_restored_as_a_whole(restorable: Restorable) -> None:
     sink = restorable.restore("people-0", "people-icefloe")
-    with pytest.raises(IndexMisfitError, match=r"had batch 2 of people, and says that batch 0 was .* --batches 1-2`"):
+    with pytest.raises(TerminalError, match=r"had batch 2 of people, and says that batch 0 was .* --batches 1-2`"):
         restorable.deliver(sink, 3)
     assert restorable.ids() == [0]
 
@@ -85,7 +85,7 @@ def test_an_index_that_is_restored_once_more_after_that_is_noticed(restorable: R
     for number in (1, 2):
         restorable.deliver(sink, number, is_replay=True)
     sink = restorable.restore("people-0")
-    with pytest.raises(IndexMisfitError, match="is not the one that batch 2 of people was"):
+    with pytest.raises(TerminalError, match="is not the one that batch 2 of people was"):
         restorable.deliver(sink, 3)
 
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.key_changes import NullKeyError
 from icefloe.sinks.opensearch.bulk import bulk_lines
-from icefloe.sinks.opensearch.documents import deletion_markers, document_ids, documents, id_forms
 from icefloe.sinks.opensearch.indexes import field_mappings, missing_fields
 from icefloe.sinks.opensearch.read_back import rows_of_documents
+from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents, id_forms
 
 TEXTS = pa.large_list(pa.field("element", pa.large_string()))
 SCHEMA = pa.schema(
@@ -130,7 +129,7 @@ def test_an_id_of_more_than_512_bytes_is_a_hash() -> None:
 
 
 def test_a_null_has_no_id() -> None:
-    with pytest.raises(NullKeyError):
+    with pytest.raises(TerminalError):
         document_ids(pa.record_batch({"x": [1, None]}), ["x"])
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.columns import column_type, named_columns
+from icefloe.sinks.dotted_names import column_type, named_columns
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.version import VERSION
 

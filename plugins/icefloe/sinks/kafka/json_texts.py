@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.columns import map_entries, moment_texts
+from icefloe.sinks.dotted_names import map_entries, moment_texts
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)

@@ -72,21 +72,7 @@ class FencedError(Exception):
     """Another producer of the same transactional id began; what this one had sent and not committed is gone."""
 
 
-class KafkaAnswerError(TerminalError):
-    """The cluster refused a request for good."""
-
-    code: str
-    topic: str
-
-
-class KafkaSilentError(TransientError):
-    """The cluster did not answer, or could not do what was asked at this time."""
-
-    code: str
-    topic: str
-
-
-class KafkaMovingError(KafkaSilentError):
+class KafkaMovingError(TransientError):
     """A partition or a coordinator moves, or was made a moment ago: the same question is answered soon."""
 
 
@@ -130,49 +116,47 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
     if code in _FENCED:
         return FencedError(said)
     if (right := _missing_right(code, request)) is not None:
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {right}; "
-            "docs/sinks/kafka.md lists all rights", code=name, topic=topic,
+            "docs/sinks/kafka.md lists all rights",
         )  # fmt: skip
     if code in _LOGIN:
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka refused the login for topic {topic} ({name}: {said}): correct user, password, sasl.mechanism and "
-            "security.protocol in the connection of sink.conn_id", code=name, topic=topic,
+            "security.protocol in the connection of sink.conn_id",
         )  # fmt: skip
     if code in _KEYS:
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct {_KEYS[code]}, or make the topic "
-            "yourself", code=name, topic=topic,
+            "yourself",
         )  # fmt: skip
     if code == KafkaError.INVALID_RECORD:
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka refused to {doing} for topic {topic} ({name}): a compacted topic takes no message without a key, "
             "such as the one that begins a new load; deliver to another sink.topic, or make its cleanup.policy delete",
-            code=name, topic=topic,
         )  # fmt: skip
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka has no topic {topic} any more ({name}): it was deleted while the pipeline delivered to it; make "
-            "the pipeline begin again with icefloe reset", code=name, topic=topic,
+            "the pipeline begin again with icefloe reset",
         )  # fmt: skip
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        return KafkaAnswerError(
+        return TerminalError(
             f"Kafka allows no transaction as long as sink.transaction_seconds for topic {topic} ({name}): make it "
-            "smaller, or raise transaction.max.timeout.ms of the brokers", code=name, topic=topic,
+            "smaller, or raise transaction.max.timeout.ms of the brokers",
         )  # fmt: skip
     if code in _MOVING:
         return KafkaMovingError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): a partition or its coordinator moves; run "
-            "again", code=name, topic=topic,
+            "again",
         )  # fmt: skip
     if error.retriable() or code in _SILENT:
-        return KafkaSilentError(
+        return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): see that its brokers run, and that "
-            "bootstrap.servers and security.protocol are theirs, then run again", code=name, topic=topic,
+            "bootstrap.servers and security.protocol are theirs, then run again",
         )  # fmt: skip
-    return KafkaAnswerError(
+    return TerminalError(
         f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct the cause, then run again",
-        code=name, topic=topic,
     )  # fmt: skip
 
 

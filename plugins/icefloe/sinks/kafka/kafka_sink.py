@@ -7,17 +7,16 @@ from typing import ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder, DeadLetterSink
-from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients, KafkaSilentError
+from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.message_format import MessageFormat
 from icefloe.sinks.kafka.part_delivery import PartSender, TooLargeChanges
 from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
 from icefloe.sinks.kafka.topic_batches import (
     BegunOnTopic,
-    TopicChangedError,
     begin_batch,
     check_topics,
     claim_topic,
@@ -34,13 +33,6 @@ Answer = TypeVar("Answer")
 
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _RANDOM: Final = SystemRandom()
-
-
-class LetterOrderError(TerminalError):
-    """Dead letters of a topic cannot take their place among changes that were sent since."""
-
-    topic: str
-    batch_number: int
 
 
 class KafkaSink(Sink):
@@ -136,10 +128,10 @@ class KafkaSink(Sink):
         """True if a partition begins behind the last load, as the retention of the topic moves it."""
         last = self._last_batch()
         if last is None:
-            raise TopicChangedError(
+            raise TerminalError(
                 f"topic {self._options.tokens} knows of no batch in topic {self._options.topic}: these are other "
                 "brokers, or the topics were deleted; correct sink.bootstrap_servers, or load the table again with "
-                "icefloe reset", topic=self._options.topic, partitions=0,
+                "icefloe reset",
             )  # fmt: skip
         return lacks_oldest(self._clients, topic_of_batches(self._clients, self._options, last), last.starts)
 
@@ -157,10 +149,9 @@ class KafkaSink(Sink):
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Refuses: newer changes of a letter's key may be in the topic already."""
-        raise LetterOrderError(
+        raise TerminalError(
             f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
-            "raise its max.message.bytes, then load the table again with icefloe reset",
-            topic=self._options.topic, batch_number=batch_number,
+            "raise its max.message.bytes, then load the table again with icefloe reset", batch_number=batch_number,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -186,10 +177,9 @@ class KafkaSink(Sink):
                 return call()
             except FencedError as cause:
                 if monotonic() > give_up:
-                    raise KafkaSilentError(
+                    raise TransientError(
                         f"other processes keep sending to topic {self._options.topic}, or rows come too slowly for "
                         "sink.transaction_seconds: end the others, or raise it, then run again",
-                        code="PRODUCER_FENCED", topic=self._options.topic,
                     ) from cause  # fmt: skip
             sleep(_RANDOM.uniform(pause / 2, pause))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

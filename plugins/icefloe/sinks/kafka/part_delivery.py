@@ -7,27 +7,14 @@ from time import monotonic
 from typing import Any, Final
 
 from icefloe.documents import dump_document
+from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder, event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.topic_batches import (
-    BegunOnTopic,
-    TopicChangedError,
-    key_schema_changed,
-    part_role,
-    topic_missing,
-)
-from icefloe.sinks.kafka.topic_state import (
-    Headers,
-    PartProgress,
-    StateTopic,
-    TooLargeError,
-    TopicState,
-    TransactionProducer,
-    part_key,
-)
+from icefloe.sinks.kafka.topic_batches import BegunOnTopic, key_schema_changed, part_role, topic_missing
+from icefloe.sinks.kafka.topic_state import Headers, PartProgress, StateTopic, TopicState, TransactionProducer, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.key_changes import one_row_per_key
 from icefloe.sinks.sink import PartDelivery, SupersededError
@@ -58,7 +45,7 @@ class TooLargeChanges:
         self._places = {each for each in found if each <= place}
         self._tried_again = {each for each in found if each > place}
 
-    def keep(self, refused: TooLargeError, order: int, *, key: bytes | None, value: bytes | None) -> None:
+    def keep(self, refused: TerminalError, order: int, *, key: bytes | None, value: bytes | None) -> None:
         """Keeps a change, before anything after it is committed.
 
         Raises:
@@ -234,11 +221,10 @@ class PartSender:
             raise topic_missing(self.options)
         # Partitions are only ever added, so those of every message before were no more.
         if partitions != self.begun.partitions:
-            raise TopicChangedError(
+            raise TerminalError(
                 f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
                 f"delivered, and had {self.begun.partitions}: keys would move, and their changes lose their order; "
                 "load the table again with icefloe reset, or deliver to another sink.topic",
-                topic=self.options.topic, partitions=partitions,
             )  # fmt: skip
         producer.commit()
         self.letters.committed(self.part.first_row + rows)

@@ -22,17 +22,11 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
-from icefloe.sinks.columns import column_paths, column_type
+from icefloe.errors import TransientError
+from icefloe.sinks.dotted_names import column_paths, column_type
 from icefloe.sinks.kafka.events import BATCH_HEADER, SNAPSHOT_HEADER
 from icefloe.sinks.kafka.json_texts import EXACT, JsonForm
-from icefloe.sinks.kafka.kafka_clients import (
-    KafkaClients,
-    KafkaRequest,
-    KafkaSilentError,
-    arrivals,
-    error_of,
-    refusals_of,
-)
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, arrivals, error_of, refusals_of
 from icefloe.sinks.kafka.schemas import avro_name
 from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
 
@@ -107,10 +101,9 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
                     give_up = monotonic() + clients.seconds
                     yield found
                 elif monotonic() > give_up:
-                    raise KafkaSilentError(
+                    raise TransientError(
                         f"Kafka did not give topic {topic.name} to its end within {clients.seconds:.3g} seconds: a "
                         "transaction on it is open; it ends by itself, so run again",
-                        code="_TIMED_OUT", topic=topic.name,
                     )  # fmt: skip
     finally:
         consumer.close()

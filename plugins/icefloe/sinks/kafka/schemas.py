@@ -282,18 +282,6 @@ def to_avro(value: Any, connect: ConnectSchema) -> Any:
     return value
 
 
-class SchemaRefusedError(TerminalError):
-    """The registry refuses a schema, or does not know one."""
-
-    topic: str
-
-
-class RegistrySilentError(TransientError):
-    """The registry did not answer."""
-
-    topic: str
-
-
 class AvroRegistry:
     """The schemas of one topic: subjects ``<topic>-key`` and ``<topic>-value``."""
 
@@ -360,18 +348,16 @@ class AvroRegistry:
         if status in _BUSY or status >= _FIRST_SERVER_FAULT:
             return self._silent(cause)
         if status in _DENIED:
-            return SchemaRefusedError(
+            return TerminalError(
                 f"the schema registry refuses the user for the schemas of topic {self._topic} ({said}): correct "
                 "schema.registry.basic.auth.user.info in the extra of the connection of sink.conn_id, or give the user "
                 "the right to write these subjects",
-                topic=self._topic,
             )
         if cause.error_code is None or (status in _ELSEWHERE and cause.error_code < _FIRST_OWN_CODE):
             return self._no_registry(said)
-        return SchemaRefusedError(
+        return TerminalError(
             f"the schema registry refuses the schemas of topic {self._topic} ({said}): set the "
             "compatibility of its subjects to what the table's changes need, or deliver to another sink.topic",
-            topic=self._topic,
         )
 
     def _no_registry(self, fault: str) -> TerminalError:
@@ -381,10 +367,10 @@ class AvroRegistry:
             key="sink.schema_registry.url",
         )
 
-    def _silent(self, cause: Exception) -> RegistrySilentError:
-        return RegistrySilentError(
+    def _silent(self, cause: Exception) -> TransientError:
+        return TransientError(
             f"the schema registry of topic {self._topic} did not answer ({one_line(cause)}): see that it "
-            "runs and that sink.schema_registry.url names it, then run again", topic=self._topic,
+            "runs and that sink.schema_registry.url names it, then run again",
         )  # fmt: skip
 
 

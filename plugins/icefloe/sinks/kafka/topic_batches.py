@@ -66,13 +66,6 @@ class BegunOnTopic:
         )
 
 
-class TopicChangedError(TerminalError):
-    """The topic is not what it was when the pipeline began: events of one key would lose their order, or are gone."""
-
-    topic: str
-    partitions: int
-
-
 def present_topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
     """The topic as it is now."""
     topic = find_topic(clients, options.topic)
@@ -81,11 +74,11 @@ def present_topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
     return topic
 
 
-def topic_missing(options: KafkaOptions) -> TopicChangedError:
+def topic_missing(options: KafkaOptions) -> TerminalError:
     """The error of a topic that is there no more."""
-    return TopicChangedError(
+    return TerminalError(
         f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
-        "with icefloe reset and another sink.topic", topic=options.topic, partitions=0,
+        "with icefloe reset and another sink.topic",
     )  # fmt: skip
 
 
@@ -102,28 +95,26 @@ def refuse_other_history(
 ) -> None:
     """Raise if the topic lacks batches before this one, or has those of another owner that this one leaves there."""
     if last is None and batch.continues:
-        raise TopicChangedError(
+        raise TerminalError(
             f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
             f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
             "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
-            topic=options.topic, partitions=topic.partitions,
         )  # fmt: skip
     is_of_owner_before = last is not None and last.generation != generation
     if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
-        raise TopicChangedError(
+        raise TerminalError(
             f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
             f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
-            f"{batch.origin.pipeline}, whose load does", topic=options.topic, partitions=topic.partitions,
+            f"{batch.origin.pipeline}, whose load does",
         )  # fmt: skip
     before = batch.delivered_before
     if last is not None and before is not None and last.batch_number < before:
         name = batch.origin.pipeline
-        raise TopicChangedError(
+        raise TerminalError(
             f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
             f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; bring "
             f"what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load the table "
             "again with icefloe reset",
-            topic=options.topic, partitions=topic.partitions,
         )  # fmt: skip
 
 
@@ -132,54 +123,43 @@ def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOp
     if last.topic_id != new.topic_id:
         raise _made_again(options, last, partitions=new.partitions)
     if last.partitions != new.partitions:
-        raise TopicChangedError(
+        raise TerminalError(
             f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "
             f"{last.batch_number}: keys would move, and their changes lose their order; load the table again with "
-            "icefloe reset, or deliver to another sink.topic", topic=options.topic, partitions=new.partitions,
+            "icefloe reset, or deliver to another sink.topic",
         )  # fmt: skip
     if last.identity != new.identity:
-        raise TopicChangedError(
+        raise TerminalError(
             f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
             f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
             "lose their order; load the table again with icefloe reset",
-            topic=options.topic, partitions=new.partitions,
         )  # fmt: skip
     promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
     if promoted:
         were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
-        raise TopicChangedError(
+        raise TerminalError(
             f"the type of a column of the key of topic {options.topic} has changed since batch {last.batch_number} "
             f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
-            topic=options.topic, partitions=new.partitions,
         )  # fmt: skip
     # Messages of an owner before count no longer.
     if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
         raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
 
 
-def key_schema_changed(
-    options: KafkaOptions, now: int | None, before: int | None, *, partitions: int
-) -> TopicChangedError:
+def key_schema_changed(options: KafkaOptions, now: int | None, before: int | None, *, partitions: int) -> TerminalError:
     """The error of a registry that gives the schema of keys another id."""
-    return TopicChangedError(
+    return TerminalError(
         f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}: "
         "keys would move, and their changes lose their order; correct sink.schema_registry, restore the registry with "
-        "its ids, or load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+        "its ids, or load the table again with icefloe reset",
     )  # fmt: skip
 
 
-def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TopicChangedError:
-    return TopicChangedError(
+def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TerminalError:
+    return TerminalError(
         f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
-        "gone: load the table again with icefloe reset", topic=options.topic, partitions=partitions,
+        "gone: load the table again with icefloe reset",
     )  # fmt: skip
-
-
-class TopicOwnedError(TerminalError):
-    """The topic belongs to another pipeline, or to another start of this one."""
-
-    topic: str
-    owner: str
 
 
 def deciding(clients: KafkaClients, options: KafkaOptions) -> TransactionProducer:
@@ -209,23 +189,23 @@ def refuse_other_owner(clients: KafkaClients, options: KafkaOptions, log: StateT
     if state.claim is not None:
         refuse_other(state.claim, options, origin)
     elif is_filled:
-        raise TopicOwnedError(
+        raise TerminalError(
             f"topic {options.topic} holds messages, and topic {options.tokens} does not say whose they are: if this "
             f"checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with icefloe reset "
             f"{origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over to keep this one",
-            topic=options.topic, owner="",
-        )  # fmt: skip
+            owner="",
+        )
 
 
 def refuse_other(claim: TopicClaim, options: KafkaOptions, origin: Origin) -> None:
     """Raise if a claim is another origin's."""
     if claim.owner != origin.owner:
-        raise TopicOwnedError(
+        raise TerminalError(
             f"topic {options.topic} belongs to pipeline {claim.pipeline} for table {claim.table} with the checkpoint "
             f"{claim.owner}, as topic {options.tokens} says, not to checkpoint {origin.owner} of pipeline "
             f"{origin.pipeline}; give each pipeline, and each new start of one, a sink.topic of its own",
-            topic=options.topic, owner=claim.owner,
-        )  # fmt: skip
+            owner=claim.owner,
+        )
 
 
 def claim_topic(
@@ -295,13 +275,6 @@ def _mark(batch: ProvenBatch, status: str, events: int | None) -> tuple[bytes, b
     return json.dumps({"id": number}).encode(), json.dumps(value, ensure_ascii=False).encode()
 
 
-class OtherPartsError(TerminalError):
-    """The batch is divided into other parts than those that the topic has some of."""
-
-    topic: str
-    batch_number: int
-
-
 def begin_batch(
     clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
 ) -> BegunOnTopic:
@@ -364,11 +337,10 @@ def _refuse_other_parts(state: TopicState, new: StartedBatch, options: KafkaOpti
     is_of_batch = cut is not None and (cut.generation, cut.batch_number) == _order(new)
     if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
         name = batch.origin.pipeline
-        raise OtherPartsError(
+        raise TerminalError(
             f"topic {options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files were lost "
             "and made again in other parts, so rows would come twice or be missing: put the files back (storage, "
-            f"changelog.path), or load the table again with icefloe reset {name}",
-            topic=options.topic, batch_number=batch.batch_number,
+            f"changelog.path), or load the table again with icefloe reset {name}", batch_number=batch.batch_number,
         )  # fmt: skip
 
 
@@ -389,10 +361,9 @@ def _fence(
 def _truncation(encoder: Encoder, topic: Topic) -> bytes:
     message = encoder.truncation()
     if message is None:
-        raise TopicChangedError(
+        raise TerminalError(
             f"topic {topic.name} has rows from before this load, and sink.envelope: plain cannot say that they are "
             "gone: give sink.topic another name, or use envelope: debezium",
-            topic=topic.name, partitions=topic.partitions,
         )  # fmt: skip
     return message
 
@@ -448,10 +419,11 @@ def _order(batch: StartedBatch) -> tuple[int, int]:
 
 def _claim_of(state: TopicState, options: KafkaOptions, batch: ProvenBatch) -> TopicClaim:
     if state.claim is None:
-        raise TopicOwnedError(
+        raise TerminalError(
             f"topic {options.tokens} does not say whose topic {options.topic} is: it was deleted, or its records were; "
-            f"load the table again with icefloe reset {batch.origin.pipeline}", topic=options.topic, owner="",
-        )  # fmt: skip
+            f"load the table again with icefloe reset {batch.origin.pipeline}",
+            owner="",
+        )
     refuse_other(state.claim, options, batch.origin)
     return state.claim
 

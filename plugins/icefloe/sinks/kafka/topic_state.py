@@ -11,15 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from pydantic import ConfigDict
 
 from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, load_document
-from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.kafka_clients import (
-    KafkaClients,
-    KafkaRequest,
-    KafkaSilentError,
-    arrivals,
-    error_of,
-    refusals_of,
-)
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, arrivals, error_of, refusals_of
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.topics import end_offsets, find_topic
 
@@ -236,18 +229,10 @@ class StateTopic:
                     raise error_of(error, self._reading)
             self._state, self._read = self._state.after(records, topic=self.name), read
             if self._read < end and monotonic() > give_up:
-                raise KafkaSilentError(
+                raise TransientError(
                     f"Kafka did not give topic {self.name} to its end within {self._clients.seconds:.3g} seconds: "
                     "another transaction on it is open; it ends by itself, so run again",
-                    code="_TIMED_OUT", topic=self.name,
                 )  # fmt: skip
-
-
-class TooLargeError(TerminalError):
-    """A change is larger than the largest message that the topic takes."""
-
-    topic: str
-    size: int
 
 
 class TransactionProducer:
@@ -341,16 +326,16 @@ class TransactionProducer:
                 else:
                     return
 
-    def refusal_of(self, key: bytes | None, value: bytes | None) -> TooLargeError | None:
+    def refusal_of(self, key: bytes | None, value: bytes | None) -> TerminalError | None:
         """The error that sending a message to the topic would raise for its size; None: it is not too large."""
         size = len(key or b"") + len(value or b"")
         if size + _OVERHEAD_BYTES <= self._most_bytes:
             return None
         shown = "missing" if key is None else key[:_SHOWN_BYTES].decode(errors="replace")
-        return TooLargeError(
+        return TerminalError(
             f"a change of {size} bytes with the key {shown} is too large for topic {self._topic}, which takes "
             f"{self._most_bytes}; raise max.message.bytes of the topic and message.max.bytes of the brokers, or leave "
-            "large columns out of columns", topic=self._topic, size=size,
+            "large columns out of columns",
         )  # fmt: skip
 
     def flush(self) -> None:

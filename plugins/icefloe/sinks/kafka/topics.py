@@ -10,14 +10,8 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
-from icefloe.sinks.kafka.kafka_clients import (
-    KafkaClients,
-    KafkaMovingError,
-    KafkaRequest,
-    KafkaSilentError,
-    error_of,
-    refusals_of,
-)
+from icefloe.errors import TransientError
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaMovingError, KafkaRequest, error_of, refusals_of
 
 Answer = TypeVar("Answer")
 
@@ -184,9 +178,9 @@ def _await_topic(clients: KafkaClients, name: str) -> None:
     give_up = monotonic() + clients.seconds
     while find_topic(clients, name) is None:
         if monotonic() > give_up:
-            raise KafkaSilentError(
+            raise TransientError(
                 f"Kafka made topic {name}, but its brokers do not know it after {clients.seconds:.3g} seconds: see "
-                "that they run, then run again", code="UNKNOWN_TOPIC_OR_PART", topic=name,
+                "that they run, then run again",
             )  # fmt: skip
         sleep(0.05)
 

@@ -6,7 +6,7 @@
 - `batch_index`: the owner of an index, and the index that a batch is written to
 - `indexes`: indexes made, checked, shown behind the alias, and removed
 - `found_index`: names of indexes, and the facts that batches leave at them
-- `documents`: documents of rows, and their ids
+- `row_documents`: documents of rows, and their ids
 - `bulk`: the lines of bulk requests, sent until they are taken
 - `delivery`: the documents of a part, the judgement of conflicts, and dead letters sent again
 - `read_back`: rows of documents

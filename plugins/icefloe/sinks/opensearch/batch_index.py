@@ -10,7 +10,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, IndexGoneError
 from icefloe.sinks.opensearch.delivery import superseded
 from icefloe.sinks.opensearch.found_index import FoundIndex, IndexNames, batch_number_of, version_of_batch
-from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.indexes import Indexes
 
 _CLAIM = "claim"
 _PROGRESS = "progress"
@@ -25,13 +25,6 @@ _STATE_INDEX: Final[Mapping[str, Any]] = {
     },
     "mappings": {"enabled": False, "_source": {"enabled": True}, "_routing": {"required": False}},
 }  # fmt: skip
-
-
-class IndexClaimedError(TerminalError):
-    """The index belongs to another pipeline, to another start of this one, or to nobody known."""
-
-    url: str
-    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +80,17 @@ class Claims:
     def refuse_other(self, found: IndexClaim | None, origin: Origin) -> IndexClaim:
         """The claim, which is this origin's."""
         if found is None:
-            raise IndexClaimedError(
+            raise TerminalError(
                 f"nobody has claimed {self._url}: the index {self._names.state} was deleted; run "
                 "`icefloe reset` for the pipeline, so that it loads the table again",
                 url=self._url,
             )
         if found.origin.owner != origin.owner:
-            raise IndexClaimedError(
+            raise TerminalError(
                 f"{self._url} belongs to pipeline {found.origin.pipeline} for table {found.origin.table} with the "
                 f"checkpoint {found.origin.owner} and not to {origin.owner} of pipeline {origin.pipeline}; "
                 "give each pipeline a sink.index of its own, or take this one over with --take-over",
                 url=self._url,
-                owner=found.origin.owner,
             )
         return found
 
@@ -239,7 +231,7 @@ class BatchIndex:
 
     def _refuse_unknown(self, batch: ProvenBatch) -> None:
         if batch.continues or self._would_replace(batch):
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
                 "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
                 "`icefloe reset` for the pipeline, which loads the table",
@@ -248,7 +240,7 @@ class BatchIndex:
 
     def _refuse_rows_of_another(self, batch: ProvenBatch) -> None:
         if not (batch.begins_anew or batch.is_replay):
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self.url} was taken over from another pipeline and has its documents, and batch "
                 f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run `icefloe reset "
                 f"{batch.origin.pipeline}`, whose load replaces them",
@@ -261,7 +253,7 @@ class BatchIndex:
             return
         name, last, found = batch.origin.pipeline, batch.delivered_before, batch_number_of(before.version)
         if last is not None and found < last:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self.url} had batch {last} of {name}, and says that batch {found} was the last: it was restored "
                 f"from a snapshot, or is another cluster; bring what it lacks by `icefloe deliver {name} --batches "
                 f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table",
@@ -269,7 +261,7 @@ class BatchIndex:
             )
         uuid = self.indexes.uuid(target) if target == before.target else None
         if None not in (uuid, before.uuid) and uuid != before.uuid:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"index {target} of {self.cluster_url} is not the one that batch {found} of {name} was written to: it "
                 "was restored or made again, and may lack batches; bring the last ones that it may lack by `icefloe "
                 f"deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the table",
@@ -302,7 +294,7 @@ class BatchIndex:
             # Somebody made it again: it lacks what earlier batches wrote.
             raise self._gone(batch, self._names.index)
         if own.is_known and batch.begins_anew:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
                 "icefloe make one behind an alias of that name, or load into another sink.index",
                 url=self.url,

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.columns import column_paths
+from icefloe.sinks.dotted_names import column_paths
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, IndexGoneError, Pauses, reason_of
-from icefloe.sinks.opensearch.documents import deletion_markers, document_ids, documents, json_escaped
+from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents, json_escaped
 
 _TEXT: Final = pa.large_string()
 _LOG: Final = logging.getLogger(__name__)

@@ -175,31 +175,6 @@ class ClusterRefusedError(TerminalError):
     status: int
 
 
-class ClusterSilentError(TransientError):
-    """The cluster did not answer, or refused for now, for as long as the patience allows."""
-
-    url: str
-
-
-class IndexBlockedError(TransientError):
-    """The index is blocked or closed: waiting does not help, somebody must do something first."""
-
-    url: str
-
-    @classmethod
-    def of(cls, url: str, error_type: str, reason: str) -> Self | None:
-        """The error of an index, by the cluster's name of it and its reason; None if it is another error."""
-        if error_type == _CLOSED:
-            return cls(f"the index behind {url} is closed; open it with POST INDEX/_open, then run again", url=url)
-        if error_type != _BLOCKED:
-            return None
-        return cls(
-            f"{url} takes no writes ({reason}); free space on its disks, then remove the block if it stays "
-            "(index.blocks.read_only_allow_delete, index.blocks.write)",
-            url=url,
-        )
-
-
 class IndexGoneError(TerminalError):
     """An index that was there is not there any more."""
 
@@ -297,10 +272,18 @@ class Cluster:
         Raises:
             IndexGoneError: there is none of that name.
         """
+        place = f"{self.url}/{name}"
         # Waiting would not help: the block stays until somebody frees space or opens the index.
-        blocked = IndexBlockedError.of(f"{self.url}/{name}", error_type, reason)
-        if blocked is not None:
-            raise blocked
+        if error_type == _CLOSED:
+            raise TransientError(
+                f"the index behind {place} is closed; open it with POST INDEX/_open, then run again", url=place
+            )
+        if error_type == _BLOCKED:
+            raise TransientError(
+                f"{place} takes no writes ({reason}); free space on its disks, then remove the block if it stays "
+                "(index.blocks.read_only_allow_delete, index.blocks.write)",
+                url=place,
+            )
         if error_type == _NO_INDEX:
             raise IndexGoneError.of(self.url, name)
 
@@ -315,9 +298,9 @@ class Cluster:
             sentence = f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names"
         return ClusterRefusedError(sentence, url=self.url, status=answer.status)
 
-    def silent(self, answer: Answer) -> ClusterSilentError:
+    def silent(self, answer: Answer) -> TransientError:
         """The error after the last try."""
-        return ClusterSilentError(
+        return TransientError(
             f"the search cluster {self.url} gave no good answer for too long ({answer.fault or _CUT}); run again when "
             "it is well and sink.url or its connection leads to it, with a larger ICEFLOE_PATIENCE_SECONDS if it is "
             "only slow",

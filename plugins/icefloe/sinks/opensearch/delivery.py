@@ -15,8 +15,8 @@ from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.key_changes import key_operations
 from icefloe.sinks.opensearch.bulk import BulkOperations, BulkSender, bulk_lines, bulk_operations
 from icefloe.sinks.opensearch.cluster import Cluster, stored_documents
-from icefloe.sinks.opensearch.documents import DELETED
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.opensearch.row_documents import DELETED
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.sinks.sink import PartDelivery, SupersededError
 
@@ -42,20 +42,6 @@ class Verdict(Enum):
     OTHER_CONTENT = auto()
     FOREIGN = auto()
     LATER = auto()
-
-
-class ConflictingRowsError(TerminalError):
-    """Two rows of one key were written by one batch, from different parts."""
-
-    url: str
-    id: str
-
-
-class ForeignWriteError(TerminalError):
-    """Another program raised the version of a document, so that the batch cannot write it."""
-
-    url: str
-    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +97,11 @@ class ConflictJudge:
             raise self._foreign(found["_id"])
         if self.keeps_one:
             return "duplicates"
-        raise ConflictingRowsError(
+        raise TerminalError(
             f"{self.url}: several rows have the key of document {found['_id']} after batch "
             f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
             "table or identifier_columns, then run `icefloe reset` for the pipeline",
             url=self.url,
-            id=found["_id"],
         )
 
     @property
@@ -124,13 +109,12 @@ class ConflictJudge:
         """True if the batch was shuffled by key, so that it wrote each document once. Others have inserts only."""
         return any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert")
 
-    def _foreign(self, document_id: str) -> ForeignWriteError:
-        return ForeignWriteError(
+    def _foreign(self, document_id: str) -> TerminalError:
+        return TerminalError(
             f"{self.url}: another program wrote or deleted document {document_id} and raised its version, so batch "
             f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
             "`icefloe reset` for the pipeline, which loads a new index",
             url=self.url,
-            id=document_id,
         )
 
 
@@ -187,13 +171,6 @@ def superseded(url: str, batch: ProvenBatch) -> SupersededError:
         url=url,
         batch_number=batch.batch_number,
     )
-
-
-class RefusedDocumentError(TerminalError):
-    """The cluster refuses a document for good, and there is no folder for dead letters."""
-
-    url: str
-    id: str
 
 
 @dataclass(kw_only=True)
@@ -271,11 +248,10 @@ class PartDeliverer:
     def _refuse(self, operations: BulkOperations, position: int, reason: str, letters: list[DeadLetter]) -> None:
         document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
         if self.letters is None:
-            raise RefusedDocumentError(
+            raise TerminalError(
                 f"{self._url} refuses document {document_id} for good ({reason}); correct the index's mapping and "
                 "run again, or name a folder in sink.dead_letters",
                 url=self._url,
-                id=document_id,
             )
         letters.append(
             DeadLetter(

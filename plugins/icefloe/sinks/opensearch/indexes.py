@@ -17,7 +17,6 @@ from icefloe.sinks.opensearch.cluster import (
     failed_copies,
     missing_shards,
 )
-from icefloe.sinks.opensearch.documents import DELETED, DELETED_AT, id_forms
 from icefloe.sinks.opensearch.found_index import (
     FoundIndex,
     IndexNames,
@@ -27,6 +26,7 @@ from icefloe.sinks.opensearch.found_index import (
     other_column,
 )
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, id_forms
 
 _LONGEST_KEYWORD: Final = 8_191
 """Characters: a term of more than 32,766 bytes makes Lucene refuse the document, and a character has up to 4."""
@@ -38,12 +38,6 @@ _RESERVED: Final = frozenset(
 _LOG: Final = logging.getLogger(__name__)
 _GC_DELETES: Final = "24h"
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
-
-
-class IndexMisfitError(TerminalError):
-    """An index does not fit what is to be written to it."""
-
-    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +58,13 @@ class IndexChecks:
             return
         other = index.written_as
         if other is not None:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: index {index.name} is of another sink, whose sink.index is {other}; choose another "
                 "sink.index for one of the two, which does not end in a number",
                 url=self._url,
             )
         if not may_be_empty or self._count(index.name):
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url} holds documents that icefloe did not write (index {index.name}); choose another "
                 "sink.index, or remove that index or alias",
                 url=self._url,
@@ -81,13 +75,13 @@ class IndexChecks:
         self.refuse_other(index, may_be_empty=True)
         facts = index.facts
         if facts is not None and facts["identity"] != identity:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: the documents of index {index.name} have ids of {_shown(facts['identity'])}, and this "
                 f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
                 url=self._url,
             )
         if self.settings.deletes == "hard" and index.forgets_soon:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
                 "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
                 url=self._url,
@@ -103,13 +97,13 @@ class IndexChecks:
         if (other is None and added is None) or not self._count(index.name):
             return
         if other is not None:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: the documents of index {index.name} have the values of another column under the name "
                 f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
                 "a new index",
                 url=self._url,
             )
-        raise IndexMisfitError(
+        raise TerminalError(
             f"{self._url}: the documents of index {index.name} lack column {added}, which is new and has an initial "
             "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
             url=self._url,
@@ -294,7 +288,7 @@ class Indexes:
         }
         made = self._cluster.ask("PUT", f"/{target}", body, allowed=(400,))
         if made.status == 400 and made.error_type != ALREADY_THERE:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: the cluster cannot make index {target} ({made.fault}); change what it names, such as "
                 "sink.shards, sink.replicas or a template of the cluster",
                 url=self._url,
@@ -347,7 +341,7 @@ class Indexes:
         if not found.forgets_soon:
             return
         if target == self.names.index:
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"{self._url}: index.gc_deletes of index {target} is {found.gc_deletes}, so a repeated write would "
                 "bring back a row whose mark was purged longer ago; set it to 1h or more, then purge again",
                 url=self._url,
@@ -381,7 +375,7 @@ class Indexes:
         except ClusterRefusedError as error:
             if error.status != 400:
                 raise
-            raise IndexMisfitError(
+            raise TerminalError(
                 f"the fields of index {target} do not fit the table's columns: {error}; correct the template that has "
                 "them, leave columns out by `columns`, or run `icefloe reset` for the pipeline, which loads into a new "
                 "index",

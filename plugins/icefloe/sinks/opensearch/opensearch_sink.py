@@ -17,21 +17,15 @@ from icefloe.sinks.opensearch.batch_index import BatchIndex, BegunBatch, Claims
 from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
 from icefloe.sinks.opensearch.delivery import ConflictJudge, LetterReplay, PartDeliverer
-from icefloe.sinks.opensearch.documents import DELETED, DELETED_AT
 from icefloe.sinks.opensearch.found_index import IndexNames
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.read_back import pages, read_documents
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
 
 _Result = TypeVar("_Result")
-
-
-class LoadBeginsError(TransientError):
-    """A load has begun that has not made its index yet."""
-
-    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +57,7 @@ class PresentIndex:
     def _refuse_unmade(self, begun: BegunBatch) -> None:
         """Raise if the batch that began last makes the index itself, and may not have got there yet."""
         if self.names.version_of(begun.target) == begun.version:
-            raise LoadBeginsError(
+            raise TransientError(
                 f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no run "
                 "is under way, the next one makes it, or says the way out",
                 url=self.url,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.errors import TransientError
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
-from icefloe.sinks.opensearch.documents import DELETED, document_ids
+from icefloe.sinks.opensearch.row_documents import DELETED, document_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,6 @@ class _PointCalls:
     whole: Mapping[str, str]
     name: str
     order: str
-
-
-class PointGoneError(TransientError):
-    """The cluster has given up the moment as of which documents were read."""
 
 
 _PAGE: Final = 1_000
@@ -97,7 +93,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
                 "POST", "/_search", body, params=_WHOLE_SEARCH, allowed=(404,), has=("hits",), unless=missing_shards
             )
             if not found.is_success:
-                raise PointGoneError(
+                raise TransientError(
                     f"{cluster.url} no longer shows {index} as it was when reading began ({found.fault}): a load has "
                     "replaced the index, or a node of the cluster went away; run again",
                     url=cluster.url,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.columns import column_path, column_type, map_entries, moment_texts
+from icefloe.sinks.dotted_names import column_path, column_type, map_entries, moment_texts
 from icefloe.sinks.key_changes import key_columns
 
 _TEXT: Final = pa.large_string()
