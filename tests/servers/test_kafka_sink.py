@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, Message
 
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.kafka import topic_state
-from icefloe.sinks.kafka.kafka_clients import arrivals
+from icefloe.sinks.kafka import topics
+from icefloe.sinks.kafka.topics import arrivals
 from icefloe.sinks.sink import SupersededError
 from icefloe.storage.location import open_store
 from servers.kafka_place import KafkaPlace, deliver_all
@@ -105,7 +105,7 @@ def test_an_error_of_a_connection_is_forgotten_when_the_state_was_read(
         reader._clients._note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         return arrivals(consumer)
 
-    monkeypatch.setattr(topic_state, "arrivals", after_an_error)
+    monkeypatch.setattr(topics, "arrivals", after_an_error)
     assert reader._log.look() is not None
     assert reader._clients.connection_error(reader._clients.admin) is None
 

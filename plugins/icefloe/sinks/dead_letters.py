@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Final, Literal
@@ -13,6 +13,7 @@ from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_docu
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.manifest import CLAIM, SinkClaim, claim_path
+from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
@@ -54,39 +55,8 @@ class DeadLetterSink:
         return self.sink == other.sink and (not is_known or self.cluster == other.cluster)
 
 
-def claim_for_sink(store: Store, sink: DeadLetterSink, *, takes_over: bool = False) -> None:
-    """Make a folder a sink's own unless it is another's; of many sinks that come at once, one gets it.
-
-    Args:
-        store: the folder.
-        sink: the sink.
-        takes_over: True if the letters of another sink count no more.
-    """
-    if takes_over:
-        store.put(_MARKER, dump_document(sink))
-    elif store.find(_MARKER) is None:
-        store.create(_MARKER, dump_document(sink))
-    refuse_other_sink(store, sink)
-
-
-def refuse_other_sink(store: Store, sink: DeadLetterSink) -> None:
-    """Raise if the folder is another sink's; a folder that says nothing of its sink may be anybody's."""
-    data, url = store.find(_MARKER), join_url(store.url, _MARKER)
-    found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
-    if found is not None and not found.may_be(sink):
-        raise TerminalError(
-            f"{store.url} keeps dead letters of {found}, as {url} says, not of {sink}: give each sink a "
-            "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file",
-            url=store.url,
-        )
-
-
 class TooManyDeadLettersError(TerminalError):
     """More documents of a batch were refused for good than the limit allows."""
-
-    url: str
-    batch_number: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,34 +115,43 @@ class DeadLetterFolder:
             self._store.put(CLAIM, dump_document(claim))
         else:
             claim_path(self._store, claim, keys="sink.dead_letters.path of its own")
-        claim_for_sink(self._store, sink, takes_over=takes_over)
+        if takes_over:
+            self._store.put(_MARKER, dump_document(sink))
+        elif self._store.find(_MARKER) is None:
+            self._store.create(_MARKER, dump_document(sink))
+        self.refuse_other_sink(sink)
 
     def refuse_other_sink(self, sink: DeadLetterSink) -> None:
         """Raise if the folder is known to be another sink's."""
-        refuse_other_sink(self._store, sink)
+        data, url = self._store.find(_MARKER), join_url(self._store.url, _MARKER)
+        found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
+        if found is not None and not found.may_be(sink):
+            raise TerminalError(
+                f"{self._store.url} keeps dead letters of {found}, as {url} says, not of {sink}: give each sink a "
+                "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file",
+                url=self._store.url,
+            )
 
     def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
         """Keep the letters of a part, in place of those of an earlier try; none remain if none are given."""
         key = _key(batch_number, part_number)
-        if not letters:
-            if self._store.size(key) is not None:
-                self._store.delete([key])
-            return
-        lines = [json.dumps(asdict(letter), ensure_ascii=False) for letter in letters]
-        self._store.put(key, ("\n".join(lines) + "\n").encode())
+        if letters:
+            self._store.put(key, _lines(letters))
+        elif self._store.size(key) is not None:
+            self._store.delete([key])
 
     def put_one(self, batch_number: int, part_number: int, place: int, letter: DeadLetter) -> None:
         """Keep one letter of a part as a file of its own, which a repeated or late try replaces by the same one."""
-        line = json.dumps(asdict(letter), ensure_ascii=False)
-        self._store.put(_place_key(batch_number, part_number, place), f"{line}\n".encode())
+        self._store.put(_key(batch_number, part_number, place), _lines([letter]))
 
     def places(self, batch_number: int, part_number: int) -> frozenset[int]:
         """Places of the letters of a part that `put_one` kept."""
-        return frozenset(_place(key) for key in self._single(batch_number, part_number))
+        keys = self._single(batch_number, part_number)
+        return frozenset(int(key.removesuffix(".jsonl").rpartition("-")[2]) for key in keys)
 
     def remove(self, batch_number: int, part_number: int, places: Iterable[int]) -> None:
         """Delete letters that `put_one` kept."""
-        self._store.delete([_place_key(batch_number, part_number, place) for place in places])
+        self._store.delete([_key(batch_number, part_number, place) for place in places])
 
     def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
         """Raise if there are more letters than the limit allows.
@@ -188,8 +167,18 @@ class DeadLetterFolder:
             f"{self._limit} ({shown}); raise the limit and run again, or {self._way_out}",
             url=self._store.url,
             batch_number=batch_number,
-            count=count,
         )
+
+    def refuse_too_many_of_all(self, batch_number: int, deliveries: Iterable[PartDelivery]) -> None:
+        """The same for all parts of a batch together."""
+        count = sum(each.dead_letters for each in deliveries)
+        if count:
+            self.refuse_too_many(batch_number, count, list(self.letters(batch_number)))
+
+    def counts(self, sink: DeadLetterSink) -> Mapping[int, int]:
+        """Number of letters by batch, of a folder that is not known to be another sink's."""
+        self.refuse_other_sink(sink)
+        return {number: sum(1 for _ in self.letters(number)) for number in self.batches()}
 
     def letters(self, batch_number: int) -> Iterator[DeadLetter]:
         """The letters of a batch, by part."""
@@ -212,27 +201,18 @@ class DeadLetterFolder:
         return sorted({batch for batch, _ in self._files("")})
 
     def _single(self, batch_number: int, part_number: int) -> list[str]:
-        first = f"{_prefix(batch_number, part_number)}-"
+        first = _key(batch_number, part_number).replace(".jsonl", "-")
         return sorted(each.key for each in self._store.list(f"batch={batch_number}") if each.key.startswith(first))
 
     def _files(self, folder: str) -> Iterator[tuple[int, int]]:
         for each in self._store.list(folder):
-            found = _FILE.fullmatch(each.key)
-            if found:
+            if found := _FILE.fullmatch(each.key):
                 yield int(found[1]), int(found[2])
 
 
-def _key(batch_number: int, part_number: int) -> str:
-    return f"{_prefix(batch_number, part_number)}.jsonl"
+def _key(batch_number: int, part_number: int, place: int | None = None) -> str:
+    return f"batch={batch_number}/part-{part_number:05d}{'' if place is None else f'-{place:012d}'}.jsonl"
 
 
-def _place_key(batch_number: int, part_number: int, place: int) -> str:
-    return f"{_prefix(batch_number, part_number)}-{place:012d}.jsonl"
-
-
-def _place(key: str) -> int:
-    return int(key.removesuffix(".jsonl").rpartition("-")[2])
-
-
-def _prefix(batch_number: int, part_number: int) -> str:
-    return f"batch={batch_number}/part-{part_number:05d}"
+def _lines(letters: Sequence[DeadLetter]) -> bytes:
+    return "".join(f"{json.dumps(asdict(letter), ensure_ascii=False)}\n" for letter in letters).encode()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
@@ -64,8 +64,6 @@ _REGISTRY_TRIES: Final = 4
 """The registry's client sends a request so many times."""
 _BELIEVED_SECONDS: Final = 2.0
 """A login that is refused for so long will be refused."""
-_MOST_AT_ONCE: Final = 10_000
-_WAIT_SECONDS: Final = 0.2
 
 
 class FencedError(Exception):
@@ -118,46 +116,46 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
     if (right := _missing_right(code, request)) is not None:
         return TerminalError(
             f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {right}; "
-            "docs/sinks/kafka.md lists all rights",
-        )  # fmt: skip
+            "docs/sinks/kafka.md lists all rights"
+        )
     if code in _LOGIN:
         return TerminalError(
             f"Kafka refused the login for topic {topic} ({name}: {said}): correct user, password, sasl.mechanism and "
-            "security.protocol in the connection of sink.conn_id",
-        )  # fmt: skip
+            "security.protocol in the connection of sink.conn_id"
+        )
     if code in _KEYS:
         return TerminalError(
             f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct {_KEYS[code]}, or make the topic "
-            "yourself",
-        )  # fmt: skip
+            "yourself"
+        )
     if code == KafkaError.INVALID_RECORD:
         return TerminalError(
             f"Kafka refused to {doing} for topic {topic} ({name}): a compacted topic takes no message without a key, "
-            "such as the one that begins a new load; deliver to another sink.topic, or make its cleanup.policy delete",
-        )  # fmt: skip
+            "such as the one that begins a new load; deliver to another sink.topic, or make its cleanup.policy delete"
+        )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         return TerminalError(
             f"Kafka has no topic {topic} any more ({name}): it was deleted while the pipeline delivered to it; make "
-            "the pipeline begin again with icefloe reset",
-        )  # fmt: skip
+            "the pipeline begin again with icefloe reset"
+        )
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         return TerminalError(
             f"Kafka allows no transaction as long as sink.transaction_seconds for topic {topic} ({name}): make it "
-            "smaller, or raise transaction.max.timeout.ms of the brokers",
-        )  # fmt: skip
+            "smaller, or raise transaction.max.timeout.ms of the brokers"
+        )
     if code in _MOVING:
         return KafkaMovingError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): a partition or its coordinator moves; run "
-            "again",
-        )  # fmt: skip
+            "again"
+        )
     if error.retriable() or code in _SILENT:
         return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): see that its brokers run, and that "
-            "bootstrap.servers and security.protocol are theirs, then run again",
-        )  # fmt: skip
+            "bootstrap.servers and security.protocol are theirs, then run again"
+        )
     return TerminalError(
-        f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct the cause, then run again",
-    )  # fmt: skip
+        f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct the cause, then run again"
+    )
 
 
 def is_login(error: KafkaError | None) -> bool:
@@ -220,8 +218,9 @@ class KafkaClients:
         if not configuration.get("bootstrap.servers"):
             raise TerminalError(
                 "sink names no brokers: set sink.bootstrap_servers, or put bootstrap.servers into the extra of the "
-                "connection of sink.conn_id", key="sink.bootstrap_servers",
-            )  # fmt: skip
+                "connection of sink.conn_id",
+                key="sink.bootstrap_servers",
+            )
         if not is_address(str(configuration["bootstrap.servers"]), is_list=True):
             key = "sink.conn_id" if options.bootstrap_servers is None else "sink.bootstrap_servers"
             raise TerminalError(
@@ -339,19 +338,3 @@ def _is_refused(settings: Mapping[str, object]) -> bool:
     except KafkaException:
         return True
     return False
-
-
-def arrivals(consumer: Consumer) -> list[Message]:
-    """The messages that are here, or the first one that comes; empty after a fifth of a second without any.
-
-    The client's own call for many messages waits for all of them: a look at a topic of two messages would take the
-    whole fifth of a second. It also asks for the coordinator of its group, which this user may not know; no offsets are
-    kept there, so that answer means nothing.
-    """
-    first = consumer.poll(_WAIT_SECONDS)
-    found = [] if first is None else [first, *consumer.consume(_MOST_AT_ONCE - 1, timeout=0)]
-    return [message for message in found if not _is_of_group(message.error())]
-
-
-def _is_of_group(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED

@@ -106,19 +106,22 @@ class KafkaOptions:
             if name is not None and not _is_topic(name):
                 raise TerminalError(
                     f"sink.{key} is {name!r}, which is no name of a topic: use up to {_MOST_TOPIC_LETTERS} letters, "
-                    "digits, dots, _ and -", key=f"sink.{key}",
-                )  # fmt: skip
+                    "digits, dots, _ and -",
+                    key=f"sink.{key}",
+                )
         names = [name for name in (self.topic, self.tokens, self.transaction_topic) if name is not None]
         if len(set(names)) < len(names):
             raise TerminalError(
                 f"sink.topic, sink.state_topic and sink.transaction_topic name {self.topic} twice: give each a name of "
-                "its own", key="sink.topic",
-            )  # fmt: skip
+                "its own",
+                key="sink.topic",
+            )
         if (self.format == "avro") != (self.schema_registry is not None):
             raise TerminalError(
                 f"sink.format is {self.format}, which does not fit sink.schema_registry: give both format: avro and "
-                "schema_registry, or neither", key="sink.schema_registry",
-            )  # fmt: skip
+                "schema_registry, or neither",
+                key="sink.schema_registry",
+            )
         for key in (
             "transaction_rows", "transaction_bytes", "transaction_seconds", "partitions", "replication_factor"
         ):  # fmt: skip

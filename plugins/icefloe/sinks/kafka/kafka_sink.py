@@ -1,9 +1,10 @@
 """The kafka sink."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from random import SystemRandom
 from time import monotonic, sleep
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
@@ -15,16 +16,8 @@ from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.message_format import MessageFormat
 from icefloe.sinks.kafka.part_delivery import PartSender, TooLargeChanges
 from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
-from icefloe.sinks.kafka.topic_batches import (
-    BegunOnTopic,
-    begin_batch,
-    check_topics,
-    claim_topic,
-    finish_batch,
-    refuse_other_owner,
-    topic_of_batches,
-)
-from icefloe.sinks.kafka.topic_state import StartedBatch, StateTopic
+from icefloe.sinks.kafka.topic_batches import BegunOnTopic, TopicBatches, present_topic
+from icefloe.sinks.kafka.topic_state import StateTopic
 from icefloe.sinks.kafka.topics import cluster_id, may_be_compacted
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.store import Store
@@ -49,6 +42,7 @@ class KafkaSink(Sink):
         self._letters = letters
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)
+        self._batches = TopicBatches(clients, options, self._log)
         self._format = MessageFormat(options=options, clients=clients)
 
     @property
@@ -62,49 +56,44 @@ class KafkaSink(Sink):
         return self._options.envelope == "debezium"
 
     def check(self) -> None:
-        """Asks the registry and for the topics, and begins as a producer; see `AvroRegistry` and `check_topics`."""
+        """Asks the registry and for the topics, and begins as a producer."""
         self._format.check()
-        check_topics(self._clients, self._options)
+        self._batches.check()
 
     def refuse_other_owner(self, origin: Origin) -> None:
         """Look up the claim."""
-        refuse_other_owner(self._clients, self._options, self._log, origin)
+        self._batches.refuse_other_owner(origin)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
         """Makes the topics, and writes the owner into the topic of states and the folder of dead letters."""
-        self._until_decided(lambda: claim_topic(self._clients, self._options, self._log, origin, takes_over=takes_over))
+        self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over))
         if self._letters is not None:
             self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Writes the batch into the topic of states; see the package."""
         encoder = self._format.encoder(batch)
-        begun = self._until_decided(lambda: begin_batch(self._clients, self._options, self._log, batch, encoder))
-        return begun.facts()
+        return self._until_decided(partial(self._batches.begin, batch, encoder)).facts()
 
-    def deliver(self, batch: ProvenBatch, begun: Mapping[str, object], part: StagedPart) -> PartDelivery:
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Sends the part."""
+        letters = TooLargeChanges(
+            folder=self._letters,
+            batch_number=batch.batch_number,
+            part_number=part.number,
+            has_text=self._options.format == "json",
+        )
         sender = PartSender(
             clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
-            batch=batch, begun=BegunOnTopic.of(begun), part=part,
-            letters=TooLargeChanges(
-                folder=self._letters, batch_number=batch.batch_number, part_number=part.number,
-                has_text=self._options.format == "json",
-            ),
+            batch=batch, begun=BegunOnTopic(**begun), part=part, letters=letters,
         )  # fmt: skip
         return self._until_decided(sender.send)
 
-    def finish(self, batch: ProvenBatch, begun: Mapping[str, object], deliveries: Sequence[PartDelivery]) -> None:
-        """Writes into the topic of states that the batch is whole.
-
-        Raises:
-            TooManyDeadLettersError: all parts together have more dead letters than the limit allows.
-        """
-        count = sum(each.dead_letters for each in deliveries)
-        if self._letters is not None and count:
-            self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
-        facts = BegunOnTopic.of(begun)
-        self._until_decided(lambda: finish_batch(self._clients, self._options, self._log, batch, facts, deliveries))
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """Writes into the topic of states that the batch is whole."""
+        if self._letters is not None:
+            self._letters.refuse_too_many_of_all(batch.batch_number, deliveries)
+        self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun), deliveries))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""
@@ -114,10 +103,10 @@ class KafkaSink(Sink):
         self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains, each by the schema of its batch."""
-        last = self._last_batch()
+        last = self._log.look().batch
         if last is None:
             return
-        topic = topic_of_batches(self._clients, self._options, last)
+        topic = present_topic(self._clients, self._options, last=last)
         any_columns = self._format.changes(pa.schema([]))
         wanted = None if keys is None else self._format.keys(keys)
         for messages in retained_messages(self._clients, topic, last.starts):
@@ -126,14 +115,14 @@ class KafkaSink(Sink):
 
     def may_lack_oldest(self) -> bool:
         """True if a partition begins behind the last load, as the retention of the topic moves it."""
-        last = self._last_batch()
+        last = self._log.look().batch
         if last is None:
             raise TerminalError(
                 f"topic {self._options.tokens} knows of no batch in topic {self._options.topic}: these are other "
                 "brokers, or the topics were deleted; correct sink.bootstrap_servers, or load the table again with "
-                "icefloe reset",
-            )  # fmt: skip
-        return lacks_oldest(self._clients, topic_of_batches(self._clients, self._options, last), last.starts)
+                "icefloe reset"
+            )
+        return lacks_oldest(self._clients, present_topic(self._clients, self._options, last=last), last.starts)
 
     def may_lack_replaced(self) -> bool:
         """True if the topic is compacted, which leaves the last change of each key."""
@@ -141,35 +130,28 @@ class KafkaSink(Sink):
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the files of the folder."""
-        folder = self._letters
-        if folder is None:
-            return {}
-        folder.refuse_other_sink(self._dead_letter_sink())
-        return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
+        return {} if self._letters is None else self._letters.counts(self._dead_letter_sink())
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Refuses: newer changes of a letter's key may be in the topic already."""
         raise TerminalError(
             f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
-            "raise its max.message.bytes, then load the table again with icefloe reset", batch_number=batch_number,
-        )  # fmt: skip
+            "raise its max.message.bytes, then load the table again with icefloe reset",
+            batch_number=batch_number,
+        )
 
     def close(self) -> None:
         """Gives back connections."""
         self._log.close()
         self._clients.close()
 
-    def _last_batch(self) -> StartedBatch | None:
-        state = self._log.look()
-        return None if state is None else state.batch
-
     def _dead_letter_sink(self) -> DeadLetterSink:
-        return DeadLetterSink(
-            sink=f"topic {self._options.topic}", cluster=cluster_id(self._clients, self._options.topic)
-        )
+        topic = self._options.topic
+        return DeadLetterSink(sink=f"topic {topic}", cluster=cluster_id(self._clients, topic))
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
         """Makes a call again if another process began the same one: the state then says what is left to do."""
+        # Two processes that go on fencing each other pause for random times, so that one of them gets through.
         give_up = monotonic() + self._clients.seconds
         pause = 0.05
         while True:
@@ -179,8 +161,8 @@ class KafkaSink(Sink):
                 if monotonic() > give_up:
                     raise TransientError(
                         f"other processes keep sending to topic {self._options.topic}, or rows come too slowly for "
-                        "sink.transaction_seconds: end the others, or raise it, then run again",
-                    ) from cause  # fmt: skip
+                        "sink.transaction_seconds: end the others, or raise it, then run again"
+                    ) from cause
             sleep(_RANDOM.uniform(pause / 2, pause))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 

@@ -6,14 +6,19 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
-from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder, event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.topic_batches import BegunOnTopic, key_schema_changed, part_role, topic_missing
+from icefloe.sinks.kafka.topic_batches import (
+    BegunOnTopic,
+    key_schema_changed,
+    keys_would_move,
+    part_role,
+    topic_missing,
+)
 from icefloe.sinks.kafka.topic_state import Headers, PartProgress, StateTopic, TopicState, TransactionProducer, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.key_changes import one_row_per_key
@@ -100,19 +105,26 @@ class PartSender:
             SupersededError: a later batch was begun.
         """
         if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
-            raise key_schema_changed(
-                self.options, self.encoder.key_schema_id, self.begun.key_schema_id, partitions=self.begun.partitions
-            )
-        role, taken_bytes = part_role(self.part.number), self._taken_bytes()
+            raise key_schema_changed(self.options, self.encoder.key_schema_id, self.begun.key_schema_id)
+        # Asked for in each try: an administrator may have raised it since the last one.
+        taken_bytes = most_bytes(self.clients, self.options.topic)
+        if taken_bytes is None:
+            raise topic_missing(self.options)
+        role = part_role(self.part.number)
         with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
-            state = self._look()
+            state = self.log.look()
             if self._is_superseded(state) and self.batch.is_replay:
-                return self._left_alone()
+                # The topic has later batches, so this one was delivered before them.
+                events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
+                return PartDelivery(
+                    number=self.part.number, rows=self.part.rows, documents=events, superseded=events
+                )  # fmt: skip
             self._refuse_superseded(state)
             if self.part.number not in state.parts:
                 # Whoever fences the parts of this batch must know this number, before anything is sent under it.
-                self._record(producer, PartProgress(generation=self.begun.generation))
-                state = self._look()
+                progress = PartProgress(generation=self.begun.generation)
+                producer.commit_record(part_key(self.part.number), progress)
+                state = self.log.look()
                 self._refuse_superseded(state)
             done = self._done(state)
             if not done.rows and self.batch.identity and self.options.duplicates == "fail":
@@ -124,22 +136,13 @@ class PartSender:
             dead_letters=self.letters.count(), bytes=self._bytes,
         )  # fmt: skip
 
-    def _taken_bytes(self) -> int:
-        """The largest message that the topic takes now: an administrator may have raised it since the last try."""
-        found = most_bytes(self.clients, self.options.topic)
-        if found is None:
-            raise topic_missing(self.options)
-        return found
-
-    def _look(self) -> TopicState:
-        return self.log.look() or TopicState()
+    @property
+    def _order(self) -> tuple[int, int]:
+        return self.begun.generation, self.batch.batch_number
 
     def _is_superseded(self, state: TopicState) -> bool:
         claim, last = state.claim, state.batch
-        this = (self.begun.generation, self.batch.batch_number)
-        return (
-            claim is None or last is None or claim.generation > this[0] or (last.generation, last.batch_number) > this
-        )
+        return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
 
     def _refuse_superseded(self, state: TopicState) -> None:
         if self._is_superseded(state):
@@ -149,14 +152,9 @@ class PartSender:
                 url=self.options.topic, batch_number=self.batch.batch_number,
             )  # fmt: skip
 
-    def _left_alone(self) -> PartDelivery:
-        """The result of a replay: the topic has later batches, so this one was delivered before them."""
-        events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
-        return PartDelivery(number=self.part.number, rows=self.part.rows, documents=events, superseded=events)
-
     def _done(self, state: TopicState) -> PartProgress:
         found = state.parts[self.part.number]
-        if (found.generation, found.batch_number) == (self.begun.generation, self.batch.batch_number):
+        if (found.generation, found.batch_number) == self._order:
             return found
         return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
 
@@ -170,15 +168,21 @@ class PartSender:
                 messages.keys, messages.values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
             ):
                 rows = end
+                # A message without a value follows a delete, or takes its place if that is too large.
+                has_tombstone = is_delete and key is not None and self.options.tombstones
                 refused = producer.refusal_of(key, value)
                 if refused is not None:
                     self.letters.keep(refused, self.part.first_row + end, key=key, value=value)
-                    if not self._has_tombstone(key, is_delete=is_delete) or producer.refusal_of(key, None) is not None:
+                    if not has_tombstone or producer.refusal_of(key, None) is not None:
                         continue
                 if not waiting.events:
                     producer.begin()
-                size = self._send(producer, key, None if refused else value, header, is_delete=is_delete)
-                events += refused is None
+                sent = [value] if refused is None else []
+                for each in [*sent, None] if has_tombstone and value is not None else sent:
+                    producer.send(self.options.topic, key=key, value=each, headers=header)
+                size = len(key or b"") + (len(value or b"") if sent else 0)
+                self._bytes += size
+                events += len(sent)
                 waiting.add(size)
                 if waiting.is_full(self.options):
                     self._commit(producer, rows, events)
@@ -187,50 +191,24 @@ class PartSender:
             self._commit(producer, rows, events)
         return PartProgress(generation=done.generation, batch_number=done.batch_number, rows=rows, events=events)
 
-    def _send(
-        self,
-        producer: TransactionProducer,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        *,
-        is_delete: bool,
-    ) -> int:
-        producer.send(self.options.topic, key=key, value=value, headers=headers)
-        size = len(key or b"") + len(value or b"")
-        self._bytes += size
-        if value is not None and self._has_tombstone(key, is_delete=is_delete):
-            producer.send(self.options.topic, key=key, value=None, headers=headers)
-        return size
-
-    def _has_tombstone(self, key: bytes | None, *, is_delete: bool) -> bool:
-        """True if a message without a value follows, or takes the place of a delete that is too large."""
-        return is_delete and key is not None and self.options.tombstones
-
     def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
         progress = PartProgress(
             generation=self.begun.generation, batch_number=self.batch.batch_number, rows=rows, events=events
         )
         # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
         producer.flush()
-        producer.send(
-            self.options.tokens, key=part_key(self.part.number).encode(), value=dump_document(progress), headers=[]
-        )
+        producer.record(part_key(self.part.number), progress)
         partitions = producer.partitions_of(self.options.topic)
         if not partitions:
             raise topic_missing(self.options)
         # Partitions are only ever added, so those of every message before were no more.
         if partitions != self.begun.partitions:
-            raise TerminalError(
+            raise keys_would_move(
                 f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
-                f"delivered, and had {self.begun.partitions}: keys would move, and their changes lose their order; "
-                "load the table again with icefloe reset, or deliver to another sink.topic",
-            )  # fmt: skip
+                f"delivered, and had {self.begun.partitions}"
+            )
         producer.commit()
         self.letters.committed(self.part.first_row + rows)
-
-    def _record(self, producer: TransactionProducer, progress: PartProgress) -> None:
-        producer.commit_records(self.options.tokens, [(part_key(self.part.number), dump_document(progress))])
 
     def _headers(self, events: Any) -> list[Headers]:
         fixed = [

@@ -5,13 +5,12 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
-from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 
 from icefloe.changes.columns import (
     BATCH,
@@ -22,13 +21,12 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
-from icefloe.errors import TransientError
 from icefloe.sinks.dotted_names import column_paths, column_type
 from icefloe.sinks.kafka.events import BATCH_HEADER, SNAPSHOT_HEADER
 from icefloe.sinks.kafka.json_texts import EXACT, JsonForm
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, arrivals, error_of, refusals_of
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.schemas import avro_name
-from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets
+from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets, read_to
 
 
 def from_json(value: Any, kind: pa.DataType, form: JsonForm) -> Any:
@@ -80,31 +78,13 @@ _LOOKED_AT: Final = 1000
 
 def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
     """The committed messages, partition by partition, from ``starts`` to the end that each has now."""
-    reading = KafkaRequest(doing="read", topic=topic.name, right="Read")
     consumer = clients.consumer()
     try:
         for partition, end in enumerate(end_offsets(clients, topic)):
             start = _start(starts, partition)
-            with refusals_of(reading):
-                consumer.assign([TopicPartition(topic.name, partition, start)])
-            position, give_up = start, monotonic() + clients.seconds
-            while position < end:
-                with refusals_of(reading):
-                    messages = arrivals(consumer)
-                for message in messages:
-                    error = message.error()
-                    if error is None or error.code() == KafkaError._PARTITION_EOF:
-                        position = max(position, message.offset() + (error is None))
-                    elif not error.retriable():
-                        raise error_of(error, reading)
-                if found := [message for message in messages if message.error() is None and message.offset() < end]:
-                    give_up = monotonic() + clients.seconds
+            for _, messages in read_to(consumer, clients, topic, partition=partition, start=start, end=end):
+                if found := [message for message in messages if message.offset() < end]:
                     yield found
-                elif monotonic() > give_up:
-                    raise TransientError(
-                        f"Kafka did not give topic {topic.name} to its end within {clients.seconds:.3g} seconds: a "
-                        "transaction on it is open; it ends by itself, so run again",
-                    )  # fmt: skip
     finally:
         consumer.close()
 

@@ -370,8 +370,8 @@ class AvroRegistry:
     def _silent(self, cause: Exception) -> TransientError:
         return TransientError(
             f"the schema registry of topic {self._topic} did not answer ({one_line(cause)}): see that it "
-            "runs and that sink.schema_registry.url names it, then run again",
-        )  # fmt: skip
+            "runs and that sink.schema_registry.url names it, then run again"
+        )
 
 
 def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:

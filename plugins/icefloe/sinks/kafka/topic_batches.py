@@ -1,12 +1,10 @@
 """The owner of a topic, and its batches: each begun before its parts, finished after them."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from time import time_ns
-from typing import Any, Self
 
-from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.kafka.events import Encoder, fixed_types
@@ -30,382 +28,235 @@ from icefloe.sinks.sink import PartDelivery, SupersededError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunOnTopic:
-    """Facts that fence a batch and place its messages, so that no try may have others.
+    """Facts that fence a batch and place its messages, found by its first try for all tries and all parts.
 
-    Settings of the topic are none of them. They may be changed between two tries, so each part asks for them.
+    Settings of the topic are none of them: they may be changed between two tries, so each part asks for them.
 
     Attributes:
         generation: of the claim; one of a later owner is greater.
-        topic: the topic in words, with the id that the cluster gave it.
+        destination: the topic in words, with the id that the cluster gave it.
         key_schema_id: the id that keys have from a schema registry; None: they have none.
     """
 
     generation: int
     partitions: int
-    topic: str
+    destination: str
     key_schema_id: int | None = None
 
     def facts(self) -> Mapping[str, object]:
-        """The answer of `Sink.begin`."""
-        facts = {
-            "generation": self.generation,
-            "partitions": self.partitions,
-            "destination": self.topic,
-            "key_schema_id": self.key_schema_id,
-        }
-        return {name: fact for name, fact in facts.items() if fact is not None}
-
-    @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Self:
-        """The facts as they were recorded."""
-        return cls(
-            generation=facts["generation"],
-            partitions=facts["partitions"],
-            topic=facts["destination"],
-            key_schema_id=facts.get("key_schema_id"),
-        )
+        """The answer of `Sink.begin`; the fields again."""
+        return {name: fact for name, fact in asdict(self).items() if fact is not None}
 
 
-def present_topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
-    """The topic as it is now."""
-    topic = find_topic(clients, options.topic)
-    if topic is None:
-        raise topic_missing(options)
-    return topic
+class TopicBatches:
+    """Decides about a topic as a whole, under one transactional id whose newest producer decides alone.
 
-
-def topic_missing(options: KafkaOptions) -> TerminalError:
-    """The error of a topic that is there no more."""
-    return TerminalError(
-        f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
-        "with icefloe reset and another sink.topic",
-    )  # fmt: skip
-
-
-def topic_of_batches(clients: KafkaClients, options: KafkaOptions, last: StartedBatch) -> Topic:
-    """The topic that holds a batch."""
-    topic = present_topic(clients, options)
-    if topic.id != last.topic_id:
-        raise _made_again(options, last, partitions=topic.partitions)
-    return topic
-
-
-def refuse_other_history(
-    last: StartedBatch | None, batch: ProvenBatch, topic: Topic, options: KafkaOptions, *, generation: int
-) -> None:
-    """Raise if the topic lacks batches before this one, or has those of another owner that this one leaves there."""
-    if last is None and batch.continues:
-        raise TerminalError(
-            f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
-            f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
-            "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
-        )  # fmt: skip
-    is_of_owner_before = last is not None and last.generation != generation
-    if is_of_owner_before and not (batch.begins_anew or batch.is_replay):
-        raise TerminalError(
-            f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
-            f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run icefloe reset "
-            f"{batch.origin.pipeline}, whose load does",
-        )  # fmt: skip
-    before = batch.delivered_before
-    if last is not None and before is not None and last.batch_number < before:
-        name = batch.origin.pipeline
-        raise TerminalError(
-            f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
-            f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; bring "
-            f"what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load the table "
-            "again with icefloe reset",
-        )  # fmt: skip
-
-
-def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
-    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used."""
-    if last.topic_id != new.topic_id:
-        raise _made_again(options, last, partitions=new.partitions)
-    if last.partitions != new.partitions:
-        raise TerminalError(
-            f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "
-            f"{last.batch_number}: keys would move, and their changes lose their order; load the table again with "
-            "icefloe reset, or deliver to another sink.topic",
-        )  # fmt: skip
-    if last.identity != new.identity:
-        raise TerminalError(
-            f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
-            f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
-            "lose their order; load the table again with icefloe reset",
-        )  # fmt: skip
-    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
-    if promoted:
-        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
-        raise TerminalError(
-            f"the type of a column of the key of topic {options.topic} has changed since batch {last.batch_number} "
-            f"({were}): keys would move, and their changes lose their order; load the table again with icefloe reset",
-        )  # fmt: skip
-    # Messages of an owner before count no longer.
-    if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
-        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id, partitions=new.partitions)
-
-
-def key_schema_changed(options: KafkaOptions, now: int | None, before: int | None, *, partitions: int) -> TerminalError:
-    """The error of a registry that gives the schema of keys another id."""
-    return TerminalError(
-        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}: "
-        "keys would move, and their changes lose their order; correct sink.schema_registry, restore the registry with "
-        "its ids, or load the table again with icefloe reset",
-    )  # fmt: skip
-
-
-def _made_again(options: KafkaOptions, last: StartedBatch, *, partitions: int) -> TerminalError:
-    return TerminalError(
-        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
-        "gone: load the table again with icefloe reset",
-    )  # fmt: skip
-
-
-def deciding(clients: KafkaClients, options: KafkaOptions) -> TransactionProducer:
-    """The producer that decides. It fences whoever was about to decide, so decisions follow one another."""
-    return TransactionProducer(clients, options, "decides")
-
-
-def check_topics(clients: KafkaClients, options: KafkaOptions) -> None:
-    """Proves that the cluster answers, and that the topics are there or may be made. Nothing is written."""
-    for name, (partitions, settings) in _wanted(options).items():
-        if find_topic(clients, name) is None:
-            make_topic(
-                clients, name, partitions=partitions, replication_factor=options.replication_factor,
-                settings=settings, only_try=True,
-            )  # fmt: skip
-    # Under an id of its own: a check must not fence a decision.
-    with TransactionProducer(clients, options, "checks"):
-        pass
-
-
-def refuse_other_owner(clients: KafkaClients, options: KafkaOptions, log: StateTopic, origin: Origin) -> None:
-    """Raise if the topic is another origin's, or holds messages and is nobody's."""
-    topic = find_topic(clients, options.topic)
-    is_filled = topic is not None and holds_messages(clients, topic)
-    # In this order: whoever fills the topic meanwhile has claimed it before.
-    state = log.look() or TopicState()
-    if state.claim is not None:
-        refuse_other(state.claim, options, origin)
-    elif is_filled:
-        raise TerminalError(
-            f"topic {options.topic} holds messages, and topic {options.tokens} does not say whose they are: if this "
-            f"checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with icefloe reset "
-            f"{origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over to keep this one",
-            owner="",
-        )
-
-
-def refuse_other(claim: TopicClaim, options: KafkaOptions, origin: Origin) -> None:
-    """Raise if a claim is another origin's."""
-    if claim.owner != origin.owner:
-        raise TerminalError(
-            f"topic {options.topic} belongs to pipeline {claim.pipeline} for table {claim.table} with the checkpoint "
-            f"{claim.owner}, as topic {options.tokens} says, not to checkpoint {origin.owner} of pipeline "
-            f"{origin.pipeline}; give each pipeline, and each new start of one, a sink.topic of its own",
-            owner=claim.owner,
-        )
-
-
-def claim_topic(
-    clients: KafkaClients, options: KafkaOptions, log: StateTopic, origin: Origin, *, takes_over: bool
-) -> None:
-    """Makes the topics that are missing, and writes down the owner.
-
-    Raises:
-        FencedError: another decision was made meanwhile; look again.
+    Methods that decide raise `FencedError` if another decision was made meanwhile: look again.
     """
-    if not takes_over:
-        refuse_other_owner(clients, options, log, origin)
-    _make_topics(clients, options)
-    with deciding(clients, options) as producer:
-        state = log.look() or TopicState()
-        claim = state.claim
-        if claim is not None and not takes_over:
-            refuse_other(claim, options, origin)
-        if claim is not None and claim.owner == origin.owner:
-            return
-        generation = 1 if claim is None else claim.generation + 1
-        new = TopicClaim(generation=generation, owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
-        producer.commit_records(options.tokens, [(CLAIM_KEY, dump_document(new))])
 
+    def __init__(self, clients: KafkaClients, options: KafkaOptions, log: StateTopic) -> None:
+        self._clients = clients
+        self._options = options
+        self._log = log
 
-def _make_topics(clients: KafkaClients, options: KafkaOptions) -> None:
-    for name, (partitions, settings) in _wanted(options).items():
-        if find_topic(clients, name) is None:
-            make_topic(
-                clients, name, partitions=partitions, replication_factor=options.replication_factor, settings=settings
+    def check(self) -> None:
+        """Prove that the cluster answers, and that the topics are there or may be made. Nothing is written."""
+        self._make_topics(only_try=True)
+        # Under an id of its own: a check must not fence a decision.
+        with TransactionProducer(self._clients, self._options, "checks"):
+            pass
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Raise if the topic is another origin's, or holds messages and is nobody's."""
+        topic = find_topic(self._clients, self._options.topic)
+        is_filled = topic is not None and holds_messages(self._clients, topic)
+        # In this order: whoever fills the topic meanwhile has claimed it before.
+        state = self._log.look()
+        if state.claim is not None:
+            self._refuse_other(state.claim, origin)
+        elif is_filled:
+            raise TerminalError(
+                f"topic {self._options.topic} holds messages, and topic {self._options.tokens} does not say whose they "
+                f"are: if this checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with "
+                f"icefloe reset {origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over "
+                "to keep this one",
+                owner="",
             )
 
+    def claim(self, origin: Origin, *, takes_over: bool) -> None:
+        """Make the topics that are missing, and write down the owner."""
+        if not takes_over:
+            self.refuse_other_owner(origin)
+        self._make_topics(only_try=False)
+        with self._deciding() as producer:
+            claim = self._log.look().claim
+            if claim is not None and not takes_over:
+                self._refuse_other(claim, origin)
+            if claim is not None and claim.owner == origin.owner:
+                return
+            generation = 1 if claim is None else claim.generation + 1
+            new = TopicClaim(generation=generation, owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+            producer.commit_record(CLAIM_KEY, new)
 
-def _wanted(options: KafkaOptions) -> Mapping[str, tuple[int | None, Mapping[str, object]]]:
-    """The number of partitions and the settings of each topic."""
-    wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
-        options.tokens: (1, SETTINGS),
-        options.topic: (options.partitions, options.topic_settings),
-    }
-    if options.transaction_topic is not None:
-        wanted[options.transaction_topic] = (1, {})
-    return wanted
+    def begin(self, batch: ProvenBatch, encoder: Encoder) -> BegunOnTopic:
+        """Write down the batch, and keep every part of an earlier one from writing.
 
+        A try that only fenced has begun nothing: truncation and offsets of a load come with the end of fencing.
 
-def begin_mark(batch: ProvenBatch) -> tuple[bytes, bytes]:
-    """Key and value of BEGIN."""
-    return _mark(batch, "BEGIN", None)
+        Raises:
+            SupersededError: a later batch was begun, and this is no replay.
+        """
+        with self._deciding() as producer:
+            state, topic = self._log.look(), present_topic(self._clients, self._options)
+            last, new = state.batch, self._started(state, topic, batch, encoder)
+            begun = BegunOnTopic(
+                generation=new.generation, partitions=new.partitions, destination=f"topic {topic.name} ({topic.id})",
+                key_schema_id=new.key_schema_id,
+            )  # fmt: skip
+            self._refuse_other_record(last, new, batch)
+            if last is not None and last.order > new.order:
+                return begun
+            if last is not None and last.order == new.order and last.state != "fencing":
+                self._refuse_other_parts(state, new, batch)
+                return begun
+            truncation = None
+            if last is not None:
+                self._fence(producer, last, new)
+            is_first = last is None or last.generation != new.generation
+            # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
+            is_filled = any(each.rows for each in state.parts.values()) or holds_messages(self._clients, topic)
+            if (batch.begins_anew or is_first) and is_filled:
+                truncation = _truncation(encoder, topic) if batch.begins_anew else None
+                new = replace(new, starts=tuple(end_offsets(self._clients, topic)))
+            _open(producer, self._options, batch, new, truncation)
+        return begun
 
+    def finish(self, batch: ProvenBatch, begun: BegunOnTopic, deliveries: Sequence[PartDelivery]) -> None:
+        """Write down that all parts of a batch are delivered.
 
-def end_mark(batch: ProvenBatch, events: int) -> tuple[bytes, bytes]:
-    """Key and value of END."""
-    return _mark(batch, "END", events)
+        Raises:
+            SupersededError: a later batch was begun, and this is no replay.
+        """
+        with self._deciding() as producer:
+            last = self._log.look().batch
+            is_late = last is not None and last.order > (begun.generation, batch.batch_number)
+            if last is None or (batch.is_replay and is_late):
+                return
+            if is_late:
+                raise self._superseded(last, batch)
+            if last.state != "finished":
+                producer.begin()
+                _mark(producer, self._options, batch, "END", events=sum(each.documents for each in deliveries))
+                producer.record(BATCH_KEY, replace(last, state="finished"))
+                producer.commit()
 
+    def _deciding(self) -> TransactionProducer:
+        """The producer that decides. It fences whoever was about to decide, so decisions follow one another."""
+        return TransactionProducer(self._clients, self._options, "decides")
 
-def _mark(batch: ProvenBatch, status: str, events: int | None) -> tuple[bytes, bytes]:
-    number = str(batch.batch_number)
-    collections = None
-    if events is not None:
-        collections = [{"data_collection": batch.origin.table, "event_count": events}]
-    value = {
-        "status": status,
-        "id": number,
-        "ts_ms": time_ns() // 10**6,
-        "event_count": events,
-        "data_collections": collections,
-    }
-    return json.dumps({"id": number}).encode(), json.dumps(value, ensure_ascii=False).encode()
+    def _make_topics(self, *, only_try: bool) -> None:
+        options = self._options
+        wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
+            options.tokens: (1, SETTINGS),
+            options.topic: (options.partitions, options.topic_settings),
+        }
+        if options.transaction_topic is not None:
+            wanted[options.transaction_topic] = (1, {})
+        for name, (partitions, settings) in wanted.items():
+            if find_topic(self._clients, name) is None:
+                make_topic(
+                    self._clients, name, partitions=partitions, replication_factor=options.replication_factor,
+                    settings=settings, only_try=only_try,
+                )  # fmt: skip
 
+    def _refuse_other(self, claim: TopicClaim, origin: Origin) -> None:
+        if claim.owner != origin.owner:
+            raise TerminalError(
+                f"topic {self._options.topic} belongs to pipeline {claim.pipeline} for table {claim.table} with the "
+                f"checkpoint {claim.owner}, as topic {self._options.tokens} says, not to checkpoint {origin.owner} of "
+                f"pipeline {origin.pipeline}; give each pipeline, and each new start of one, a sink.topic of its own",
+                owner=claim.owner,
+            )
 
-def begin_batch(
-    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
-) -> BegunOnTopic:
-    """Writes down the batch, and keeps every part of an earlier one from writing.
-
-    Raises:
-        FencedError: another decision was made meanwhile; look again.
-        SupersededError: a later batch was begun.
-    """
-    with deciding(clients, options) as producer:
-        state, topic = log.look() or TopicState(), present_topic(clients, options)
-        last, new = state.batch, _started(state, topic, options, batch, encoder)
-        destination = f"topic {topic.name} ({topic.id})"
-        begun = BegunOnTopic(
-            generation=new.generation, partitions=new.partitions, topic=destination, key_schema_id=new.key_schema_id
-        )
-        if last is not None and _is_begun(last, new, options, batch):
-            _refuse_other_parts(state, new, options, batch)
-            return begun
-        truncation = None
-        if last is not None:
-            _fence(producer, clients, options, log, last=last, new=new)
-        is_first = last is None or last.generation != new.generation
-        # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
-        is_filled = any(each.rows for each in state.parts.values()) or holds_messages(clients, topic)
-        if (batch.begins_anew or is_first) and is_filled:
-            truncation = _truncation(encoder, topic) if batch.begins_anew else None
-            new = replace(new, starts=tuple(end_offsets(clients, topic)))
-        _open(producer, options, batch, new, truncation)
-    return begun
-
-
-def _started(
-    state: TopicState, topic: Topic, options: KafkaOptions, batch: ProvenBatch, encoder: Encoder
-) -> StartedBatch:
-    """The record of the batch once its parts may begin."""
-    claim, last = _claim_of(state, options, batch), state.batch
-    refuse_other_history(last, batch, topic, options, generation=claim.generation)
-    return StartedBatch(
-        generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
-        partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
-        key_types=fixed_types(batch, has_schemas=options.has_schemas), key_schema_id=encoder.key_schema_id,
-    )  # fmt: skip
-
-
-def _is_begun(last: StartedBatch, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> bool:
-    """True if an earlier try let the parts begin, or the batch is a replay and the topic has a later one."""
-    if batch.is_replay and _order(last) > _order(new):
-        return True
-    _refuse_superseded(last, new, options)
-    is_this = _order(last) == _order(new)
-    if is_this or not batch.begins_anew:
-        refuse_changed_topic(last, new, options)
-    return is_this and last.state != "fencing"
-
-
-def _refuse_other_parts(state: TopicState, new: StartedBatch, options: KafkaOptions, batch: ProvenBatch) -> None:
-    """Raise if the parts of a batch that was begun have other rows now, so that their numbers say nothing of them."""
-    cut = state.cut
-    is_of_batch = cut is not None and (cut.generation, cut.batch_number) == _order(new)
-    if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
-        name = batch.origin.pipeline
-        raise TerminalError(
-            f"topic {options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files were lost "
-            "and made again in other parts, so rows would come twice or be missing: put the files back (storage, "
-            f"changelog.path), or load the table again with icefloe reset {name}", batch_number=batch.batch_number,
+    def _started(self, state: TopicState, topic: Topic, batch: ProvenBatch, encoder: Encoder) -> StartedBatch:
+        """The record of the batch once its parts may begin."""
+        if state.claim is None:
+            raise TerminalError(
+                f"topic {self._options.tokens} does not say whose topic {topic.name} is: it was deleted, or its "
+                f"records were; load the table again with icefloe reset {batch.origin.pipeline}",
+                owner="",
+            )
+        self._refuse_other(state.claim, batch.origin)
+        return StartedBatch(
+            generation=state.claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
+            partitions=topic.partitions, identity=batch.identity,
+            starts=() if state.batch is None else state.batch.starts,
+            key_types=fixed_types(batch, has_schemas=self._options.has_schemas), key_schema_id=encoder.key_schema_id,
         )  # fmt: skip
 
+    def _refuse_other_record(self, last: StartedBatch | None, new: StartedBatch, batch: ProvenBatch) -> None:
+        """Raise unless the record of the topic ends where the journal says, with the same topic, partitions and keys.
 
-def _fence(
-    producer: TransactionProducer, clients: KafkaClients, options: KafkaOptions, log: StateTopic, *,
-    last: StartedBatch, new: StartedBatch,
-) -> None:  # fmt: skip
-    """Keeps the parts of a batch that never ended from writing: an abandoned one, or one of the owner before."""
-    is_of_other_owner = last.generation != new.generation
-    if last.state == "finished" and not is_of_other_owner:
-        return
-    if not is_of_other_owner:
-        # Parts of an owner before stop at the claim. The record stays theirs, so that each try finds the change.
-        _write(producer, options, replace(new, state="fencing"))
-    _fence_parts(clients, options, log.look() or TopicState())
-
-
-def _truncation(encoder: Encoder, topic: Topic) -> bytes:
-    message = encoder.truncation()
-    if message is None:
-        raise TerminalError(
-            f"topic {topic.name} has rows from before this load, and sink.envelope: plain cannot say that they are "
-            "gone: give sink.topic another name, or use envelope: debezium",
-        )  # fmt: skip
-    return message
-
-
-def finish_batch(
-    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: BegunOnTopic,
-    deliveries: Sequence[PartDelivery],
-) -> None:  # fmt: skip
-    """Writes down that all parts of a batch are delivered.
-
-    Raises:
-        FencedError: another decision was made meanwhile; look again.
-        SupersededError: a later batch was begun.
-    """
-    with deciding(clients, options) as producer:
-        last = (log.look() or TopicState()).batch
-        this = (begun.generation, batch.batch_number)
-        if last is None or (batch.is_replay and _order(last) > this):
+        A replay may find later batches. A load that is not yet begun replaces whatever is there.
+        """
+        options, name, before = self._options, batch.origin.pipeline, batch.delivered_before
+        if last is None:
+            if batch.continues:
+                raise TerminalError(
+                    f"topic {options.topic} knows nothing of pipeline {name}, and batch {batch.batch_number} goes on "
+                    f"where others ended: these are other brokers, or topic {options.tokens} was made again; correct "
+                    "sink.bootstrap_servers, or load the table again with icefloe reset"
+                )
             return
-        if _order(last) > this:
-            raise _superseded(options, last, batch.batch_number)
-        if last.state != "finished":
-            producer.begin()
-            if options.transaction_topic is not None:
-                key, value = end_mark(batch, sum(delivery.documents for delivery in deliveries))
-                producer.send(options.transaction_topic, key=key, value=value, headers=[])
-            new = replace(last, state="finished")
-            producer.send(options.tokens, key=BATCH_KEY.encode(), value=dump_document(new), headers=[])
-            producer.commit()
+        if last.generation != new.generation and not (batch.begins_anew or batch.is_replay):
+            raise TerminalError(
+                f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
+                f"{batch.batch_number} of pipeline {name} replaces nothing: run icefloe reset {name}, whose load does"
+            )
+        if before is not None and last.batch_number < before:
+            raise TerminalError(
+                f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
+                f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; "
+                f"bring what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load "
+                "the table again with icefloe reset"
+            )
+        if last.order > new.order and not batch.is_replay:
+            raise self._superseded(last, batch)
+        if last.order == new.order or (last.order < new.order and not batch.begins_anew):
+            refuse_changed_topic(last, new, options)
 
+    def _superseded(self, last: StartedBatch, batch: ProvenBatch) -> SupersededError:
+        return SupersededError(
+            f"batch {batch.batch_number} came too late for topic {self._options.topic}, which has batch "
+            f"{last.batch_number} already: nothing of it was changed; let the newer run end",
+            url=self._options.topic, batch_number=batch.batch_number,
+        )  # fmt: skip
 
-def _refuse_superseded(last: StartedBatch, this: StartedBatch, options: KafkaOptions) -> None:
-    """Raise if a later batch was begun."""
-    if _order(last) > _order(this):
-        raise _superseded(options, last, this.batch_number)
+    def _refuse_other_parts(self, state: TopicState, new: StartedBatch, batch: ProvenBatch) -> None:
+        """Raise if the parts of a batch that was begun have other rows now: their numbers say nothing of them."""
+        cut = state.cut
+        is_of_batch = cut is not None and (cut.generation, cut.batch_number) == new.order
+        if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
+            name = batch.origin.pipeline
+            raise TerminalError(
+                f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
+                "were lost and made again in other parts, so rows would come twice or be missing: put the files back "
+                f"(storage, changelog.path), or load the table again with icefloe reset {name}",
+                batch_number=batch.batch_number,
+            )
 
-
-def _superseded(options: KafkaOptions, last: StartedBatch, batch_number: int) -> SupersededError:
-    return SupersededError(
-        f"batch {batch_number} came too late for topic {options.topic}, which has batch {last.batch_number} already: "
-        "nothing of it was changed; let the newer run end", url=options.topic, batch_number=batch_number,
-    )  # fmt: skip
+    def _fence(self, producer: TransactionProducer, last: StartedBatch, new: StartedBatch) -> None:
+        """Keep the parts of a batch that never ended from writing: an abandoned one, or one of the owner before."""
+        is_of_other_owner = last.generation != new.generation
+        if last.state == "finished" and not is_of_other_owner:
+            return
+        if not is_of_other_owner:
+            # Parts of an owner before stop at the claim. The record stays theirs, so that each try finds the change.
+            producer.commit_record(BATCH_KEY, replace(new, state="fencing"))
+        # The producers of all part numbers that were ever used. Later ones see the record of this batch.
+        for number in sorted(self._log.look().parts):
+            with TransactionProducer(self._clients, self._options, part_role(number)):
+                pass
 
 
 def part_role(number: int) -> str:
@@ -413,30 +264,78 @@ def part_role(number: int) -> str:
     return f"part-{number}"
 
 
-def _order(batch: StartedBatch) -> tuple[int, int]:
-    return batch.generation, batch.batch_number
+def present_topic(clients: KafkaClients, options: KafkaOptions, *, last: StartedBatch | None = None) -> Topic:
+    """The topic as it is now, which must hold the last batch if one is given."""
+    topic = find_topic(clients, options.topic)
+    if topic is None:
+        raise topic_missing(options)
+    if last is not None and topic.id != last.topic_id:
+        raise _made_again(options, last)
+    return topic
 
 
-def _claim_of(state: TopicState, options: KafkaOptions, batch: ProvenBatch) -> TopicClaim:
-    if state.claim is None:
+def topic_missing(options: KafkaOptions) -> TerminalError:
+    """The error of a topic that is there no more."""
+    return TerminalError(
+        f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
+        "with icefloe reset and another sink.topic"
+    )
+
+
+def keys_would_move(fault: str) -> TerminalError:
+    """The error of keys that would get other bytes or another partition than before."""
+    return TerminalError(
+        f"{fault}: keys would move, and their changes lose their order; undo that, load the table again with icefloe "
+        "reset, or deliver to another sink.topic"
+    )
+
+
+def key_schema_changed(options: KafkaOptions, now: int | None, before: int | None) -> TerminalError:
+    """The error of a registry that gives the schema of keys another id."""
+    return keys_would_move(
+        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}"
+    )
+
+
+def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
+    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used."""
+    if last.topic_id != new.topic_id:
+        raise _made_again(options, last)
+    for fault in _moves(last, new, options.topic):
+        raise keys_would_move(fault)
+    # Messages of an owner before count no longer.
+    if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
+        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id)
+
+
+def _moves(last: StartedBatch, new: StartedBatch, topic: str) -> Iterator[str]:
+    number = last.batch_number
+    if last.partitions != new.partitions:
+        yield f"topic {topic} has {new.partitions} partitions, and had {last.partitions} in batch {number}"
+    if last.identity != new.identity:
+        now, before = (", ".join(each.identity) or "missing" for each in (new, last))
+        yield f"the key of topic {topic} is {now}, and was {before} in batch {number}"
+    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
+    if promoted:
+        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
+        yield f"the type of a column of the key of topic {topic} has changed since batch {number} ({were})"
+
+
+def _made_again(options: KafkaOptions, last: StartedBatch) -> TerminalError:
+    return TerminalError(
+        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
+        "gone: load the table again with icefloe reset"
+    )
+
+
+def _truncation(encoder: Encoder, topic: Topic) -> bytes:
+    message = encoder.truncation()
+    if message is None:
         raise TerminalError(
-            f"topic {options.tokens} does not say whose topic {options.topic} is: it was deleted, or its records were; "
-            f"load the table again with icefloe reset {batch.origin.pipeline}",
-            owner="",
+            f"topic {topic.name} has rows from before this load, and sink.envelope: plain cannot say that they are "
+            "gone: give sink.topic another name, or use envelope: debezium"
         )
-    refuse_other(state.claim, options, batch.origin)
-    return state.claim
-
-
-def _fence_parts(clients: KafkaClients, options: KafkaOptions, state: TopicState) -> None:
-    """Ends the producers of all part numbers that were ever used. Later ones see the record of this batch."""
-    for number in sorted(state.parts):
-        with TransactionProducer(clients, options, part_role(number)):
-            pass
-
-
-def _write(producer: TransactionProducer, options: KafkaOptions, record: StartedBatch) -> None:
-    producer.commit_records(options.tokens, [(BATCH_KEY, dump_document(record))])
+    return message
 
 
 def _open(
@@ -448,11 +347,25 @@ def _open(
     if truncation is not None:
         for partition in range(record.partitions):
             producer.send(options.topic, key=None, value=truncation, headers=[], partition=partition)
-    if options.transaction_topic is not None:
-        key, value = begin_mark(batch)
-        producer.send(options.transaction_topic, key=key, value=value, headers=[])
+    _mark(producer, options, batch, "BEGIN")
     if batch.cut:
         cut = BatchCut(generation=record.generation, batch_number=record.batch_number, digest=batch.cut)
-        producer.send(options.tokens, key=CUT_KEY.encode(), value=dump_document(cut), headers=[])
-    producer.send(options.tokens, key=BATCH_KEY.encode(), value=dump_document(record), headers=[])
+        producer.record(CUT_KEY, cut)
+    producer.record(BATCH_KEY, record)
     producer.commit()
+
+
+def _mark(
+    producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, status: str, *, events: int | None = None
+) -> None:
+    """Send BEGIN, or END with the events that all parts sent, without tombstones, as Debezium has it."""
+    if options.transaction_topic is None:
+        return
+    number = str(batch.batch_number)
+    collections = None if events is None else [{"data_collection": batch.origin.table, "event_count": events}]
+    value = {
+        "status": status, "id": number, "ts_ms": time_ns() // 10**6, "event_count": events,
+        "data_collections": collections,
+    }  # fmt: skip
+    text = json.dumps(value, ensure_ascii=False).encode()
+    producer.send(options.transaction_topic, key=json.dumps({"id": number}).encode(), value=text, headers=[])

@@ -1,20 +1,19 @@
 """The records that say what of a topic is delivered, the topic that holds them, and the producer that writes both."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from time import monotonic
 from types import MappingProxyType, TracebackType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from pydantic import ConfigDict
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, load_document
-from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, arrivals, error_of, refusals_of
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of, refusals_of
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
-from icefloe.sinks.kafka.topics import end_offsets, find_topic
+from icefloe.sinks.kafka.topics import end_offsets, find_topic, read_to
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
@@ -83,6 +82,11 @@ class StartedBatch:
     key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
+    @property
+    def order(self) -> tuple[int, int]:
+        """Greater for later batches, and for those of a later owner."""
+        return self.generation, self.batch_number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCut:
@@ -119,6 +123,9 @@ class PartProgress:
     events: int = 0
 
 
+Record: TypeAlias = TopicClaim | StartedBatch | BatchCut | PartProgress
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
     """All records, the last one of each key."""
@@ -146,11 +153,7 @@ class TopicState:
 
 
 def part_key(number: int) -> str:
-    """The key of a part's record.
-
-    >>> part_key(7)
-    'part/7'
-    """
+    """The key of a part's record."""
     return f"{_PART}{number}"
 
 
@@ -164,17 +167,16 @@ class StateTopic:
         self._read = 0
         self._id = ""
         self._state = TopicState()
-        self._reading = KafkaRequest(doing="read", topic=name, right="Read")
 
-    def look(self) -> TopicState | None:
-        """The state that was committed before this call, at least; None if the topic does not exist.
+    def look(self) -> TopicState:
+        """The state that was committed before this call, at least; nothing if the topic does not exist.
 
         It waits for transactions of others that are open at this moment: the broker gives no message after the first
         message of an open transaction to readers of committed messages.
         """
         topic = find_topic(self._clients, self.name)
         if topic is None:
-            return None
+            return TopicState()
         if topic.partitions != 1:
             raise TerminalError(
                 f"topic {topic.name} has {topic.partitions} partitions, and the state of a topic is in one: delete it, "
@@ -185,7 +187,20 @@ class StateTopic:
             self.close()
             self._id, self._read, self._state = topic.id, 0, TopicState()
         [end] = end_offsets(self._clients, topic)
-        self._read_to(end)
+        if self._read >= end:
+            return self._state
+        if self._consumer is None:
+            self._consumer = self._clients.consumer()
+        try:
+            for position, messages in read_to(self._consumer, self._clients, topic, start=self._read, end=end):
+                records = {key.decode(): value for message in messages if (key := message.key()) is not None
+                           and (value := message.value()) is not None}  # fmt: skip
+                self._state, self._read = self._state.after(records, topic=self.name), position
+        finally:
+            # Between looks it would ask the broker a hundred times a second whether there is more.
+            self._consumer.unassign()
+        # A broker ends connections that were idle for minutes, and the client calls that an error.
+        self._clients.answered()
         return self._state
 
     def close(self) -> None:
@@ -193,46 +208,6 @@ class StateTopic:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
-
-    def _read_to(self, end: int) -> None:
-        if self._read >= end:
-            return
-        with refusals_of(self._reading):
-            if self._consumer is None:
-                self._consumer = self._clients.consumer()
-            self._consumer.assign([TopicPartition(self.name, 0, self._read)])
-        try:
-            self._read_on(self._consumer, end)
-        finally:
-            # Between looks it would ask the broker a hundred times a second whether there is more.
-            self._consumer.unassign()
-        # A broker ends connections that were idle for minutes, and the client calls that an error.
-        self._clients.answered()
-
-    def _read_on(self, consumer: Consumer, end: int) -> None:
-        give_up = monotonic() + self._clients.seconds
-        while self._read < end:
-            records, read = {}, self._read
-            with refusals_of(self._reading):
-                messages = arrivals(consumer)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    key, value = message.key(), message.value()
-                    read = message.offset() + 1
-                    if key is not None and value is not None:
-                        records[key.decode()] = value
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    # It counts the marks of transactions too, which are no messages.
-                    read = max(read, message.offset())
-                elif error.fatal() or not error.retriable():
-                    raise error_of(error, self._reading)
-            self._state, self._read = self._state.after(records, topic=self.name), read
-            if self._read < end and monotonic() > give_up:
-                raise TransientError(
-                    f"Kafka did not give topic {self.name} to its end within {self._clients.seconds:.3g} seconds: "
-                    "another transaction on it is open; it ends by itself, so run again",
-                )  # fmt: skip
 
 
 class TransactionProducer:
@@ -335,8 +310,8 @@ class TransactionProducer:
         return TerminalError(
             f"a change of {size} bytes with the key {shown} is too large for topic {self._topic}, which takes "
             f"{self._most_bytes}; raise max.message.bytes of the topic and message.max.bytes of the brokers, or leave "
-            "large columns out of columns",
-        )  # fmt: skip
+            "large columns out of columns"
+        )
 
     def flush(self) -> None:
         """Waits until the brokers have all messages of the transaction."""
@@ -354,11 +329,14 @@ class TransactionProducer:
         with refusals_of(KafkaRequest(doing="describe topics", topic=topic, right="Describe")):
             return len(self._producer.list_topics(topic, self._clients.seconds).topics[topic].partitions)
 
-    def commit_records(self, topic: str, records: Iterable[tuple[str, bytes]]) -> None:
-        """One transaction of these records of a topic."""
+    def record(self, key: str, document: Record) -> None:
+        """Sends a record of the state as part of the open transaction."""
+        self.send(self._options.tokens, key=key.encode(), value=dump_document(document), headers=[])
+
+    def commit_record(self, key: str, document: Record) -> None:
+        """One transaction of a record of the state."""
         self.begin()
-        for key, value in records:
-            self.send(topic, key=key.encode(), value=value, headers=[])
+        self.record(key, document)
         self.commit()
 
     def _refusals(self, doing: str) -> AbstractContextManager[None]:

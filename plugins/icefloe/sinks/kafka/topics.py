@@ -1,13 +1,21 @@
-"""Topics of the cluster: looked at, and made if they are missing; none is ever altered."""
+"""Topics of the cluster: looked at, read, and made if they are missing; none is ever altered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from icefloe.errors import TransientError
@@ -19,7 +27,12 @@ _LOOK_SECONDS: Final = 0.2
 _SPARE_SECONDS: Final = 5
 """The client gives up by itself after the time that one request may take."""
 _USUAL_BYTES: Final = 2**20
-_ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID})
+_MOST_AT_ONCE: Final = 10_000
+_WAIT_SECONDS: Final = 0.2
+_ABSENT: Final = MappingProxyType(
+    dict.fromkeys((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID))
+)
+_NOTHING: Final[Mapping[int, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,29 +50,17 @@ class Topic:
 
 def find_topic(clients: KafkaClients, name: str) -> Topic | None:
     """The topic; None if there is none."""
-    request = KafkaRequest(doing="describe topics", topic=name, right="Describe")
-    names = TopicCollection([name])
-    try:
-        found = _answer(
-            clients, lambda: clients.admin.describe_topics(names, request_timeout=clients.seconds)[name],
-            request,
-        )  # fmt: skip
-    except KafkaException as cause:
-        if cause.args[0].code() in _ABSENT:
-            return None
-        raise error_of(cause.args[0], request) from cause
-    return Topic(name=name, id=str(found.topic_id), partitions=len(found.partitions))
+    request, names = KafkaRequest(doing="describe topics", topic=name, right="Describe"), TopicCollection([name])
+    found = _answer(
+        clients, lambda: clients.admin.describe_topics(names, request_timeout=clients.seconds)[name], request, _ABSENT
+    )
+    return None if found is None else Topic(name=name, id=str(found.topic_id), partitions=len(found.partitions))
 
 
 def cluster_id(clients: KafkaClients, name: str) -> str | None:
-    """The id that the cluster gave itself, which stays when the addresses of its brokers change.
-
-    Returns:
-        None if the cluster tells nobody.
-    """
+    """The id that the cluster of a topic gave itself, whatever addresses its brokers have; None if it tells nobody."""
     request = KafkaRequest(doing="describe the cluster", topic=name, right="Describe")
-    with refusals_of(request):
-        found = _answer(clients, lambda: clients.admin.describe_cluster(request_timeout=clients.seconds), request)
+    found = _answer(clients, lambda: clients.admin.describe_cluster(request_timeout=clients.seconds), request)
     return found.cluster_id or None
 
 
@@ -79,20 +80,22 @@ def make_topic(
     """
     new = NewTopic(
         name, num_partitions=partitions or -1, replication_factor=replication_factor or -1,
-        config={key: _text(value) for key, value in settings.items()},
+        config={key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()},
     )  # fmt: skip
-    request = KafkaRequest(doing="make topics", topic=name, right="Create")
-    try:
-        _answer(
-            clients,
-            lambda: clients.admin.create_topics([new], request_timeout=clients.seconds, validate_only=only_try)[name],
-            request,
-        )  # fmt: skip
-    except KafkaException as cause:
-        if cause.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise error_of(cause.args[0], request) from cause
-    if not only_try:
-        _await_topic(clients, name)
+    _answer(
+        clients,
+        lambda: clients.admin.create_topics([new], request_timeout=clients.seconds, validate_only=only_try)[name],
+        KafkaRequest(doing="make topics", topic=name, right="Create"),
+        {KafkaError.TOPIC_ALREADY_EXISTS: None},
+    )
+    give_up = monotonic() + clients.seconds
+    while not only_try and find_topic(clients, name) is None:
+        if monotonic() > give_up:
+            raise TransientError(
+                f"Kafka made topic {name}, but its brokers do not know it after {clients.seconds:.3g} seconds: see "
+                "that they run, then run again"
+            )
+        sleep(0.05)
 
 
 def most_bytes(clients: KafkaClients, name: str) -> int | None:
@@ -111,21 +114,15 @@ def may_be_compacted(clients: KafkaClients, name: str) -> bool:
 
 def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) -> str | None:
     """A setting of a topic, or ``unknown`` if this user may not ask; None: there is no such topic."""
-    request = KafkaRequest(doing="describe settings", topic=name, right="DescribeConfigs")
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-    try:
-        found = _answer(
-            clients, lambda: clients.admin.describe_configs([resource], request_timeout=clients.seconds)[resource],
-            request,
-        )  # fmt: skip
-    except KafkaException as cause:
-        if cause.args[0].code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
-            return unknown
-        if cause.args[0].code() in _ABSENT:
-            return None
-        raise error_of(cause.args[0], request) from cause
-    value: str = found[setting].value
-    return value
+    denied = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    found = _answer(
+        clients,
+        lambda: clients.admin.describe_configs([resource], request_timeout=clients.seconds)[resource],
+        KafkaRequest(doing="describe settings", topic=name, right="DescribeConfigs"),
+        {**_ABSENT, **dict.fromkeys(denied, unknown)},
+    )
+    return found if found is None or found == unknown else found[setting].value
 
 
 def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
@@ -145,49 +142,91 @@ def holds_messages(clients: KafkaClients, topic: Topic) -> bool:
 
 def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]:
     """Offsets of all partitions; asked again while a partition that was just made, or that moves, has no leader."""
+    request = KafkaRequest(doing="look up offsets", topic=topic.name, right="Describe")
+    asked = {TopicPartition(topic.name, number): spec for number in range(topic.partitions)}
     give_up = monotonic() + clients.seconds
     while True:
         try:
-            return _offsets_now(clients, topic, spec)
+            with refusals_of(request):
+                # A consumer that reads committed messages only is told of the end of those, so another client asks.
+                answers = clients.admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=clients.seconds
+                )
+                found = {place.partition: _awaited(clients, each, request).offset for place, each in answers.items()}
+            return [found[number] for number in range(topic.partitions)]
         except KafkaMovingError:
             if monotonic() > give_up:
                 raise
         sleep(0.05)
 
 
-def _offsets_now(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]:
-    asked = {TopicPartition(topic.name, number): spec for number in range(topic.partitions)}
+def read_to(
+    consumer: Consumer, clients: KafkaClients, topic: Topic, *, partition: int = 0, start: int, end: int
+) -> Iterator[tuple[int, list[Message]]]:
+    """The committed messages of a partition up to an offset or a little more, with the position after each few of them.
 
-    # A consumer that reads committed messages only is told of the end of those, so another client asks.
-    def ask() -> "Mapping[TopicPartition, Future[Any]]":
-        return clients.admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=clients.seconds
-        )
-
-    found = {}
-    request = KafkaRequest(doing="look up offsets", topic=topic.name, right="Describe")
-    with refusals_of(request):
-        for place, answer in ask().items():
-            offset = _answer(clients, partial(_same, answer), request).offset
-            found[place.partition] = offset
-    return [found[number] for number in range(topic.partitions)]
-
-
-def _await_topic(clients: KafkaClients, name: str) -> None:
-    """Waits until a topic that was made is known to the brokers."""
+    It waits for open transactions: the broker gives no message after the first one of such a transaction.
+    """
+    request, position = KafkaRequest(doing="read", topic=topic.name, right="Read"), start
+    if position < end:
+        with refusals_of(request):
+            consumer.assign([TopicPartition(topic.name, partition, position)])
     give_up = monotonic() + clients.seconds
-    while find_topic(clients, name) is None:
-        if monotonic() > give_up:
+    while position < end:
+        with refusals_of(request):
+            arrived = arrivals(consumer)
+        found = []
+        for message in arrived:
+            error = message.error()
+            if error is None:
+                position = max(position, message.offset() + 1)
+                found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # It counts the marks of transactions too, which are no messages.
+                position = max(position, message.offset())
+            elif error.fatal() or not error.retriable():
+                raise error_of(error, request)
+        if found:
+            give_up = monotonic() + clients.seconds
+        if found or position >= end:
+            yield position, found
+        elif monotonic() > give_up:
             raise TransientError(
-                f"Kafka made topic {name}, but its brokers do not know it after {clients.seconds:.3g} seconds: see "
-                "that they run, then run again",
-            )  # fmt: skip
-        sleep(0.05)
+                f"Kafka did not give topic {topic.name} to its end within {clients.seconds:.3g} seconds: another "
+                "transaction on it is open; it ends by itself, so run again"
+            )
 
 
-def _answer(clients: KafkaClients, ask: "Callable[[], Future[Answer]]", request: KafkaRequest) -> Answer:
-    """The answer of the admin client. Its own errors are only time limits: those of the connection say more."""
-    answer, give_up = ask(), monotonic() + clients.seconds + _SPARE_SECONDS
+def arrivals(consumer: Consumer) -> list[Message]:
+    """The messages that are here, or the first one that comes; empty after a fifth of a second without any.
+
+    The client's own call for many messages waits for all of them: a look at a topic of two messages would take the
+    whole fifth of a second. It also asks for the coordinator of its group, which this user may not know; no offsets are
+    kept there, so that answer means nothing.
+    """
+    first = consumer.poll(_WAIT_SECONDS)
+    found = [] if first is None else [first, *consumer.consume(_MOST_AT_ONCE - 1, timeout=0)]
+    return [
+        each for each in found if not (each.error() and each.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+    ]
+
+
+def _answer(
+    clients: KafkaClients, ask: "Callable[[], Future[Any]]", request: KafkaRequest, unless: Mapping[int, Any] = _NOTHING
+) -> Any:
+    """The answer of the admin client; for errors of some codes the value that is given for them."""
+    try:
+        return _awaited(clients, ask(), request)
+    except KafkaException as cause:
+        code = cause.args[0].code()
+        if code in unless:
+            return unless[code]
+        raise error_of(cause.args[0], request) from cause
+
+
+def _awaited(clients: KafkaClients, answer: "Future[Answer]", request: KafkaRequest) -> Answer:
+    # The client's own errors are only time limits: those of the connection say more.
+    give_up = monotonic() + clients.seconds + _SPARE_SECONDS
     while True:
         try:
             found = answer.result(timeout=_LOOK_SECONDS)
@@ -204,11 +243,3 @@ def _answer(clients: KafkaClients, ask: "Callable[[], Future[Answer]]", request:
         else:
             clients.answered(clients.admin)
             return found
-
-
-def _same(answer: "Future[Answer]") -> "Future[Answer]":
-    return answer
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
