@@ -26,7 +26,7 @@ SINKS: Final = (
     ),
     Mutation(
         name="keys move to other partitions between two batches",
-        function="refuse_changed_topic", kind=Kind.NEVER, place=1,
+        function="topic_batches:_moves", kind=Kind.NEVER,
         suite=("tests/servers/test_kafka_changed_topics.py",),
     ),
     Mutation(
@@ -53,7 +53,7 @@ SINKS: Final = (
     ),
     Mutation(
         name="a topic with messages of somebody else is claimed",
-        function="refuse_other_owner", kind=Kind.NEVER, place=5, suite=_SERVERS_KAFKA_SINK,
+        function="TopicBatches.refuse_other_owner", kind=Kind.NEVER, place=3, suite=_SERVERS_KAFKA_SINK,
     ),
     Mutation(
         name="a change larger than the topic takes is sent",

@@ -168,9 +168,8 @@ def read_to(
     It waits for open transactions: the broker gives no message after the first one of such a transaction.
     """
     request, position = KafkaRequest(doing="read", topic=topic.name, right="Read"), start
-    if position < end:
-        with refusals_of(request):
-            consumer.assign([TopicPartition(topic.name, partition, position)])
+    with refusals_of(request):
+        consumer.assign([TopicPartition(topic.name, partition, position)])
     give_up = monotonic() + clients.seconds
     while position < end:
         with refusals_of(request):
