@@ -69,7 +69,8 @@ SINKS: Final = (
     ),
     Mutation(
         name="the middle of a pipeline begins on an empty cluster",
-        function="BatchIndex._refuse_unknown", kind=Kind.NEVER, suite=("tests/servers/test_opensearch_pipelines.py",),
+        function="BatchIndex._refuse_other_record", kind=Kind.NEVER, place=4,
+        suite=("tests/servers/test_opensearch_pipelines.py",),
     ),
     Mutation(
         name="an answer to fewer operations than were sent is taken for whole",
@@ -94,12 +95,12 @@ SINKS: Final = (
     ),
     Mutation(
         name="a document that another program wrote counts as another row of the key",
-        function="ConflictJudge._other_content", kind=Kind.NEVER,
+        function="PartDeliverer._other_content", kind=Kind.NEVER,
         suite=("tests/sinks/opensearch/test_foreign_writes.py",),
     ),
     Mutation(
         name="an index with documents of others is claimed",
-        function="IndexChecks.refuse_other", kind=Kind.NEVER, place=2, suite=_OPENSEARCH_BULK,
+        function="Indexes._refuse_foreign_documents", kind=Kind.NEVER, place=2, suite=_OPENSEARCH_BULK,
     ),
     Mutation(
         name="an index that was removed in the middle of its load is made again",

@@ -9,7 +9,13 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, IndexGoneError
 from icefloe.sinks.opensearch.delivery import superseded
-from icefloe.sinks.opensearch.found_index import FoundIndex, IndexNames, batch_number_of, version_of_batch
+from icefloe.sinks.opensearch.found_index import (
+    FoundIndex,
+    IndexNames,
+    batch_number_of,
+    generation_of,
+    version_of_batch,
+)
 from icefloe.sinks.opensearch.indexes import Indexes
 
 _CLAIM = "claim"
@@ -149,20 +155,11 @@ def _source(origin: Origin, generation: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchIndex:
-    """Decides to which index a batch is written, and whether it may still be written there.
-
-    Attributes:
-        claims: know the owner, and the batch that began last.
-    """
+    """Decides to which index a batch is written, and whether it may still be written there."""
 
     claims: Claims
     indexes: Indexes
-    cluster_url: str
-
-    @property
-    def url(self) -> str:
-        """The sink, for errors."""
-        return f"{self.cluster_url}/{self._names.index}"
+    url: str
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
@@ -176,21 +173,21 @@ class BatchIndex:
             SupersededError: a later batch has begun.
             IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
         """
-        self._refuse_keyless(batch)
+        if not batch.identity:
+            raise TerminalError(
+                f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
+                "identifier_columns in the pipeline",
+                url=self.url,
+            )
         claim = self.claims.refuse_other(self.claims.find(), batch.origin)
         version = version_of_batch(claim.generation, batch.batch_number)
         before = self.claims.progress()
-        if before is None:
-            self._refuse_unknown(batch)
-        if before is not None and before.version > version and not batch.is_replay:
-            raise superseded(self.url, batch)
-        if before is not None and not self._is_of_load(before.target, version):
+        self._refuse_other_record(batch, version, before)
+        if before is not None and (self._names.version_of(before.target) or 0) > version:
             return {"replaced_by": before.target}
-        if before is not None and before.version < version_of_batch(claim.generation, 0):
-            self._refuse_rows_of_another(batch)
         target = self._target(batch, version, before)
-        if before is not None:
-            self._refuse_restored(batch, target, version, before)
+        if before is not None and before.version < version and not (batch.is_replay or batch.begins_anew):
+            self._refuse_other_index(batch, target, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
@@ -201,7 +198,9 @@ class BatchIndex:
         with self.while_it_stays(batch, begun):
             # An index of the batch's own version is for this batch to make, also after a kill right before.
             is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
-            uuid = self._prepare(batch, noted, is_new=is_new, is_latest=is_latest)
+            uuid = self.indexes.prepare(target, is_new=is_new, uuid=noted.uuid, batch=batch)
+            if uuid != noted.uuid and is_latest and not self.claims.begin(replace(noted, uuid=uuid)):
+                raise superseded(self.url, batch)
         return begun if uuid is None else {**begun, "destination": f"index {target} ({uuid})"}
 
     @contextmanager
@@ -221,37 +220,37 @@ class BatchIndex:
         if not batch.is_replay or latest.target != begun["index"]:
             raise superseded(self.url, batch)
 
-    def _refuse_keyless(self, batch: ProvenBatch) -> None:
-        if not batch.identity:
-            raise TerminalError(
-                f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
-                "identifier_columns in the pipeline",
-                url=self.url,
-            )
+    def _refuse_other_record(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> None:
+        """Raise unless the record of the index ends where the journal says.
 
-    def _refuse_unknown(self, batch: ProvenBatch) -> None:
-        if batch.continues or self._would_replace(batch):
-            raise TerminalError(
-                f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
-                "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
-                "`icefloe reset` for the pipeline, which loads the table",
-                url=self.url,
-            )
-
-    def _refuse_rows_of_another(self, batch: ProvenBatch) -> None:
-        if not (batch.begins_anew or batch.is_replay):
+        A load replaces what is there, and a replay brings what is missing, beside later batches.
+        """
+        name, last = batch.origin.pipeline, batch.delivered_before
+        if before is None:
+            # A replay without a load would begin the index anew that readers have.
+            would_replace = batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
+            if batch.continues or would_replace:
+                raise TerminalError(
+                    f"{self.url} knows nothing of pipeline {name}, and batch {batch.batch_number} goes on where others "
+                    "ended: this is another cluster, or its indexes were removed; correct sink.url, or run `icefloe "
+                    "reset` for the pipeline, which loads the table",
+                    url=self.url,
+                )
+            return
+        if batch.is_replay:
+            return
+        if before.version > version:
+            raise superseded(self.url, batch)
+        if batch.begins_anew:
+            return
+        if generation_of(before.version) < generation_of(version):
             raise TerminalError(
                 f"{self.url} was taken over from another pipeline and has its documents, and batch "
-                f"{batch.batch_number} of pipeline {batch.origin.pipeline} replaces nothing: run `icefloe reset "
-                f"{batch.origin.pipeline}`, whose load replaces them",
+                f"{batch.batch_number} of pipeline {name} replaces nothing: run `icefloe reset {name}`, whose load "
+                "replaces them",
                 url=self.url,
             )
-
-    def _refuse_restored(self, batch: ProvenBatch, target: str, version: int, before: BegunBatch) -> None:
-        """Raise if the sink lacks batches that were delivered, because somebody put an earlier state of it in place."""
-        if batch.is_replay or batch.begins_anew or before.version == version:
-            return
-        name, last, found = batch.origin.pipeline, batch.delivered_before, batch_number_of(before.version)
+        found = batch_number_of(before.version)
         if last is not None and found < last:
             raise TerminalError(
                 f"{self.url} had batch {last} of {name}, and says that batch {found} was the last: it was restored "
@@ -259,24 +258,19 @@ class BatchIndex:
                 f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table",
                 url=self.url,
             )
+
+    def _refuse_other_index(self, batch: ProvenBatch, target: str, before: BegunBatch) -> None:
+        """Raise if the index is not the one that the batch before was written to; a retry compares as it prepares."""
         uuid = self.indexes.uuid(target) if target == before.target else None
         if None not in (uuid, before.uuid) and uuid != before.uuid:
+            name, found = batch.origin.pipeline, batch_number_of(before.version)
             raise TerminalError(
-                f"index {target} of {self.cluster_url} is not the one that batch {found} of {name} was written to: it "
-                "was restored or made again, and may lack batches; bring the last ones that it may lack by `icefloe "
-                f"deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the table",
+                f"index {target} of {self.url.rpartition('/')[0]} is not the one that batch {found} of {name} was "
+                "written to: it was restored or made again, and may lack batches; bring the last ones that it may lack "
+                f"by `icefloe deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the "
+                "table",
                 url=self.url,
             )
-
-    def _would_replace(self, batch: ProvenBatch) -> bool:
-        """True if a replay without a load would begin the index anew that readers have."""
-        return batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
-
-    def _prepare(self, batch: ProvenBatch, noted: BegunBatch, *, is_new: bool, is_latest: bool) -> str | None:
-        uuid = self.indexes.prepare(noted.target, is_new=is_new, uuid=noted.uuid, batch=batch)
-        if uuid != noted.uuid and is_latest and not self.claims.begin(replace(noted, uuid=uuid)):
-            raise superseded(self.url, batch)
-        return uuid
 
     def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
         own = self.indexes.own_index()
@@ -302,15 +296,10 @@ class BatchIndex:
 
     def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
         return IndexGoneError(
-            f"the index behind {self.cluster_url}/{target} was removed while batch {batch.batch_number} "
+            f"the index behind {self.url.rpartition('/')[0]}/{target} was removed while batch {batch.batch_number} "
             f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
             url=self.url,
         )
-
-    def _is_of_load(self, target: str, version: int) -> bool:
-        """True if a batch is of the load whose index that is, or later."""
-        begun = self._names.version_of(target)
-        return begun is None or begun <= version
 
     @property
     def _names(self) -> IndexNames:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Final, cast
 
@@ -42,80 +42,6 @@ class Verdict(Enum):
     OTHER_CONTENT = auto()
     FOREIGN = auto()
     LATER = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictJudge:
-    """Looks at the documents that refused a write of one batch.
-
-    Attributes:
-        keeps_one: True if of several rows of one key one is kept.
-        latest: asks for the version of the batch that began last; None if the index does not know.
-    """
-
-    cluster: Cluster
-    url: str
-    writer: str
-    batch: ProvenBatch
-    version: int
-    keeps_one: bool
-    latest: Callable[[], int | None]
-
-    def judge(self, operations: BulkOperations, positions: list[int], counts: Counter[str]) -> list[int]:
-        """Look at the documents in conflict and count the reasons; returns the positions to send again.
-
-        Raises:
-            SupersededError: a later batch wrote one, and this is no replay.
-        """
-        again = []
-        ids = [operations.ids[position].as_py() for position in positions]
-        for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
-            document = operations.documents[position].as_py()
-            content = None if document is None else json.loads(document)
-            verdict = verdict_of(content, found, version=self.version, latest=self.latest)
-            if verdict is Verdict.AGAIN:
-                again.append(position)
-            else:
-                counts[self._counted_as(verdict, found)] += 1
-        return again
-
-    def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
-        """The name of a count; an error if the batch cannot go on."""
-        if verdict is Verdict.REPEATED:
-            return "repeated"
-        if verdict is Verdict.FOREIGN:
-            raise self._foreign(found["_id"])
-        if verdict is Verdict.OTHER_CONTENT:
-            return self._other_content(found)
-        if self.batch.is_replay:
-            return "superseded"
-        raise superseded(self.url, self.batch)
-
-    def _other_content(self, found: Mapping[str, Any]) -> str:
-        """Another row of the key, from another part: ``duplicates``. An error if the batch cannot have written that."""
-        if self._has_keys_in_one_part or DELETED in found["_source"]:
-            raise self._foreign(found["_id"])
-        if self.keeps_one:
-            return "duplicates"
-        raise TerminalError(
-            f"{self.url}: several rows have the key of document {found['_id']} after batch "
-            f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
-            "table or identifier_columns, then run `icefloe reset` for the pipeline",
-            url=self.url,
-        )
-
-    @property
-    def _has_keys_in_one_part(self) -> bool:
-        """True if the batch was shuffled by key, so that it wrote each document once. Others have inserts only."""
-        return any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert")
-
-    def _foreign(self, document_id: str) -> TerminalError:
-        return TerminalError(
-            f"{self.url}: another program wrote or deleted document {document_id} and raised its version, so batch "
-            f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
-            "`icefloe reset` for the pipeline, which loads a new index",
-            url=self.url,
-        )
 
 
 def verdict_of(
@@ -179,6 +105,9 @@ class PartDeliverer:
 
     Attributes:
         letters: the folder of dead letters, if there is one.
+        writer: alias of the index.
+        version: of all documents of the batch.
+        latest: asks for the version of the batch that began last; None if the index does not know.
         refuse_superseded: raises if a later batch has begun.
     """
 
@@ -187,65 +116,56 @@ class PartDeliverer:
     letters: DeadLetterFolder | None
     batch: ProvenBatch
     part: StagedPart
-    target: str
     writer: str
     version: int
-    judge: ConflictJudge
+    latest: Callable[[], int | None]
     refuse_superseded: Callable[[], None]
+    _counts: Counter[str] = field(default_factory=Counter)
+    _refused: list[DeadLetter] = field(default_factory=list)
 
     def deliver(self) -> PartDelivery:
         """Send everything; errors are those of `Sink.deliver`."""
         # An index forgets hard deletions, so versions alone do not keep a late write from bringing a row back.
         before_each = self.refuse_superseded if self.settings.deletes == "hard" else None
         sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes, before_each=before_each)
-        counts: Counter[str] = Counter()
-        letters: list[DeadLetter] = []
-        for operations in self._operations():
-            self._send(operations, sender, counts, letters)
+        found = key_operations(
+            self._read, identity=self.batch.identity, hash_key=self.batch.hash_key, duplicates=self.settings.duplicates
+        )
+        for each in found:
+            self._send(
+                bulk_operations(each, batch=self.batch, version=self.version, deletes=self.settings.deletes), sender
+            )
         if self.letters is not None:
-            self.letters.put(self.batch.batch_number, self.part.number, letters)
+            self.letters.put(self.batch.batch_number, self.part.number, self._refused)
+        counts, letters = self._counts, len(self._refused)
         return PartDelivery(
             number=self.part.number,
             rows=self.part.rows,
-            documents=counts["operations"] - len(letters) - counts["superseded"] - counts["duplicates"],
+            documents=counts["operations"] - letters - counts["superseded"] - counts["duplicates"],
             repeated=counts["repeated"],
             retries=sender.retries,
             refused=sender.refused,
-            dead_letters=len(letters),
+            dead_letters=letters,
             superseded=counts["superseded"],
             bytes=sender.sent_bytes,
             details={"duplicates": counts["duplicates"]},
         )
 
-    def _operations(self) -> Iterator[BulkOperations]:
-        batch = self.batch
-        for found in key_operations(
-            self._read, identity=batch.identity, hash_key=batch.hash_key, duplicates=self.settings.duplicates
-        ):
-            yield bulk_operations(
-                found,
-                batch=self.batch,
-                version=self.version,
-                deletes=self.settings.deletes,
-            )
-
     def _read(self) -> Iterator[pa.RecordBatch]:
         for rows in self.part.read():
             yield from row_slices(rows, max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES)
 
-    def _send(
-        self, operations: BulkOperations, sender: BulkSender, counts: Counter[str], letters: list[DeadLetter]
-    ) -> None:
-        counts["operations"] += len(operations)
+    def _send(self, operations: BulkOperations, sender: BulkSender) -> None:
+        self._counts["operations"] += len(operations)
         positions: Sequence[int] = range(len(operations))
         while positions:
             result = sender.send(operations.lines.take(pa.array(positions, pa.int64())))
             for place, reason in sorted(result.refused_for_good.items()):
-                self._refuse(operations, positions[place], reason, letters)
+                self._refuse(operations, positions[place], reason)
             # A conflict whose reason is gone when it is looked at is sent again.
-            positions = self.judge.judge(operations, [positions[place] for place in sorted(result.conflicts)], counts)
+            positions = self._judge(operations, [positions[place] for place in sorted(result.conflicts)])
 
-    def _refuse(self, operations: BulkOperations, position: int, reason: str, letters: list[DeadLetter]) -> None:
+    def _refuse(self, operations: BulkOperations, position: int, reason: str) -> None:
         document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
         if self.letters is None:
             raise TerminalError(
@@ -253,7 +173,7 @@ class PartDeliverer:
                 "run again, or name a folder in sink.dead_letters",
                 url=self._url,
             )
-        letters.append(
+        self._refused.append(
             DeadLetter(
                 id=document_id,
                 version=self.version,
@@ -262,7 +182,57 @@ class PartDeliverer:
                 reason=reason,
             )
         )
-        self.letters.refuse_too_many(self.batch.batch_number, len(letters), letters)
+        self.letters.refuse_too_many(self.batch.batch_number, len(self._refused), self._refused)
+
+    def _judge(self, operations: BulkOperations, positions: list[int]) -> list[int]:
+        """Look at the documents in conflict and count the reasons; returns the positions to send again."""
+        again = []
+        ids = [operations.ids[position].as_py() for position in positions]
+        for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
+            document = operations.documents[position].as_py()
+            content = None if document is None else json.loads(document)
+            verdict = verdict_of(content, found, version=self.version, latest=self.latest)
+            if verdict is Verdict.AGAIN:
+                again.append(position)
+            else:
+                self._counts[self._counted_as(verdict, found)] += 1
+        return again
+
+    def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
+        """The name of a count; an error if the batch cannot go on."""
+        if verdict is Verdict.REPEATED:
+            return "repeated"
+        if verdict is Verdict.OTHER_CONTENT:
+            return self._other_content(found)
+        if verdict is Verdict.FOREIGN:
+            raise self._foreign(found["_id"])
+        if self.batch.is_replay:
+            return "superseded"
+        raise superseded(self._url, self.batch)
+
+    def _other_content(self, found: Mapping[str, Any]) -> str:
+        """Another row of the key, from another part: ``duplicates``. An error if the batch cannot have written that."""
+        # A batch that was shuffled by key wrote each document once. Others have inserts only.
+        if any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert") or (
+            DELETED in found["_source"]
+        ):
+            raise self._foreign(found["_id"])
+        if self.settings.duplicates == "keep_one":
+            return "duplicates"
+        raise TerminalError(
+            f"{self._url}: several rows have the key of document {found['_id']} after batch "
+            f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
+            "table or identifier_columns, then run `icefloe reset` for the pipeline",
+            url=self._url,
+        )
+
+    def _foreign(self, document_id: str) -> TerminalError:
+        return TerminalError(
+            f"{self._url}: another program wrote or deleted document {document_id} and raised its version, so batch "
+            f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
+            "`icefloe reset` for the pipeline, which loads a new index",
+            url=self._url,
+        )
 
     @property
     def _url(self) -> str:

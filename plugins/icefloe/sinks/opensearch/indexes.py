@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,85 +37,6 @@ _RESERVED: Final = frozenset(
 _LOG: Final = logging.getLogger(__name__)
 _GC_DELETES: Final = "24h"
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexChecks:
-    """Refuses indexes that do not fit."""
-
-    cluster: Cluster
-    settings: OpenSearchSettings
-
-    def refuse_other(self, index: FoundIndex, *, may_be_empty: bool) -> None:
-        """Raise if an index is another sink's, or has documents of nobody known.
-
-        Args:
-            index: the index.
-            may_be_empty: True: an index that nobody claimed is taken as long as it has no documents.
-        """
-        if index.is_known:
-            return
-        other = index.written_as
-        if other is not None:
-            raise TerminalError(
-                f"{self._url}: index {index.name} is of another sink, whose sink.index is {other}; choose another "
-                "sink.index for one of the two, which does not end in a number",
-                url=self._url,
-            )
-        if not may_be_empty or self._count(index.name):
-            raise TerminalError(
-                f"{self._url} holds documents that icefloe did not write (index {index.name}); choose another "
-                "sink.index, or remove that index or alias",
-                url=self._url,
-            )
-
-    def refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
-        """Raise if an index is not this sink's, has ids of another form, or forgets deletions too soon."""
-        self.refuse_other(index, may_be_empty=True)
-        facts = index.facts
-        if facts is not None and facts["identity"] != identity:
-            raise TerminalError(
-                f"{self._url}: the documents of index {index.name} have ids of {_shown(facts['identity'])}, and this "
-                f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
-                url=self._url,
-            )
-        if self.settings.deletes == "hard" and index.forgets_soon:
-            raise TerminalError(
-                f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
-                "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
-                url=self._url,
-            )
-
-    def refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
-        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
-        known = index.columns
-        if known is None:
-            # Of another program: what is there counts as right.
-            return
-        other, added = other_column(known, batch), column_with_default(known, batch)
-        if (other is None and added is None) or not self._count(index.name):
-            return
-        if other is not None:
-            raise TerminalError(
-                f"{self._url}: the documents of index {index.name} have the values of another column under the name "
-                f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
-                "a new index",
-                url=self._url,
-            )
-        raise TerminalError(
-            f"{self._url}: the documents of index {index.name} lack column {added}, which is new and has an initial "
-            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
-            url=self._url,
-        )
-
-    @property
-    def _url(self) -> str:
-        return f"{self.cluster.url}/{self.settings.index}"
-
-    def _count(self, name: str) -> int:
-        self.cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
-        found = self.cluster.ask("GET", f"/{name}/_count", has=("count",), unless=missing_shards)
-        return int(found.body["count"])
 
 
 def _shown(identity: Mapping[str, str]) -> str:
@@ -207,7 +127,6 @@ class Indexes:
         self._cluster = cluster
         self._settings = settings
         self.names = IndexNames(index=settings.index)
-        self._checks = IndexChecks(cluster=cluster, settings=settings)
         self._url = f"{cluster.url}/{settings.index}"
 
     def own_index(self) -> FoundIndex | None:
@@ -231,7 +150,7 @@ class Indexes:
     def refuse_foreign(self) -> None:
         """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents."""
         for each in self._find(self.names.index).values():
-            self._checks.refuse_other(each, may_be_empty=each.name == self.names.index)
+            self._refuse_foreign_documents(each, may_be_empty=each.name == self.names.index)
 
     def prepare(
         self,
@@ -266,8 +185,8 @@ class Indexes:
                 raise IndexGoneError.of(self._cluster.url, target)
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
             found = self._there(target)
-        self._checks.refuse_misfit(found, forms)
-        self._checks.refuse_other_columns(found, batch)
+        self._refuse_misfit(found, forms)
+        self._refuse_other_columns(found, batch)
         # Fields that the user has chosen, in an index or in a template, stay.
         added = missing_fields(fields, found.mappings.get("properties", {}))
         self._add_fields(target, {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added})
@@ -381,6 +300,68 @@ class Indexes:
                 "index",
                 url=self._url,
             ) from None
+
+    def _refuse_foreign_documents(self, index: FoundIndex, *, may_be_empty: bool) -> None:
+        """Raise if an index is another sink's, or has documents of nobody known: none at all if it may be empty."""
+        if index.is_known:
+            return
+        other = index.written_as
+        if other is not None:
+            raise TerminalError(
+                f"{self._url}: index {index.name} is of another sink, whose sink.index is {other}; choose another "
+                "sink.index for one of the two, which does not end in a number",
+                url=self._url,
+            )
+        if not may_be_empty or self._count(index.name):
+            raise TerminalError(
+                f"{self._url} holds documents that icefloe did not write (index {index.name}); choose another "
+                "sink.index, or remove that index or alias",
+                url=self._url,
+            )
+
+    def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
+        """Raise if an index is not this sink's, has ids of another form, or forgets deletions too soon."""
+        self._refuse_foreign_documents(index, may_be_empty=True)
+        facts = index.facts
+        if facts is not None and facts["identity"] != identity:
+            raise TerminalError(
+                f"{self._url}: the documents of index {index.name} have ids of {_shown(facts['identity'])}, and this "
+                f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
+                url=self._url,
+            )
+        if self._settings.deletes == "hard" and index.forgets_soon:
+            raise TerminalError(
+                f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
+                "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
+                url=self._url,
+            )
+
+    def _refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
+        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
+        known = index.columns
+        if known is None:
+            # Of another program: what is there counts as right.
+            return
+        other, added = other_column(known, batch), column_with_default(known, batch)
+        if (other is None and added is None) or not self._count(index.name):
+            return
+        if other is not None:
+            raise TerminalError(
+                f"{self._url}: the documents of index {index.name} have the values of another column under the name "
+                f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
+                "a new index",
+                url=self._url,
+            )
+        raise TerminalError(
+            f"{self._url}: the documents of index {index.name} lack column {added}, which is new and has an initial "
+            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
+            url=self._url,
+        )
+
+    def _count(self, name: str) -> int:
+        self._cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
+        found = self._cluster.ask("GET", f"/{name}/_count", has=("count",), unless=missing_shards)
+        return int(found.body["count"])
 
     def _find(self, name: str) -> Mapping[str, FoundIndex]:
         """The indexes that a name or a pattern means; of an alias, those behind it; none if it is free."""

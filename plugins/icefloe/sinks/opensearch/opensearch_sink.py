@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -16,8 +14,7 @@ from icefloe.sinks.dead_letters import DeadLetterFolder, DeadLetterSink
 from icefloe.sinks.opensearch.batch_index import BatchIndex, BegunBatch, Claims
 from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
-from icefloe.sinks.opensearch.delivery import ConflictJudge, LetterReplay, PartDeliverer
-from icefloe.sinks.opensearch.found_index import IndexNames
+from icefloe.sinks.opensearch.delivery import LetterReplay, PartDeliverer
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.read_back import pages, read_documents
@@ -26,82 +23,6 @@ from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresentIndex:
-    """The index that the batch which began last is written to."""
-
-    claims: Claims
-    names: IndexNames
-    url: str
-
-    def work_on(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
-        """The result of work on the index, done again on the next one if a load replaces it; None if no batch began.
-
-        Raises:
-            IndexGoneError: somebody removed the index.
-        """
-        begun = self.claims.progress()
-        while begun is not None:
-            try:
-                return work(begun)
-            except IndexGoneError:
-                latest = self.claims.progress()
-                if latest is None or latest.target == begun.target:
-                    self._refuse_unmade(begun)
-                    raise
-                begun = latest
-        return None
-
-    def _refuse_unmade(self, begun: BegunBatch) -> None:
-        """Raise if the batch that began last makes the index itself, and may not have got there yet."""
-        if self.names.version_of(begun.target) == begun.version:
-            raise TransientError(
-                f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no run "
-                "is under way, the next one makes it, or says the way out",
-                url=self.url,
-            ) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldMarks:
-    """The marks of rows that were deleted before a time.
-
-    Attributes:
-        index: name of the index, not an alias that leaves the marks out.
-    """
-
-    cluster: Cluster
-    index: str
-    before: datetime
-    kept: AbstractSet[str] = frozenset()
-
-    def count(self) -> int:
-        """Number of marks that `purge` would remove."""
-        return sum(len(page) for page in self._pages())
-
-    def purge(self, writer: str, *, bulk_bytes: int) -> int:
-        """Deletes the marks, and returns their number; a row that came back meanwhile stays."""
-        sender = BulkSender(self.cluster, writer, bulk_bytes=bulk_bytes)
-        purged = 0
-        for page in self._pages():
-            # The deletion has the version of the mark: the next write of the document is still a later one.
-            for version, ids in _by_version(page):
-                lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
-                purged += len(ids) - len(sender.send(lines).conflicts)
-        return purged
-
-    def _pages(self) -> Iterator[list[object]]:
-        moment = self.before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
-        for page in pages(self.cluster, self.index, query):
-            yield [each for each in page if each["_id"] not in self.kept]
-
-
-def _by_version(page: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
-    for version in sorted({each["_version"] for each in page}):
-        yield version, [each["_id"] for each in page if each["_version"] == version]
 
 
 def open_opensearch_sink(
@@ -135,8 +56,7 @@ class OpenSearchSink(Sink):
         self._indexes = Indexes(self._cluster, settings)
         self._names = self._indexes.names
         self._claims = Claims(self._cluster, self._names)
-        self._batch_index = BatchIndex(claims=self._claims, indexes=self._indexes, cluster_url=self._cluster.url)
-        self._present_index = PresentIndex(claims=self._claims, names=self._names, url=self.url)
+        self._batch_index = BatchIndex(claims=self._claims, indexes=self._indexes, url=self.url)
         self._read_versions = Counter[int]()
 
     @property
@@ -183,13 +103,9 @@ class OpenSearchSink(Sink):
             # Its changes are counted, and not the documents that they would make, so that nothing has to be read.
             return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
         writer, version = begun["writer"], begun["version"]
-        judge = ConflictJudge(
-            cluster=self._cluster, url=self.url, writer=writer, batch=batch, version=version,
-            keeps_one=self._settings.duplicates == "keep_one", latest=self._latest_version,
-        )  # fmt: skip
         deliverer = PartDeliverer(
             cluster=self._cluster, settings=self._settings, letters=self._letters, batch=batch, part=part,
-            target=begun["index"], writer=writer, version=version, judge=judge,
+            writer=writer, version=version, latest=self._latest_version,
             refuse_superseded=partial(self._batch_index.refuse_superseded, batch, begun),
         )  # fmt: skip
         with self._batch_index.while_it_stays(batch, begun):
@@ -204,9 +120,8 @@ class OpenSearchSink(Sink):
         """
         if "replaced_by" in begun:
             return
-        count = sum(each.dead_letters for each in deliveries)
-        if self._letters is not None and count:
-            self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
+        if self._letters is not None:
+            self._letters.refuse_too_many_of_all(batch.batch_number, deliveries)
         self._batch_index.refuse_superseded(batch, begun)
         if not batch.is_load or batch.ends_load:
             with self._batch_index.while_it_stays(batch, begun):
@@ -229,24 +144,28 @@ class OpenSearchSink(Sink):
         A replay of batches from before that time would bring such rows back. Marks of rows that have a dead letter
         stay, because the letter may be sent again. A dry run only counts.
         """
+        moment = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
 
         def purged(begun: BegunBatch) -> int:
-            marks = OldMarks(
-                cluster=self._cluster, index=begun.target, before=before, kept=self._ids_of_letters(),
+            kept = self._ids_of_letters()
+            if not dry_run:
+                self._indexes.remember_deletions(begun.target)
+            sender = BulkSender(
+                self._cluster, self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes
             )  # fmt: skip
-            if dry_run:
-                return marks.count()
-            self._indexes.remember_deletions(begun.target)
-            return marks.purge(self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes)
+            count = 0
+            # Not by the alias, which leaves marks out.
+            for page in pages(self._cluster, begun.target, query):
+                marks = [each for each in page if each["_id"] not in kept]
+                count += len(marks) if dry_run else sum(_deleted(sender, *each) for each in _by_version(marks))
+            return count
 
-        return self._present_index.work_on(purged) or 0
+        return self._on_present_index(purged) or 0
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
-        folder = self._own_letters()
-        if folder is None:
-            return {}
-        return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
+        return {} if self._letters is None else self._letters.counts(self._dead_letter_sink())
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Send the letters of a batch to the index of the present load, by their own versions.
@@ -269,11 +188,35 @@ class OpenSearchSink(Sink):
             )  # fmt: skip
             return replay.replay(batch_number)
 
-        return self._present_index.work_on(replayed) or []
+        return self._on_present_index(replayed) or []
 
     def close(self) -> None:
         """Give back connections."""
         self._cluster.close()
+
+    def _on_present_index(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
+        """The result of work on the index of the batch that began last, or if a load replaces it, on the next one.
+
+        None: no batch began.
+        """
+        begun = self._claims.progress()
+        while begun is not None:
+            try:
+                return work(begun)
+            except IndexGoneError:
+                latest = self._claims.progress()
+                if latest is not None and latest.target != begun.target:
+                    begun = latest
+                    continue
+                if self._names.version_of(begun.target) != begun.version:
+                    raise
+                # The batch that began last makes the index itself, and may not have got there yet.
+                raise TransientError(
+                    f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no "
+                    "run is under way, the next one makes it, or says the way out",
+                    url=self.url,
+                ) from None
+        return None
 
     def _dead_letter_sink(self) -> DeadLetterSink:
         return DeadLetterSink(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
@@ -293,3 +236,14 @@ class OpenSearchSink(Sink):
     def _latest_version(self) -> int | None:
         begun = self._claims.progress()
         return None if begun is None else begun.version
+
+
+def _by_version(marks: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
+    for version in sorted({each["_version"] for each in marks}):
+        yield version, [each["_id"] for each in marks if each["_version"] == version]
+
+
+def _deleted(sender: BulkSender, version: int, ids: list[str]) -> int:
+    """Delete marks with their own version; a row that came back stays, and the next write is still a later one."""
+    lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
+    return len(ids) - len(sender.send(lines).conflicts)
