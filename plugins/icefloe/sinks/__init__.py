@@ -9,6 +9,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `parquet_files`: row groups, and Parquet files of them
 - `files_delivery`: the same files for batches that are proven first and then reduced
 - `dotted_names`: columns by dotted names, entries of maps, texts of moments
+- `json_texts`: columns as JSON texts, and values of JSON for columns
 - `key_changes`: changes that come to one operation for each key
 - `dead_letters`: what a destination refuses for good
 - `opensearch`: documents in a search index

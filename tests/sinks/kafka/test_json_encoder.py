@@ -3,8 +3,8 @@ import json
 import pyarrow as pa
 import pytest
 
+from icefloe.sinks.json_texts import JsonForm
 from icefloe.sinks.kafka.events import event_rows
-from icefloe.sinks.kafka.json_texts import JsonForm
 from icefloe.sinks.kafka.message_format import DebeziumJson, PlainJson
 from sinks.kafka.staged_changes import TABLE, Staged
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.json_texts import JsonForm, json_texts
-from icefloe.sinks.kafka.retained import from_json
+from icefloe.sinks.json_texts import JsonForm, json_texts, parser
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 5)
 NANOS = 1795348800000005001
@@ -63,7 +62,7 @@ def test_each_type_has_its_text(kind, value, readable, debezium) -> None:
 @pytest.mark.parametrize(("kind", "value", "readable", "debezium"), GOLDEN, ids=IDS)
 def test_each_text_is_read_back_as_its_value(kind, value, readable, debezium, form) -> None:
     column = pa.array([value, None], kind)
-    values = [from_json(json.loads(text), kind, form) for text in json_texts(column, form, name="c").to_pylist()]
+    values = [parser(kind, form)(json.loads(text)) for text in json_texts(column, form, name="c").to_pylist()]
     assert pa.array(values, kind).equals(column)
 
 

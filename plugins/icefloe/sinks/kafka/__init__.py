@@ -10,7 +10,6 @@
 - `events`: changes as events, with keys and sources
 - `message_format`: messages of events, by the options, and back
 - `schemas`: their schemas, in a registry or in each message
-- `json_texts`: Arrow columns as JSON texts
 - `retained`: the changes that the topic still holds
 
 Why a change is in the topic once

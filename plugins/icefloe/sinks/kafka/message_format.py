@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID, ChangeType
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.json_texts import TEXT, JsonForm, joined, row_texts
 from icefloe.sinks.kafka.events import Encoder, EventRows, EventSource, Messages, key_rows, key_schema, widened
-from icefloe.sinks.kafka.json_texts import TEXT, JsonForm, joined, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.retained import RetainedChanges, batch_of, is_change, json_payload, key_text

@@ -1,14 +1,10 @@
 """The changes that a topic still holds, as a reader of committed messages sees them."""
 
 import json
-from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
-from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
@@ -22,56 +18,10 @@ from icefloe.changes.columns import (
     ChangeType,
 )
 from icefloe.sinks.dotted_names import column_paths, column_type
+from icefloe.sinks.json_texts import JsonForm, avro_name, parser
 from icefloe.sinks.kafka.events import BATCH_HEADER, SNAPSHOT_HEADER
-from icefloe.sinks.kafka.json_texts import EXACT, JsonForm
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.schemas import avro_name
 from icefloe.sinks.kafka.topics import Topic, end_offsets, first_offsets, read_to
-
-
-def from_json(value: Any, kind: pa.DataType, form: JsonForm) -> Any:
-    """A value that ``pa.array(..., kind)`` takes. A field that a struct does not have is null in it.
-
-    >>> from_json(18263, pa.date32(), JsonForm.DEBEZIUM), from_json("1970-01-02", pa.date32(), JsonForm.READABLE)
-    (18263, 1)
-    """
-    if value is None:
-        return None
-    if isinstance(kind, pa.BaseExtensionType):
-        return UUID(value).bytes
-    if pa.types.is_floating(kind):
-        return float(value)
-    if form is JsonForm.AVRO and isinstance(value, bytes | Decimal):
-        return value
-    if pa.types.is_decimal(kind):
-        if form is JsonForm.CONNECT:
-            unscaled = int.from_bytes(b64decode(value), "big", signed=True)
-            return Decimal(unscaled).scaleb(-kind.scale, EXACT)
-        return Decimal(value)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return b64decode(value)
-    if pa.types.is_temporal(kind):
-        return value if isinstance(value, int) else _units(value, kind)
-    if pa.types.is_struct(kind):
-        names = {field.name: avro_name(field.name) if form is JsonForm.AVRO else field.name for field in kind}
-        return {field.name: from_json(value.get(names[field.name]), field.type, form) for field in kind}
-    if pa.types.is_map(kind):
-        entries = value.items() if isinstance(value, Mapping) else value
-        if form is JsonForm.AVRO and not isinstance(value, Mapping):
-            entries = [(entry["key"], entry["value"]) for entry in value]
-        return [(from_json(key, kind.key_type, form), from_json(item, kind.item_type, form)) for key, item in entries]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [from_json(each, kind.value_type, form) for each in value]
-    return value
-
-
-def _units(text: str, kind: pa.DataType) -> int:
-    """Days, or units of the type, since 1970 or midnight."""
-    if pa.types.is_date(kind):
-        return int(np.datetime64(text, "D").astype(np.int64))
-    whole = text.removesuffix("Z") if pa.types.is_timestamp(kind) else f"1970-01-01T{text}"
-    return int(np.datetime64(whole, kind.unit).astype(np.int64))
-
 
 _LOOKED_AT: Final = 1000
 
@@ -118,10 +68,11 @@ class RetainedChanges:
         self._read_payload = payload
         self._is_debezium = is_debezium
         self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
+        paths = {".".join(path): path for path in column_paths(schema)}
         self._key_columns = {
-            self._written(".".join(path)): (path, column_type(schema, ".".join(path))) for path in column_paths(schema)
+            self._written(name): (path, parser(column_type(schema, name), form)) for name, path in paths.items()
         }
-        self._names = {name: self._written(name) for name in schema.names}
+        self._parsers = {each.name: (self._written(each.name), parser(each.type, form)) for each in schema}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The changes of messages: those of an update are two rows. Messages of other programs are left out."""
@@ -180,28 +131,23 @@ class RetainedChanges:
             return
         change = {name: row.pop(name) for name in CHANGE_COLUMNS}
         change[COMMIT_SNAPSHOT_ID] = int(change[COMMIT_SNAPSHOT_ID])
-        change[COMMIT_TIMESTAMP] = from_json(
-            change[COMMIT_TIMESTAMP], self._schema.field(COMMIT_TIMESTAMP).type, self._form
-        )
+        change[COMMIT_TIMESTAMP] = self._parsers[COMMIT_TIMESTAMP][1](change[COMMIT_TIMESTAMP])
         yield {**change, **self._columns(row)}
 
     def _columns(self, image: dict[str, object]) -> dict[str, object]:
         """The columns of the schema that an image has; those that were added later are missing in it."""
-        return {
-            name: from_json(image[written], self._schema.field(name).type, self._form)
-            for name, written in self._names.items()
-            if written in image
-        }
+        found = self._parsers.items()
+        return {name: parse(image[written]) for name, (written, parse) in found if written in image}
 
     def _key_row(self, key: dict[str, object]) -> dict[str, object]:
         """A row with the columns of a key; those inside of structs have dotted names there."""
         row: dict[str, Any] = {}
         for written in key.keys() & self._key_columns.keys():
-            (*outer, name), kind = self._key_columns[written]
+            (*outer, name), parse = self._key_columns[written]
             inside = row
             for each in outer:
                 inside = inside.setdefault(each, {})
-            inside[name] = from_json(key[written], kind, self._form)
+            inside[name] = parse(key[written])
         return row
 
     def _written(self, name: str) -> str:
@@ -226,12 +172,7 @@ def _add_names(value: object, prefix: str, names: dict[str, None]) -> bool:
 
 
 def json_payload(text: bytes, *, has_schema: bool) -> Any:
-    """The payload of a message in JSON.
-
-    Args:
-        text: of a key or a value.
-        has_schema: True if it carries its schema.
-    """
+    """The payload of a key or a value in JSON, which may carry its schema."""
     value = json.loads(text)
     return value["payload"] if has_schema else value
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -20,8 +19,8 @@ from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.json_texts import EXACT, avro_name
 from icefloe.sinks.kafka.events import SOURCE, key_schema
-from icefloe.sinks.kafka.json_texts import EXACT
 
 _TIMES: Final[Mapping[str, str]] = {
     "date32[day]": "Date",
@@ -174,16 +173,6 @@ def _plain(kind: pa.DataType, name: str) -> str:
     raise TerminalError(
         f"column {column} has type {kind}, which schemas of sink kafka cannot say: leave it out", column=column
     )
-
-
-def avro_name(name: str) -> str:
-    """A name that Avro allows: every other character is an underscore, as Debezium's adjustment ``avro`` has it.
-
-    >>> avro_name("2nd flight"), avro_name("carrier")
-    ('_2nd_flight', 'carrier')
-    """
-    found = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
 
 
 def avro_schema(connect: ConnectSchema) -> AvroSchema:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.dotted_names import column_paths
+from icefloe.sinks.json_texts import escaped_texts
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, IndexGoneError, Pauses, reason_of
-from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents, json_escaped
+from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents
 
 _TEXT: Final = pa.large_string()
 _LOG: Final = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
     index = pa.scalar(f'","version":{version},"version_type":"external"}}}}\n', _TEXT)
     delete = pa.scalar(f'","version":{version},"version_type":"external_gte"}}}}\n', _TEXT)
     nothing = pa.scalar("", _TEXT)
-    escaped = json_escaped(ids)
+    escaped = escaped_texts(ids)
     indexed = pc.binary_join_element_wise(
         pa.scalar('{"index":{"_id":"', _TEXT), escaped, index, bodies, pa.scalar("\n", _TEXT), nothing
     )

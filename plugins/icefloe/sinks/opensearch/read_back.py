@@ -1,19 +1,15 @@
 """Rows read back from the documents of an index."""
 
-import base64
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import time
-from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.errors import TransientError
+from icefloe.sinks.json_texts import JsonForm, parser
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
 from icefloe.sinks.opensearch.row_documents import DELETED, document_ids
 
@@ -118,45 +114,6 @@ def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -
     """Rows of these columns; a field that a document lacks is null."""
     columns = []
     for field in schema:
-        parse = _parser(field.type)
-        values = [_parsed(parse, source.get(field.name)) for source in sources]
-        columns.append(_array(values, field.type))
+        parse = parser(field.type, JsonForm.DOCUMENT)
+        columns.append(pa.array([parse(source.get(field.name)) for source in sources], field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    if isinstance(kind, pa.UuidType):
-        return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
-    return pa.array(values, kind)
-
-
-def _parsed(parse: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else parse(value)
-
-
-def _parser(kind: pa.DataType) -> Callable[[Any], Any]:
-    """From the JSON of a value to what Arrow takes for one of this type."""
-    if pa.types.is_struct(kind):
-        members = {field.name: _parser(field.type) for field in kind}
-        return lambda value: {name: _parsed(parse, value.get(name)) for name, parse in members.items()}
-    if pa.types.is_map(kind):
-        key, item = _parser(kind.key_type), _parser(kind.item_type)
-        return lambda value: [(key(each["key"]), _parsed(item, each.get("value"))) for each in value]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        element = _parser(kind.value_type)
-        return lambda value: [_parsed(element, each) for each in value]
-    if pa.types.is_floating(kind):
-        return float
-    if pa.types.is_decimal(kind):
-        return Decimal
-    if isinstance(kind, pa.UuidType):
-        return lambda value: UUID(value).bytes
-    if pa.types.is_time(kind):
-        return time.fromisoformat
-    if pa.types.is_temporal(kind):
-        # NumPy reads years beyond 9999, which Iceberg has and Python's own types have not.
-        unit: Any = "D" if pa.types.is_date(kind) else kind.unit
-        return lambda value: int(np.datetime64(value.removesuffix("Z"), unit).astype(np.int64))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return base64.b64decode
-    return lambda value: value

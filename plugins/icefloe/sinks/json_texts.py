@@ -1,0 +1,284 @@
+"""Arrow columns as JSON texts, column by column, so that a row's text is only joined; and JSON values for Arrow."""
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal
+from enum import Enum
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.dotted_names import map_entries, moment_texts
+
+TEXT: Final = pa.large_string()
+_NULL: Final = pa.scalar("null", TEXT)
+EXACT: Final = Context(prec=76)
+_ESCAPED: Final = r'["\\\x00-\x1f]'
+_CONTROL: Final = r"[\x00-\x1f]"
+
+
+class JsonForm(Enum):
+    """The texts for types that JSON does not have.
+
+    Attributes:
+        READABLE: texts as ISO 8601 has them; a decimal as its digits.
+        DOCUMENT: the same, but a map is a list of objects with ``key`` and ``value``, a float is a double, and columns
+            without values of any type are left out.
+        DEBEZIUM: as Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds, a time with a zone
+            as text; a decimal as its digits (``decimal.handling.mode=string``).
+        CONNECT: as Kafka Connect's JSON with schemas: the same, but a decimal as the base64 of its bytes.
+        AVRO: no JSON, only read: the same numbers and texts, but decimals and bytes as they are.
+    """
+
+    READABLE = "readable"
+    DOCUMENT = "document"
+    DEBEZIUM = "debezium"
+    CONNECT = "connect"
+    AVRO = "avro"
+
+
+_NUMBERS_OF_TIMES: Final = frozenset({JsonForm.DEBEZIUM, JsonForm.CONNECT})
+
+
+def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array:
+    r"""One JSON object a row; a struct that is null gives ``null``.
+
+    >>> row_texts(pa.RecordBatch.from_pydict({"id": [1, None], "name": ["a", 'b"']}), JsonForm.READABLE).to_pylist()
+    ['{"id":1,"name":"a"}', '{"id":null,"name":"b\\""}']
+    """
+    fields = rows.schema if isinstance(rows, pa.RecordBatch) else rows.type
+    columns = rows.columns if isinstance(rows, pa.RecordBatch) else rows.flatten()
+    members = [
+        (field.name, json_texts(column, form, name=field.name))
+        for field, column in zip(fields, columns, strict=True)
+        if form is not JsonForm.DOCUMENT or not pa.types.is_null(field.type)
+    ]
+    objects = object_texts(members, len(rows))
+    return objects if isinstance(rows, pa.RecordBatch) else pc.if_else(rows.is_valid(), objects, _NULL)
+
+
+def object_texts(members: Sequence[tuple[str, pa.Array]], rows: int) -> pa.Array:
+    """JSON objects of members, each a name and its JSON texts."""
+    pieces: list[pa.Array | pa.Scalar] = []
+    for place, (name, texts) in enumerate(members):
+        pieces += [_text(f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:"), texts]
+    return joined(*pieces, _text("}")) if pieces else pa.repeat(_text("{}"), rows)
+
+
+def json_texts(column: pa.Array, form: JsonForm, *, name: str) -> pa.Array:
+    """The JSON text of each value; ``null`` if it is missing. The name of the column is for the error."""
+    return pc.fill_null(_texts(column, form, name), _NULL)
+
+
+def value_texts(values: pa.Array) -> pa.Array:
+    """The text of each primitive value as large_string; null for null.
+
+    Numbers and booleans are as in JSON, except that a float that is no number is ``NaN``, ``Infinity`` or
+    ``-Infinity``. Times are ISO 8601 with all digits of their unit, and with ``Z`` if the type has a zone. Bytes are
+    base64, a UUID has its usual form. 0.0 and -0.0 are one text, and so are a float and the double that it becomes.
+
+    >>> value_texts(pa.array([1.5, float("nan"), None])).to_pylist()
+    ['1.5', 'NaN', None]
+    >>> value_texts(pa.array([1_700_000_000_000_001], pa.timestamp("us", "UTC"))).to_pylist()
+    ['2023-11-14T22:13:20.000001Z']
+    """
+    kind = values.type
+    if isinstance(values, pa.ExtensionArray):
+        return _each(values.storage, lambda value: str(UUID(bytes=value)))
+    if pa.types.is_floating(kind):
+        return _float_texts(pc.add(values.cast(pa.float64()), 0.0))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return moment_texts(values)
+    if _is_bytes(kind):
+        return _each(values, lambda value: b64encode(value).decode())
+    return values.cast(TEXT)
+
+
+def joined(*pieces: pa.Array | pa.Scalar) -> pa.Array:
+    """Texts side by side, row by row; null if one of them is."""
+    return pc.binary_join_element_wise(*pieces, _text(""))
+
+
+def escaped_texts(texts: pa.Array) -> pa.Array:
+    """Texts (large_string) as they stand between the quotation marks of a JSON string."""
+    is_escaped = pc.fill_null(pc.match_substring_regex(texts, _ESCAPED), False)
+    if not pc.any(is_escaped).as_py():
+        return texts
+    found = pc.replace_substring(pc.replace_substring(texts.filter(is_escaped), "\\", "\\\\"), '"', '\\"')
+    if pc.any(pc.match_substring_regex(found, _CONTROL)).as_py():
+        for code in range(0x20):
+            found = pc.replace_substring(found, chr(code), json.dumps(chr(code))[1:-1])
+    return pc.replace_with_mask(texts, is_escaped, found)
+
+
+def decimal_bytes(unscaled: int) -> bytes:
+    r"""The bytes of Java's ``BigInteger.toByteArray``.
+
+    >>> decimal_bytes(127), decimal_bytes(128), decimal_bytes(-1)
+    (b'\x7f', b'\x00\x80', b'\xff')
+    """
+    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
+    return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def avro_name(name: str) -> str:
+    """A name that Avro allows: every other character is an underscore, as Debezium's adjustment ``avro`` has it.
+
+    >>> avro_name("2nd flight"), avro_name("carrier")
+    ('_2nd_flight', 'carrier')
+    """
+    found = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
+
+
+def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
+    """From the JSON of a value to what ``pa.array(..., kind)`` takes. A field that a struct lacks is null in it.
+
+    >>> parser(pa.date32(), JsonForm.DEBEZIUM)(18263), parser(pa.date32(), JsonForm.READABLE)("1970-01-02")
+    (18263, 1)
+    """
+    parse = _parser(kind, form)
+    return lambda value: None if value is None else parse(value)
+
+
+def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), TEXT)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return column.cast(TEXT)
+    if pa.types.is_floating(kind):
+        texts = value_texts(column) if form is JsonForm.DOCUMENT else _float_texts(column)
+        # JSON has no numbers that are none; Connect writes these texts.
+        return pc.if_else(pc.is_finite(column), texts, _quote(texts))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _quote(escaped_texts(column.cast(TEXT)))
+    if pa.types.is_decimal(kind) and form is JsonForm.CONNECT:
+        return _connect_decimals(column)
+    if _is_moment(kind) and form in _NUMBERS_OF_TIMES and getattr(kind, "tz", None) is None:
+        whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+        return column.cast(whole).cast(TEXT)
+    if pa.types.is_struct(kind):
+        return row_texts(column, form)
+    if pa.types.is_map(kind):
+        return _map_texts(column, form, name)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        return _list_texts(column, lengths, json_texts(column.flatten(), form, name=name), "[", "]")
+    if isinstance(column, pa.ExtensionArray) or _is_bytes(kind) or pa.types.is_decimal(kind) or _is_moment(kind):
+        return _quote(value_texts(column))
+    raise TerminalError(
+        f"column {name} has type {kind}, which JSON of sink kafka cannot say: leave it out", column=name
+    )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
+
+
+def _float_texts(floats: pa.Array) -> pa.Array:
+    texts = floats.cast(TEXT)
+    for special, named in ((float("inf"), "Infinity"), (float("-inf"), "-Infinity")):
+        texts = pc.if_else(pc.equal(floats, special), _text(named), texts)
+    return pc.if_else(pc.is_nan(floats), _text("NaN"), texts)
+
+
+def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
+    keys, items, lengths = map_entries(column)
+    values = json_texts(items, form, name=name)
+    named = json_texts(keys, form, name=name)
+    if form is JsonForm.DOCUMENT:
+        return _list_texts(column, lengths, object_texts([("key", named), ("value", values)], len(keys)), "[", "]")
+    if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
+        return _list_texts(column, lengths, joined(named, _text(":"), values), "{", "}")
+    # Connect has no other way for keys that are no text.
+    return _list_texts(column, lengths, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
+
+
+def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, opening: str, closing: str) -> pa.Array:
+    """Texts of the elements of all lists, joined by list."""
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+    lists = pa.LargeListArray.from_arrays(offsets, values)
+    texts = joined(_text(opening), pc.binary_join(lists, _text(",")), _text(closing))
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, TEXT))
+
+
+def _connect_decimals(column: pa.Array) -> pa.Array:
+    """Base64 of the unscaled value: big-endian two's complement, as few bytes as hold it."""
+    scale = column.type.scale
+    return _each(column, lambda value: f'"{b64encode(decimal_bytes(int(value.scaleb(scale, EXACT)))).decode()}"')
+
+
+def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    """Texts of types that Arrow has no kernel for: a loop over the values, 0.5 s a million."""
+    values: Sequence[object] = column.to_pylist()
+    return pa.array([None if value is None else write(value) for value in values], TEXT)
+
+
+def _quote(texts: pa.Array) -> pa.Array:
+    return joined(_text('"'), texts, _text('"'))
+
+
+def _text(text: str) -> pa.Scalar:
+    return pa.scalar(text, TEXT)
+
+
+def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
+    if isinstance(kind, pa.BaseExtensionType):
+        return lambda value: UUID(value).bytes
+    if pa.types.is_floating(kind):
+        return float
+    if form is JsonForm.AVRO and (pa.types.is_decimal(kind) or _is_bytes(kind)):
+        return lambda value: value
+    if pa.types.is_decimal(kind):
+        return _decimal_of_bytes(kind.scale) if form is JsonForm.CONNECT else Decimal
+    if _is_bytes(kind):
+        return b64decode
+    if _is_moment(kind):
+        return lambda value: value if isinstance(value, int) else _units(value, kind)
+    if pa.types.is_struct(kind):
+        members = {
+            field.name: (avro_name(field.name) if form is JsonForm.AVRO else field.name, parser(field.type, form))
+            for field in kind
+        }
+        return lambda value: {name: parse(value.get(written)) for name, (written, parse) in members.items()}
+    if pa.types.is_map(kind):
+        key, item = parser(kind.key_type, form), parser(kind.item_type, form)
+        return lambda value: [(key(name), item(each)) for name, each in _entries(value)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = parser(kind.value_type, form)
+        return lambda value: [element(each) for each in value]
+    return lambda value: value
+
+
+def _entries(value: Any) -> Any:
+    """Keys and values of a map in any form: an object, pairs, or objects with ``key`` and ``value``."""
+    if isinstance(value, Mapping):
+        return value.items()
+    return [(each["key"], each.get("value")) if isinstance(each, Mapping) else each for each in value]
+
+
+def _decimal_of_bytes(scale: int) -> Callable[[str], Decimal]:
+    def parse(text: str) -> Decimal:
+        return Decimal(int.from_bytes(b64decode(text), "big", signed=True)).scaleb(-scale, EXACT)
+
+    return parse
+
+
+def _units(text: str, kind: pa.DataType) -> int:
+    """Days, or units of the type, since 1970 or midnight. NumPy reads years beyond 9999."""
+    if pa.types.is_date(kind):
+        return int(np.datetime64(text, "D").astype(np.int64))
+    whole = text.removesuffix("Z") if pa.types.is_timestamp(kind) else f"1970-01-01T{text}"
+    return int(np.datetime64(whole, kind.unit).astype(np.int64))
