@@ -111,11 +111,14 @@ def escaped_texts(texts: pa.Array) -> pa.Array:
     is_escaped = pc.fill_null(pc.match_substring_regex(texts, _ESCAPED), False)
     if not pc.any(is_escaped).as_py():
         return texts
-    found = pc.replace_substring(pc.replace_substring(texts.filter(is_escaped), "\\", "\\\\"), '"', '\\"')
+    # A filter and what puts its rows back take as long as the replacements, so few rows are worth them.
+    is_rare = 2 * is_escaped.true_count < len(texts)
+    found = texts.filter(is_escaped) if is_rare else texts
+    found = pc.replace_substring(pc.replace_substring(found, "\\", "\\\\"), '"', '\\"')
     if pc.any(pc.match_substring_regex(found, _CONTROL)).as_py():
         for code in range(0x20):
             found = pc.replace_substring(found, chr(code), json.dumps(chr(code))[1:-1])
-    return pc.replace_with_mask(texts, is_escaped, found)
+    return pc.replace_with_mask(texts, is_escaped, found) if is_rare else found
 
 
 def decimal_bytes(unscaled: int) -> bytes:

@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.sinks.json_texts import JsonForm
 from icefloe.sinks.kafka.events import event_rows
-from icefloe.sinks.kafka.message_format import DebeziumJson, PlainJson
+from icefloe.sinks.kafka.message_format import Encoder
 from sinks.kafka.staged_changes import TABLE, Staged
 
 BATCH = Staged(
@@ -25,14 +25,14 @@ def _noon(monkeypatch):
 
 
 def debezium(staged):
-    encoder = DebeziumJson(staged.batch, JsonForm.DEBEZIUM, None)
+    encoder = Encoder(staged.batch, JsonForm.DEBEZIUM, is_debezium=True)
     [events] = event_rows([staged.rows_of(0)], rows_before=10)
     return encoder.encode(events)
 
 
 def plain(staged):
     [events] = event_rows([staged.rows_of(0)])
-    return PlainJson(staged.batch, JsonForm.READABLE, None).encode(events)
+    return Encoder(staged.batch, JsonForm.READABLE, is_debezium=False).encode(events)
 
 
 def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
@@ -71,7 +71,7 @@ def test_an_after_image_alone_is_an_update_without_a_before_image() -> None:
 
 
 def test_a_truncation_names_the_table_and_no_row() -> None:
-    value = json.loads(DebeziumJson(BATCH.batch, JsonForm.DEBEZIUM, None).truncation())
+    value = json.loads(Encoder(BATCH.batch, JsonForm.DEBEZIUM, is_debezium=True).truncation() or b"")
     assert [value[name] for name in ("op", "before", "after", "transaction")] == ["t", None, None, None]
     assert value["source"] == SOURCE | {
         "ts_ms": 1800000000123, "ts_us": 1800000000123000, "ts_ns": 1800000000123000000, "snapshot_id": "2"

@@ -1,7 +1,6 @@
-"""Changes as events, with their keys and their source, and the messages that an encoder makes of them."""
+"""Changes as events, with their keys and their source."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -239,33 +238,3 @@ class EventSource:
             "db": self.db, "sequence": None, "ts_us": 0, "ts_ns": 0, "table": self.table, "snapshot_id": "",
             "batch": self.batch, "ordinal": 0,
         }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Messages:
-    """The messages of some events, one an event.
-
-    Attributes:
-        keys: of each message; None if rows have no identity.
-        values: of each message; None: the row is deleted, and says no more.
-    """
-
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-
-
-class Encoder(ABC):
-    """Encodes events of one batch."""
-
-    @property
-    def key_schema_id(self) -> int | None:
-        """The id of a registry that the bytes of each key have; None: they have none."""
-        return None
-
-    @abstractmethod
-    def encode(self, events: EventRows) -> Messages:
-        """The messages of events, in their order."""
-
-    @abstractmethod
-    def truncation(self) -> bytes | None:
-        """The message that says that all rows before it are gone; None: the envelope has none."""

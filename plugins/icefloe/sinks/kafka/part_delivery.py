@@ -9,9 +9,10 @@ from typing import Any, Final
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
-from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder, event_rows
+from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.message_format import Encoder
 from icefloe.sinks.kafka.topic_batches import (
     BegunOnTopic,
     key_schema_changed,
@@ -162,10 +163,10 @@ class PartSender:
         """Sends the rows after those that are done, transaction by transaction."""
         rows, events, waiting = done.rows, done.events, _Waiting()
         for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
-            messages = self.encoder.encode(slice_)
+            keys, values = self.encoder.encode(slice_)
             headers = self._headers(slice_)
             for key, value, is_delete, end, header in zip(
-                messages.keys, messages.values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
+                keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
             ):
                 rows = end
                 # A message without a value follows a delete, or takes its place if that is too large.
