@@ -1,7 +1,6 @@
 """Indexes behind a name: made, shown, replaced, and refused if they do not fit."""
 
 import copy
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -167,13 +166,6 @@ def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again() 
     assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
 
 
-def test_a_load_whose_begin_was_noted_by_an_earlier_release_makes_its_index() -> None:
-    sink = claimed(FakeCluster())
-    assert sink._claims.begin(BegunBatch(version=0, target="people-0"))
-    run(sink, proven(0), ADA)
-    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
-
-
 def test_an_index_that_a_user_made_again_in_the_middle_of_its_load_is_loaded_by_the_next_one() -> None:
     cluster = FakeCluster()
     made_by_user(cluster)
@@ -223,17 +215,6 @@ def test_a_first_batch_without_a_load_that_was_killed_before_its_index_was_made_
             sink.begin(batch)
     run(sink, batch, part(changes(("+", 1, "Ada"))))
     assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
-
-
-def test_a_claim_that_notes_more_of_its_origin_is_read() -> None:
-    cluster = FakeCluster()
-    run(claimed(cluster), proven(0), ADA)
-    source = cluster.perform_request("GET", "/people-icefloe/_doc/claim")["_source"]
-    source["origin"]["table_uuid"] = "0" * 32
-    cluster.perform_request("PUT", "/people-icefloe/_doc/claim", body=json.dumps(source).encode())
-    sink = claimed(cluster)
-    run(sink, proven(1), part(changes(("-", 1, "Ada"))))
-    assert rows_of(sink) == []
 
 
 def test_a_lost_claim_is_an_error() -> None:

@@ -24,19 +24,6 @@ def test_a_load_in_parts_is_shown_with_its_last_part() -> None:
     assert [row["id"] for row in rows_of(sink)] == [1, 2]
 
 
-def test_a_batch_that_finds_a_document_of_a_later_one_ends_there() -> None:
-    cluster = FakeCluster()
-    sink, late = claimed(cluster), sink_at(cluster)
-    run(sink, proven(0), ADA)
-    batch = proven(1)
-    begun = late.begin(batch)
-    run(sink, batch, part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
-    run(sink, proven(2), part(changes(("<", 1, "Bea"), (">", 1, "Cleo"))))
-    with pytest.raises(SupersededError, match="holds a later batch than batch 1"):
-        late.deliver(batch, begun, part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
-    assert [row["name"] for row in rows_of(sink)] == ["Cleo"]
-
-
 def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -> None:
     """A shard that starts again has forgotten all deletions, so versions alone refuse nothing."""
     cluster = FakeCluster()

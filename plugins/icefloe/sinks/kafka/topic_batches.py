@@ -14,9 +14,7 @@ from icefloe.sinks.kafka.message_format import Encoder
 from icefloe.sinks.kafka.topic_state import (
     BATCH_KEY,
     CLAIM_KEY,
-    CUT_KEY,
     SETTINGS,
-    BatchCut,
     StartedBatch,
     StateTopic,
     TopicClaim,
@@ -118,7 +116,7 @@ class TopicBatches:
             if last is not None and last.order > new.order:
                 return begun
             if last is not None and last.order == new.order and last.state != "fencing":
-                self._refuse_other_parts(state, new, batch)
+                self._refuse_other_parts(last, batch)
                 return begun
             truncation = None
             if last is not None:
@@ -193,6 +191,7 @@ class TopicBatches:
             partitions=topic.partitions, identity=batch.identity,
             starts=() if state.batch is None else state.batch.starts,
             key_types=fixed_types(batch, has_schemas=self._options.has_schemas), key_schema_id=encoder.key_schema_id,
+            cut=batch.cut,
         )  # fmt: skip
 
     def _refuse_other_record(self, last: StartedBatch | None, new: StartedBatch, batch: ProvenBatch) -> None:
@@ -233,11 +232,9 @@ class TopicBatches:
             url=self._options.topic, batch_number=batch.batch_number,
         )  # fmt: skip
 
-    def _refuse_other_parts(self, state: TopicState, new: StartedBatch, batch: ProvenBatch) -> None:
+    def _refuse_other_parts(self, begun: StartedBatch, batch: ProvenBatch) -> None:
         """Raise if the parts of a batch that was begun have other rows now: their numbers say nothing of them."""
-        cut = state.cut
-        is_of_batch = cut is not None and (cut.generation, cut.batch_number) == new.order
-        if cut is not None and is_of_batch and batch.cut not in ("", cut.digest):
+        if begun.cut and batch.cut not in ("", begun.cut):
             name = batch.origin.pipeline
             raise TerminalError(
                 f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
@@ -349,9 +346,6 @@ def _open(
         for partition in range(record.partitions):
             producer.send(options.topic, key=None, value=truncation, headers=[], partition=partition)
     _mark(producer, options, batch, "BEGIN")
-    if batch.cut:
-        cut = BatchCut(generation=record.generation, batch_number=record.batch_number, digest=batch.cut)
-        producer.record(CUT_KEY, cut)
     producer.record(BATCH_KEY, record)
     producer.commit()
 

@@ -17,7 +17,6 @@ from icefloe.sinks.kafka.topics import end_offsets, find_topic, read_to
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
-CUT_KEY: Final = "cut"
 _PART: Final = "part/"
 SETTINGS: Final = {
     "cleanup.policy": "compact",
@@ -63,10 +62,10 @@ class StartedBatch:
         topic_id: the id that the cluster gave the topic; a topic that is made again has another.
         partitions: number of partitions of the topic; a key is always in the same one as long as it does not change.
         starts: offset of each partition at which the last load begins; what is before counts no longer.
-        key_types: types of the key's columns whose promotion would move keys, by column; empty also in records of
-            releases that did not write it.
+        key_types: types of the key's columns whose promotion would move keys, by column.
         key_schema_id: the id of the key's schema in the registry, which is part of the bytes of keys; None: there is
             none.
+        cut: a digest of its division into parts, see ``ProvenBatch.cut``; empty: not known.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -81,27 +80,12 @@ class StartedBatch:
     starts: tuple[int, ...]
     key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    cut: Annotated[str, LEFT_OUT_IF_EMPTY] = ""
 
     @property
     def order(self) -> tuple[int, int]:
         """Greater for later batches, and for those of a later owner."""
         return self.generation, self.batch_number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCut:
-    """The division of the last batch into parts.
-
-    Attributes:
-        digest: see ``ProvenBatch.cut``.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    version: Literal[1] = 1
-    generation: int
-    batch_number: int
-    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +107,7 @@ class PartProgress:
     events: int = 0
 
 
-Record: TypeAlias = TopicClaim | StartedBatch | BatchCut | PartProgress
+Record: TypeAlias = TopicClaim | StartedBatch | PartProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +116,6 @@ class TopicState:
 
     claim: TopicClaim | None = None
     batch: StartedBatch | None = None
-    cut: BatchCut | None = None
     parts: Mapping[int, PartProgress] = field(default_factory=lambda: MappingProxyType({}))
 
     def after(self, records: Mapping[str, bytes], *, topic: str) -> "TopicState":
@@ -145,8 +128,6 @@ class TopicState:
                 found["claim"] = load_document(TopicClaim, value, what=what)
             elif key == BATCH_KEY:
                 found["batch"] = load_document(StartedBatch, value, what=what)
-            elif key == CUT_KEY:
-                found["cut"] = load_document(BatchCut, value, what=what)
             elif key.startswith(_PART):
                 parts[int(key.removeprefix(_PART))] = load_document(PartProgress, value, what=what)
         return replace(self, parts=MappingProxyType(parts), **found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from icefloe.errors import TerminalError
@@ -75,10 +75,8 @@ class Claims:
         if found.status == 404:
             return None
         source = found.body["_source"]
-        # Earlier commits noted more: the uuid of the table.
-        origin = {each.name: source["origin"][each.name] for each in fields(Origin)}
         return IndexClaim(
-            origin=Origin(**origin),
+            origin=Origin(**source["origin"]),
             generation=source["generation"],
             revision={"if_seq_no": str(found.body["_seq_no"]), "if_primary_term": str(found.body["_primary_term"])},
         )
