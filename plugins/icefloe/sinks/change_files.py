@@ -57,15 +57,9 @@ _MOST_FILE_BYTES: Final = 4 * 2**30
 class PathInUseError(TerminalError):
     """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
 
-    url: str
-    batch_number: int
-
 
 class GivenUpBatchError(TransientError):
     """The batch was ended without changes, and the checkpoint may not say so yet; another try finds out."""
-
-    url: str
-    batch_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +121,7 @@ class WholeBatch:
             raise TerminalError(
                 f"{self.url} holds this whole batch in other parts than this run makes, and "
                 f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
-                f"{self.url} and run again; the same changes are delivered once more",
-                url=self.url,
+                f"{self.url} and run again; the same changes are delivered once more"
             )
 
     def in_use(self) -> IcefloeError:
@@ -137,16 +130,12 @@ class WholeBatch:
         if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
             return GivenUpBatchError(
                 f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
-                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch",
-                url=self.url,
-                batch_number=batch.batch_number,
+                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
             )
         return PathInUseError(
             f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
             f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
-            "sink.path of its own",
-            url=self.url,
-            batch_number=batch.batch_number,
+            "sink.path of its own"
         )
 
     @property
@@ -293,7 +282,6 @@ class ChangeFiles:
             raise DamagedPartsError(
                 f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} differ from the output "
                 f"of their tasks: {next(iter(damaged.values()))}; files there were probably deleted or cut",
-                url=self._store.url,
                 numbers=tuple(damaged),
             )
 

@@ -128,8 +128,7 @@ class DeadLetterFolder:
         if found is not None and not found.may_be(sink):
             raise TerminalError(
                 f"{self._store.url} keeps dead letters of {found}, as {url} says, not of {sink}: give each sink a "
-                "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file",
-                url=self._store.url,
+                "sink.dead_letters.path of its own; if that is the same sink on a new cluster, delete that file"
             )
 
     def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
@@ -164,9 +163,7 @@ class DeadLetterFolder:
         shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in letters[:_NAMED])
         raise TooManyDeadLettersError(
             f"{count} documents of batch {batch_number} were refused for good, and sink.dead_letters.limit is "
-            f"{self._limit} ({shown}); raise the limit and run again, or {self._way_out}",
-            url=self._store.url,
-            batch_number=batch_number,
+            f"{self._limit} ({shown}); raise the limit and run again, or {self._way_out}"
         )
 
     def refuse_too_many_of_all(self, batch_number: int, deliveries: Iterable[PartDelivery]) -> None:

@@ -184,5 +184,5 @@ def _several_rows(
     shown = ", ".join(f"{name} {value}" for name, value in values.items())
     return TerminalError(
         f"several rows have the key {shown} in this batch, and the sink shows one row per key; write "
-        "`duplicates: keep_one`, or correct the table or identifier_columns, then run `icefloe reset` for the pipeline",
+        "`duplicates: keep_one`, or correct the table or identifier_columns, then run `icefloe reset` for the pipeline"
     )

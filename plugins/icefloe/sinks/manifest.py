@@ -24,9 +24,6 @@ MANIFEST: Final = "_manifest.json"
 class PathClaimedError(TerminalError):
     """The folder belongs to another pipeline, or to another start of this one."""
 
-    url: str
-    owner: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkClaim:
@@ -64,8 +61,8 @@ def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim, keys:
         raise PathClaimedError(
             f"{store.url} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
             f"{found.owner}, as {url} says, not to checkpoint {claim.owner} of pipeline {claim.pipeline}; give each "
-            f"pipeline, and each new start of one, a {keys}", url=store.url, owner=found.owner,
-        )  # fmt: skip
+            f"pipeline, and each new start of one, a {keys}"
+        )
 
 
 def load_claim(store: Store) -> SinkClaim | None:
@@ -77,7 +74,6 @@ def load_claim(store: Store) -> SinkClaim | None:
 class DamagedPartsError(TransientError):
     """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
 
-    url: str
     numbers: tuple[int, ...]
 
 

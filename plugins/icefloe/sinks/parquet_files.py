@@ -150,7 +150,7 @@ def _readable(store: Store, key: str) -> Iterator[None]:
             raise MemoryError(one_line(cause)) from cause
         url = join_url(store.url, key)
         raise TerminalError(
-            f"{url} is damaged: it cannot be read as Parquet; restore it, or deliver its batch again", url=url
+            f"{url} is damaged: it cannot be read as Parquet; restore it, or deliver its batch again"
         ) from cause
 
 

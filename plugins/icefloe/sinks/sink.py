@@ -41,9 +41,6 @@ Names inside of structs may be among them, dotted. A struct of which they have n
 class SupersededError(TerminalError):
     """A batch that is no replay came too late: the destination holds a later one, which stays as it is."""
 
-    url: str
-    batch_number: int
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDelivery:

@@ -17,14 +17,8 @@ MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"
 """An update, a delete, an update to null and an insert, over all parts of a batch."""
 _MOST_TRIES = 10
 _EVOLVED: Final[Mapping[str, tuple[pa.Schema, Row]]] = {
-    "a promoted column": (
-        pa.schema([*FLIGHTS.remove(2), ("number", pa.int64())]),
-        {"word": "long", "number": 2**40},
-    ),
-    "an added column": (
-        pa.schema([*FLIGHTS, ("added", pa.string())]),
-        {"word": "more", "added": "value"},
-    ),
+    "a promoted column": (pa.schema([*FLIGHTS.remove(2), ("number", pa.int64())]), {"word": "long", "number": 2**40}),
+    "an added column": (pa.schema([*FLIGHTS, ("added", pa.string())]), {"word": "more", "added": "value"}),
 }
 """Schemas and a row that only they can hold."""
 

@@ -46,8 +46,7 @@ class OwnershipCases(SinkUnderTest):
             destination = self.new_destination()
             with case("two origins claim one destination at once"):
                 errors = run_at_once(
-                    self.opener(destination),
-                    [partial(self._claim, destination, origin) for origin in (ORIGIN, OTHER)],
+                    self.opener(destination), [partial(self._claim, destination, origin) for origin in (ORIGIN, OTHER)]
                 )
                 self._require_one_owner(destination, errors)
 

@@ -19,11 +19,7 @@ _SHOWN: Final = 3
 
 
 def require_content(
-    sink: Sink,
-    history: StagedHistory,
-    *,
-    without: Collection[int] = (),
-    among: Collection[int] | None = None,
+    sink: Sink, history: StagedHistory, *, without: Collection[int] = (), among: Collection[int] | None = None
 ) -> None:
     """Compare what a sink holds with the table: the rows of a keyed sink, the changes per key of another.
 

@@ -9,8 +9,7 @@ from icefloe.sinks.kafka.message_format import Encoder
 from sinks.kafka.staged_changes import TABLE, Staged
 
 BATCH = Staged(
-    number=7,
-    parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, 'A"'), ("DELETE", 2, None), ("INSERT", 3, "c")]],
+    number=7, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, 'A"'), ("DELETE", 2, None), ("INSERT", 3, "c")]]
 )
 SOURCE = {
     "version": "0.1.0", "connector": "icefloe", "name": "flights", "ts_ms": 1795316645678, "snapshot": "false",

@@ -136,8 +136,7 @@ class KafkaSink(Sink):
         """Refuses: newer changes of a letter's key may be in the topic already."""
         raise TerminalError(
             f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
-            "raise its max.message.bytes, then load the table again with icefloe reset",
-            batch_number=batch_number,
+            "raise its max.message.bytes, then load the table again with icefloe reset"
         )
 
     def close(self) -> None:
@@ -168,10 +167,7 @@ class KafkaSink(Sink):
 
 
 def open_kafka_sink(
-    options: Mapping[str, object],
-    *,
-    connection: Mapping[str, object],
-    open_store: Callable[[str], Store],
+    options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
 ) -> KafkaSink:
     """The sink that a pipeline describes; arguments as in `open_sink`."""
     checked = KafkaOptions.of(options)

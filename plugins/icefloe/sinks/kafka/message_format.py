@@ -213,8 +213,7 @@ class MessageFormat:
                     raise TerminalError(
                         f"batch {number} in topic {self.options.topic} has values of other types than the columns of "
                         f"these names ({one_line(cause)}), and the snapshot with its schema has expired: it can no "
-                        "longer be verified",
-                        batch_number=number,
+                        "longer be verified"
                     ) from cause
                 yield rows
 

@@ -149,9 +149,8 @@ class PartSender:
         if self._is_superseded(state):
             raise SupersededError(
                 f"batch {self.batch.batch_number} came too late for topic {self.options.topic}, as topic "
-                f"{self.options.tokens} says: nothing of it was changed; let the newer run end",
-                url=self.options.topic, batch_number=self.batch.batch_number,
-            )  # fmt: skip
+                f"{self.options.tokens} says: nothing of it was changed; let the newer run end"
+            )
 
     def _done(self, state: TopicState) -> PartProgress:
         found = state.parts[self.part.number]

@@ -340,13 +340,13 @@ class AvroRegistry:
             return TerminalError(
                 f"the schema registry refuses the user for the schemas of topic {self._topic} ({said}): correct "
                 "schema.registry.basic.auth.user.info in the extra of the connection of sink.conn_id, or give the user "
-                "the right to write these subjects",
+                "the right to write these subjects"
             )
         if cause.error_code is None or (status in _ELSEWHERE and cause.error_code < _FIRST_OWN_CODE):
             return self._no_registry(said)
         return TerminalError(
             f"the schema registry refuses the schemas of topic {self._topic} ({said}): set the "
-            "compatibility of its subjects to what the table's changes need, or deliver to another sink.topic",
+            "compatibility of its subjects to what the table's changes need, or deliver to another sink.topic"
         )
 
     def _no_registry(self, fault: str) -> TerminalError:

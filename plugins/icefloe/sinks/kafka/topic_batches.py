@@ -228,9 +228,8 @@ class TopicBatches:
     def _superseded(self, last: StartedBatch, batch: ProvenBatch) -> SupersededError:
         return SupersededError(
             f"batch {batch.batch_number} came too late for topic {self._options.topic}, which has batch "
-            f"{last.batch_number} already: nothing of it was changed; let the newer run end",
-            url=self._options.topic, batch_number=batch.batch_number,
-        )  # fmt: skip
+            f"{last.batch_number} already: nothing of it was changed; let the newer run end"
+        )
 
     def _refuse_other_parts(self, begun: StartedBatch, batch: ProvenBatch) -> None:
         """Raise if the parts of a batch that was begun have other rows now: their numbers say nothing of them."""
@@ -239,8 +238,7 @@ class TopicBatches:
             raise TerminalError(
                 f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
                 "were lost and made again in other parts, so rows would come twice or be missing: put the files back "
-                f"(storage, changelog.path), or load the table again with icefloe reset {name}",
-                batch_number=batch.batch_number,
+                f"(storage, changelog.path), or load the table again with icefloe reset {name}"
             )
 
     def _fence(self, producer: TransactionProducer, last: StartedBatch, new: StartedBatch) -> None:

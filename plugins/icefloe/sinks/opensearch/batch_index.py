@@ -86,15 +86,13 @@ class Claims:
         if found is None:
             raise TerminalError(
                 f"nobody has claimed {self._url}: the index {self._names.state} was deleted; run "
-                "`icefloe reset` for the pipeline, so that it loads the table again",
-                url=self._url,
+                "`icefloe reset` for the pipeline, so that it loads the table again"
             )
         if found.origin.owner != origin.owner:
             raise TerminalError(
                 f"{self._url} belongs to pipeline {found.origin.pipeline} for table {found.origin.table} with the "
                 f"checkpoint {found.origin.owner} and not to {origin.owner} of pipeline {origin.pipeline}; "
-                "give each pipeline a sink.index of its own, or take this one over with --take-over",
-                url=self._url,
+                "give each pipeline a sink.index of its own, or take this one over with --take-over"
             )
         return found
 
@@ -174,8 +172,7 @@ class BatchIndex:
         if not batch.identity:
             raise TerminalError(
                 f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
-                "identifier_columns in the pipeline",
-                url=self.url,
+                "identifier_columns in the pipeline"
             )
         claim = self.claims.refuse_other(self.claims.find(), batch.origin)
         version = version_of_batch(claim.generation, batch.batch_number)
@@ -231,8 +228,7 @@ class BatchIndex:
                 raise TerminalError(
                     f"{self.url} knows nothing of pipeline {name}, and batch {batch.batch_number} goes on where others "
                     "ended: this is another cluster, or its indexes were removed; correct sink.url, or run `icefloe "
-                    "reset` for the pipeline, which loads the table",
-                    url=self.url,
+                    "reset` for the pipeline, which loads the table"
                 )
             return
         if batch.is_replay:
@@ -245,16 +241,14 @@ class BatchIndex:
             raise TerminalError(
                 f"{self.url} was taken over from another pipeline and has its documents, and batch "
                 f"{batch.batch_number} of pipeline {name} replaces nothing: run `icefloe reset {name}`, whose load "
-                "replaces them",
-                url=self.url,
+                "replaces them"
             )
         found = batch_number_of(before.version)
         if last is not None and found < last:
             raise TerminalError(
                 f"{self.url} had batch {last} of {name}, and says that batch {found} was the last: it was restored "
                 f"from a snapshot, or is another cluster; bring what it lacks by `icefloe deliver {name} --batches "
-                f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table",
-                url=self.url,
+                f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table"
             )
 
     def _refuse_other_index(self, batch: ProvenBatch, target: str, before: BegunBatch) -> None:
@@ -266,8 +260,7 @@ class BatchIndex:
                 f"index {target} of {self.url.rpartition('/')[0]} is not the one that batch {found} of {name} was "
                 "written to: it was restored or made again, and may lack batches; bring the last ones that it may lack "
                 f"by `icefloe deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the "
-                "table",
-                url=self.url,
+                "table"
             )
 
     def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
@@ -288,15 +281,13 @@ class BatchIndex:
         if own.is_known and batch.begins_anew:
             raise TerminalError(
                 f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
-                "icefloe make one behind an alias of that name, or load into another sink.index",
-                url=self.url,
+                "icefloe make one behind an alias of that name, or load into another sink.index"
             )
 
     def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
         return IndexGoneError(
             f"the index behind {self.url.rpartition('/')[0]}/{target} was removed while batch {batch.batch_number} "
-            f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again",
-            url=self.url,
+            f"was written to it; run `icefloe reset {batch.origin.pipeline}`, which loads the table again"
         )
 
     @property

@@ -46,11 +46,7 @@ class BulkOperations:
 
 
 def bulk_operations(
-    operations: KeyOperations,
-    *,
-    batch: ProvenBatch,
-    version: int,
-    deletes: Literal["soft", "hard"],
+    operations: KeyOperations, *, batch: ProvenBatch, version: int, deletes: Literal["soft", "hard"]
 ) -> BulkOperations:
     """The bulk operations that bring documents to the state of their keys."""
     ids = document_ids(operations.rows, batch.identity)

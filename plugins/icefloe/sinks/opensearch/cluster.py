@@ -121,7 +121,7 @@ def cluster_client(access: Access) -> Any:
     except ModuleNotFoundError:
         raise TerminalError(
             "the opensearch sink needs the package opensearch-py, which is not installed here; install "
-            "icefloe[opensearch] wherever tasks run",
+            "icefloe[opensearch] wherever tasks run"
         ) from None
     options: dict[str, Any] = {"max_retries": 0, "pool_maxsize": 4}
     if access.aws_region:
@@ -145,7 +145,7 @@ def _signer(region: str, service: str) -> Any:
     if credentials is None:
         raise TerminalError(
             "the sink's connection has aws_region, but this machine has no AWS credentials to sign requests with; give "
-            "it a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            "it a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     return Urllib3AWSV4SignerAuth(credentials, region, service)
 
@@ -171,22 +171,18 @@ def _tls(authority: object) -> ssl.SSLContext:
 class ClusterRefusedError(TerminalError):
     """The cluster refuses a request: rights, or what it asks for."""
 
-    url: str
     status: int
 
 
 class IndexGoneError(TerminalError):
     """An index that was there is not there any more."""
 
-    url: str
-
     @classmethod
     def of(cls, url: str, name: str) -> Self:
         """The error of an index, by its name or an alias."""
         return cls(
             f"the index behind {url}/{name} is gone: somebody removed it; run `icefloe reset` for the pipeline, which "
-            "loads the table again",
-            url=url,
+            "loads the table again"
         )
 
 
@@ -275,14 +271,11 @@ class Cluster:
         place = f"{self.url}/{name}"
         # Waiting would not help: the block stays until somebody frees space or opens the index.
         if error_type == _CLOSED:
-            raise TransientError(
-                f"the index behind {place} is closed; open it with POST INDEX/_open, then run again", url=place
-            )
+            raise TransientError(f"the index behind {place} is closed; open it with POST INDEX/_open, then run again")
         if error_type == _BLOCKED:
             raise TransientError(
                 f"{place} takes no writes ({reason}); free space on its disks, then remove the block if it stays "
-                "(index.blocks.read_only_allow_delete, index.blocks.write)",
-                url=place,
+                "(index.blocks.read_only_allow_delete, index.blocks.write)"
             )
         if error_type == _NO_INDEX:
             raise IndexGoneError.of(self.url, name)
@@ -296,15 +289,14 @@ class Cluster:
             )
         else:
             sentence = f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names"
-        return ClusterRefusedError(sentence, url=self.url, status=answer.status)
+        return ClusterRefusedError(sentence, status=answer.status)
 
     def silent(self, answer: Answer) -> TransientError:
         """The error after the last try."""
         return TransientError(
             f"the search cluster {self.url} gave no good answer for too long ({answer.fault or _CUT}); run again when "
             "it is well and sink.url or its connection leads to it, with a larger ICEFLOE_PATIENCE_SECONDS if it is "
-            "only slow",
-            url=self.url,
+            "only slow"
         )
 
     def close(self) -> None:
@@ -328,13 +320,11 @@ class Cluster:
             if not isinstance(fault, SSLCertVerificationError):
                 raise TerminalError(
                     f"the search cluster {self.url} does not speak TLS there ({one_line(fault)}); write http:// in "
-                    "sink.url, or use_ssl false in the extra of its connection, or correct the port",
-                    url=self.url,
+                    "sink.url, or use_ssl false in the extra of its connection, or correct the port"
                 ) from None
             raise TerminalError(
                 f"the search cluster {self.url} has a certificate that is not accepted ({one_line(fault)}); name its "
-                "authority in ca_certs of the connection's extra, or renew the certificate",
-                url=self.url,
+                "authority in ca_certs of the connection's extra, or renew the certificate"
             ) from None
         except TransportError as error:
             return Answer.of_error(error.status_code, error.info)
@@ -348,8 +338,7 @@ class Cluster:
     def _no_cluster(self, request: str, fault: str) -> TerminalError:
         return TerminalError(
             f"{self.url} is no search cluster: its answer to {request} {fault}; correct sink.url or the host of the "
-            "sink's connection, or the proxy before the cluster",
-            url=self.url,
+            "sink's connection, or the proxy before the cluster"
         )
 
 

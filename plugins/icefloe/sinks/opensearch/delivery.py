@@ -93,9 +93,7 @@ def superseded(url: str, batch: ProvenBatch) -> SupersededError:
     """The error of a batch that came too late."""
     return SupersededError(
         f"{url} holds a later batch than batch {batch.batch_number}, which was stopped for a while; nothing is to be "
-        "done, the later batch stays",
-        url=url,
-        batch_number=batch.batch_number,
+        "done, the later batch stays"
     )
 
 
@@ -170,8 +168,7 @@ class PartDeliverer:
         if self.letters is None:
             raise TerminalError(
                 f"{self._url} refuses document {document_id} for good ({reason}); correct the index's mapping and "
-                "run again, or name a folder in sink.dead_letters",
-                url=self._url,
+                "run again, or name a folder in sink.dead_letters"
             )
         self._refused.append(
             DeadLetter(
@@ -222,16 +219,14 @@ class PartDeliverer:
         raise TerminalError(
             f"{self._url}: several rows have the key of document {found['_id']} after batch "
             f"{self.batch.batch_number}, and the index holds one; write `duplicates: keep_one`, or correct the "
-            "table or identifier_columns, then run `icefloe reset` for the pipeline",
-            url=self._url,
+            "table or identifier_columns, then run `icefloe reset` for the pipeline"
         )
 
     def _foreign(self, document_id: str) -> TerminalError:
         return TerminalError(
             f"{self._url}: another program wrote or deleted document {document_id} and raised its version, so batch "
             f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
-            "`icefloe reset` for the pipeline, which loads a new index",
-            url=self._url,
+            "`icefloe reset` for the pipeline, which loads a new index"
         )
 
     @property

@@ -152,14 +152,7 @@ class Indexes:
         for each in self._find(self.names.index).values():
             self._refuse_foreign_documents(each, may_be_empty=each.name == self.names.index)
 
-    def prepare(
-        self,
-        target: str,
-        *,
-        is_new: bool,
-        uuid: str | None = None,
-        batch: ProvenBatch,
-    ) -> str | None:
+    def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
         """Let an index know the columns of a batch.
 
         Args:
@@ -209,8 +202,7 @@ class Indexes:
         if made.status == 400 and made.error_type != ALREADY_THERE:
             raise TerminalError(
                 f"{self._url}: the cluster cannot make index {target} ({made.fault}); change what it names, such as "
-                "sink.shards, sink.replicas or a template of the cluster",
-                url=self._url,
+                "sink.shards, sink.replicas or a template of the cluster"
             )
 
     def show(self, target: str) -> None:
@@ -262,8 +254,7 @@ class Indexes:
         if target == self.names.index:
             raise TerminalError(
                 f"{self._url}: index.gc_deletes of index {target} is {found.gc_deletes}, so a repeated write would "
-                "bring back a row whose mark was purged longer ago; set it to 1h or more, then purge again",
-                url=self._url,
+                "bring back a row whose mark was purged longer ago; set it to 1h or more, then purge again"
             )
         self._cluster.ask("PUT", f"/{target}/_settings", {"index": {"gc_deletes": _GC_DELETES}})
 
@@ -297,8 +288,7 @@ class Indexes:
             raise TerminalError(
                 f"the fields of index {target} do not fit the table's columns: {error}; correct the template that has "
                 "them, leave columns out by `columns`, or run `icefloe reset` for the pipeline, which loads into a new "
-                "index",
-                url=self._url,
+                "index"
             ) from None
 
     def _refuse_foreign_documents(self, index: FoundIndex, *, may_be_empty: bool) -> None:
@@ -309,14 +299,12 @@ class Indexes:
         if other is not None:
             raise TerminalError(
                 f"{self._url}: index {index.name} is of another sink, whose sink.index is {other}; choose another "
-                "sink.index for one of the two, which does not end in a number",
-                url=self._url,
+                "sink.index for one of the two, which does not end in a number"
             )
         if not may_be_empty or self._count(index.name):
             raise TerminalError(
                 f"{self._url} holds documents that icefloe did not write (index {index.name}); choose another "
-                "sink.index, or remove that index or alias",
-                url=self._url,
+                "sink.index, or remove that index or alias"
             )
 
     def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
@@ -326,14 +314,12 @@ class Indexes:
         if facts is not None and facts["identity"] != identity:
             raise TerminalError(
                 f"{self._url}: the documents of index {index.name} have ids of {_shown(facts['identity'])}, and this "
-                f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
-                url=self._url,
+                f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index"
             )
         if self._settings.deletes == "hard" and index.forgets_soon:
             raise TerminalError(
                 f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
-                "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
-                url=self._url,
+                "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`"
             )
 
     def _refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
@@ -349,13 +335,11 @@ class Indexes:
             raise TerminalError(
                 f"{self._url}: the documents of index {index.name} have the values of another column under the name "
                 f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
-                "a new index",
-                url=self._url,
+                "a new index"
             )
         raise TerminalError(
             f"{self._url}: the documents of index {index.name} lack column {added}, which is new and has an initial "
-            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index",
-            url=self._url,
+            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index"
         )
 
     def _count(self, name: str) -> int:

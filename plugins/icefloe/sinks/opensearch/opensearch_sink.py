@@ -213,8 +213,7 @@ class OpenSearchSink(Sink):
                 # The batch that began last makes the index itself, and may not have got there yet.
                 raise TransientError(
                     f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no "
-                    "run is under way, the next one makes it, or says the way out",
-                    url=self.url,
+                    "run is under way, the next one makes it, or says the way out"
                 ) from None
         return None
 

@@ -91,8 +91,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
             if not found.is_success:
                 raise TransientError(
                     f"{cluster.url} no longer shows {index} as it was when reading began ({found.fault}): a load has "
-                    "replaced the index, or a node of the cluster went away; run again",
-                    url=cluster.url,
+                    "replaced the index, or a node of the cluster went away; run again"
                 )
             hits = found.body["hits"]["hits"]
             if not hits:
