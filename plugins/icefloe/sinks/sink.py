@@ -14,20 +14,21 @@ Attributes of its class say what else a sink can do; the methods of what it cann
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.storage.store import Store
+from icefloe.units import parse_bytes
 
 __all__ = ["PartDelivery", "Sink", "SupersededError", "open_sink"]
 
@@ -272,6 +273,7 @@ class Sink(ABC):
         """Give back connections. A closed sink is not used again."""
 
 
+_Options = TypeVar("_Options")
 SinkFactory: TypeAlias = Callable[..., Sink]
 """Makes a sink: ``factory(options, *, connection, open_store)``; see `open_sink`."""
 
@@ -293,6 +295,33 @@ def open_sink(
         TerminalError: the keys do not fit.
     """
     return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
+
+
+def checked_options(
+    kind: type[_Options], written: Mapping[str, object], *, sizes: Collection[str] = (), sink_type: str
+) -> _Options:
+    """The keys of ``sink`` besides ``type`` and ``conn_id`` as a dataclass of strict types.
+
+    Args:
+        kind: the dataclass.
+        written: the keys; None stands for a key that is left out, if that is its default.
+        sizes: keys that may be texts such as ``5MiB``.
+        sink_type: for errors.
+    """
+    key = "sink"
+    try:
+        found = {name: value for name, value in written.items() if name != "conn_id"}
+        for key in (name for name in sizes if isinstance(found.get(name), str)):
+            found[key] = parse_bytes(str(found[key]))
+        return TypeAdapter(kind).validate_python(found)
+    except ValidationError as cause:
+        first = cause.errors(include_input=False, include_url=False)[0]
+        key = ".".join(["sink", *(str(part) for part in first["loc"])])
+        raise TerminalError(f"{key} does not fit the {sink_type} sink: {first['msg']}; correct it", key=key) from None
+    except ValueError as cause:
+        raise TerminalError(
+            f"sink.{key} does not fit the {sink_type} sink: {cause}; correct it", key=f"sink.{key}"
+        ) from None
 
 
 def _factory(sink_type: str) -> SinkFactory:

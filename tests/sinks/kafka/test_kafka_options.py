@@ -20,5 +20,5 @@ def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
 
 
 def test_a_folder_of_dead_letters_has_a_path() -> None:
-    with pytest.raises(TerminalError, match=r"sink\.dead_letters\.path does not fit a kafka sink"):
+    with pytest.raises(TerminalError, match=r"sink\.dead_letters\.path does not fit the kafka sink"):
         KafkaOptions.of({"topic": "flights", "dead_letters": {"limit": 1}})

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
 
-from pydantic import TypeAdapter, ValidationError
-
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
-from icefloe.units import parse_bytes
+from icefloe.sinks.sink import checked_options
 
 _MOST_TOPIC_LETTERS: Final = 249
 
@@ -74,16 +72,7 @@ class KafkaOptions:
     @classmethod
     def of(cls, written: Mapping[str, object]) -> Self:
         """The options of a mapping."""
-        try:
-            options = TypeAdapter(cls).validate_python({
-                key: parse_bytes(value) if key == "transaction_bytes" and isinstance(value, str) else value
-                for key, value in written.items()
-                if key != "conn_id"
-            })  # fmt: skip
-        except ValidationError as cause:
-            first = cause.errors(include_input=False, include_url=False)[0]
-            key = ".".join(["sink", *(str(part) for part in first["loc"])])
-            raise TerminalError(f"{key} does not fit a kafka sink: {first['msg']}; correct it", key=key) from None
+        options = checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
         options._refuse()
         return options
 

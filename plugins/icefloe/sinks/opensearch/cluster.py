@@ -367,18 +367,14 @@ def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterato
     Raises:
         IndexGoneError: the index is missing.
     """
-    for first in range(0, len(ids), _LOOKED_UP):
-        yield from _looked_up(cluster, name, ids[first : first + _LOOKED_UP])
 
-
-def _looked_up(cluster: Cluster, name: str, ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    pauses = Pauses()
-    while True:
-        answer = cluster.ask("POST", f"/{name}/_mget", {"ids": list(ids)}, has=("docs",))
-        found: Sequence[Mapping[str, Any]] = answer.body["docs"]
-        error = next((each["error"] for each in found if "error" in each), None)
+    def fault(answer: Answer) -> str:
+        error = next((each["error"] for each in answer.body["docs"] if "error" in each), None)
         if error is None:
-            return found
+            return ""
         cluster.refuse_index_error(name, error["type"], reason_of(error))
-        if not pauses.wait():
-            raise cluster.silent(Answer(status=503, body={}, fault=reason_of(error)))
+        return reason_of(error)
+
+    for first in range(0, len(ids), _LOOKED_UP):
+        chunk = {"ids": list(ids[first : first + _LOOKED_UP])}
+        yield from cluster.ask("POST", f"/{name}/_mget", chunk, has=("docs",), unless=fault).body["docs"]

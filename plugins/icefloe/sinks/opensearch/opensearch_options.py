@@ -3,21 +3,20 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
+from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
-from icefloe.units import is_on, parse_bytes
+from icefloe.sinks.sink import checked_options
+from icefloe.units import is_on
 
 _BULK_BYTES: Final = 5 * 2**20
 _INDEX_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
 """A cluster takes 255 bytes: there must be room for what stands after it in the names of indexes and aliases."""
-_KEYS: Final = frozenset(
-    {"url", "conn_id", "index", "deletes", "duplicates", "dead_letters", "bulk_bytes", "shards", "replicas"}
-)
 _EXTRA_KEYS: Final = frozenset({"api_key", "ca_certs", "use_ssl", "aws_region", "aws_service", "allow_http"})
 
 
@@ -56,6 +55,8 @@ class OpenSearchSettings:
         replicas: of such an index; None: the cluster's default.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     access: Access
     index: str
     deletes: Literal["soft", "hard"] = "soft"
@@ -68,24 +69,27 @@ class OpenSearchSettings:
     @classmethod
     def of(cls, options: Mapping[str, Any], connection: Mapping[str, Any]) -> "OpenSearchSettings":
         """Check the keys of a pipeline's ``sink``; arguments as in `open_sink`."""
-        _refuse_unknown(options, _KEYS, "sink")
-        letters = options.get("dead_letters")
-        return cls(
-            access=_access(options, connection),
-            index=_index(options),
-            deletes=_one_of(options, "deletes", ("soft", "hard")),
-            duplicates=_one_of(options, "duplicates", ("fail", "keep_one")),
-            dead_letters=None if letters is None else DeadLetterSettings(**letters),
-            bulk_bytes=_bulk_bytes(options),
-            shards=options.get("shards"),
-            replicas=options.get("replicas"),
-        )
+        name = options.get("index")
+        if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
+            raise TerminalError(
+                f"sink.index is {name!r}, which is no name of an index; write up to 200 lower-case letters, digits, ., "
+                "- and _, beginning with a letter or a digit",
+                key="sink.index",
+            )
+        own = {key: value for key, value in options.items() if key != "url"}
+        own["access"] = _access(options, connection)
+        return checked_options(cls, own, sink_type="opensearch", sizes=("bulk_bytes",))
 
 
 def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access:
     extra = dict(connection.get("extra") or {})
     hide({"password": connection.get("password"), **extra}, only_secrets=True)
-    _refuse_unknown(extra, _EXTRA_KEYS, "the extra of the connection of sink.conn_id")
+    if unknown := sorted(extra.keys() - _EXTRA_KEYS):
+        raise TerminalError(
+            f"the extra of the connection of sink.conn_id has the key {unknown[0]!r}, which the opensearch sink does "
+            f"not know; expected {', '.join(sorted(_EXTRA_KEYS))}",
+            key=f"sink.{unknown[0]}",
+        )
     url = options.get("url") or _connection_url(connection, is_encrypted=is_on(extra.get("use_ssl"), otherwise=True))
     if not is_address(url, "http", "https"):
         key = "sink.url" if options.get("url") else "sink.conn_id"
@@ -124,38 +128,3 @@ def _connection_url(connection: Mapping[str, object], *, is_encrypted: bool) -> 
     if not connection.get("port") or ":" in server.rpartition("]")[2]:
         return url
     return f"{url.partition('://')[0]}://{server}:{connection['port']}{slash}{path}"
-
-
-def _index(options: Mapping[str, object]) -> str:
-    name = options.get("index")
-    if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
-        raise TerminalError(
-            f"sink.index is {name!r}, which is no name of an index; write up to 200 lower-case letters, digits, ., - "
-            "and _, beginning with a letter or a digit",
-            key="sink.index",
-        )
-    return name
-
-
-def _one_of(options: Mapping[str, Any], key: str, values: tuple[Any, ...]) -> Any:
-    value = options.get(key, values[0])
-    if value not in values:
-        raise TerminalError(f"sink.{key} is {value!r}; write one of {', '.join(values)}", key=f"sink.{key}")
-    return value
-
-
-def _bulk_bytes(options: Mapping[str, Any]) -> int:
-    try:
-        return max(parse_bytes(options.get("bulk_bytes", _BULK_BYTES)), 1)
-    except ValueError as error:
-        raise TerminalError(f"sink.bulk_bytes: {error}", key="sink.bulk_bytes") from None
-
-
-def _refuse_unknown(given: Mapping[str, object], known: frozenset[str], place: str) -> None:
-    unknown = sorted(given.keys() - known)
-    if unknown:
-        raise TerminalError(
-            f"{place} has the key {unknown[0]!r}, which the opensearch sink does not know; expected "
-            f"{', '.join(sorted(known))}",
-            key=f"sink.{unknown[0]}",
-        )
