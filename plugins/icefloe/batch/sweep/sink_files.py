@@ -13,8 +13,8 @@ from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import MANIFEST, load_claim
-from icefloe.storage.requests import map_parallel
 from icefloe.storage.probe import CLOCK_FOLDER, PROBE
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 _KEY: Final = re.compile(
