@@ -1,5 +1,6 @@
 """The keys of a pipeline's ``sink`` of type ``kafka``."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
@@ -10,7 +11,7 @@ from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
 from icefloe.sinks.sink import checked_options
 
-_MOST_TOPIC_LETTERS: Final = 249
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,9 @@ class KafkaOptions:
             ("state_topic", self.tokens),
             ("transaction_topic", self.transaction_topic),
         ):
-            if name is not None and not _is_topic(name):
+            if name is not None and (name in (".", "..") or not _TOPIC.fullmatch(name)):
                 raise TerminalError(
-                    f"sink.{key} is {name!r}, which is no name of a topic: use up to {_MOST_TOPIC_LETTERS} letters, "
+                    f"sink.{key} is {name!r}, which is no name of a topic: use up to 249 letters, "
                     "digits, dots, _ and -",
                     key=f"sink.{key}",
                 )
@@ -116,12 +117,3 @@ class KafkaOptions:
         ):  # fmt: skip
             if getattr(self, key) is not None and getattr(self, key) < 1:
                 raise TerminalError(f"sink.{key} is {getattr(self, key)}: give a number above 0", key=f"sink.{key}")
-
-
-def _is_topic(name: str) -> bool:
-    letters = name.replace(".", "").replace("_", "").replace("-", "")
-    return (
-        name not in ("", ".", "..")
-        and len(name) <= _MOST_TOPIC_LETTERS
-        and (not letters or (letters.isascii() and letters.isalnum()))
-    )
