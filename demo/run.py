@@ -132,7 +132,7 @@ def _compare(session: PipelineSession, progress: Progress) -> Sequence[str]:
 def open_session(pipeline: Path) -> PipelineSession:
     """The pipeline with its table as it is now."""
     # It imports Airflow, which reads its environment then.
-    from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+    from icefloe.orchestration.connections import resolve_credentials
 
     loaded = load_pipeline(pipeline)
     return PipelineSession.open(loaded, credentials=resolve_credentials(loaded), environ=os.environ)

@@ -2,9 +2,9 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from icefloe.orchestration.page.server.lazy_app import LazyApp
-from icefloe.orchestration.tasks import started_component
-from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.page.lazy_app import LazyApp
+from icefloe.orchestration.tasks import plugin_parts
+from icefloe.orchestration.tasks.plugin_parts import BatchLink
 
 __all__ = ["IcefloePlugin"]
 
@@ -13,7 +13,7 @@ class IcefloePlugin(AirflowPlugin):  # type: ignore[misc]
     """The page: an entry of the navigation, a tab on each DAG and each run, a button on tasks."""
 
     name = "icefloe"
-    listeners = [started_component]  # noqa: RUF012 - as Airflow has it
+    listeners = [plugin_parts]  # noqa: RUF012 - as Airflow has it
     operator_extra_links = [BatchLink()]  # noqa: RUF012 - as Airflow has it
     fastapi_apps = [{"app": LazyApp(), "url_prefix": "/icefloe", "name": "icefloe"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.orchestration.page.server import page_documents
+from icefloe.orchestration.page import page_documents
 from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.fakes.rest_server import rest_server

@@ -83,7 +83,7 @@ def test_no_command_imports_the_class_that_a_table_names(pipeline: Path, mark: P
 
 
 def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
-    from icefloe.orchestration.page.server import page_documents
+    from icefloe.orchestration.page import page_documents
 
     assert work_of(load_pipeline(pipeline)).is_due
     assert len(page_documents._load(load_pipeline(pipeline))["snapshots"]) == 1

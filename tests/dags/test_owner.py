@@ -5,8 +5,7 @@ from airflow.models.variable import Variable
 from airflow.utils.session import create_session
 
 from icefloe.errors import TransientError
-from icefloe.orchestration.tasks.owner import OWNER_VARIABLE, _variable, current_writer
-from icefloe.orchestration.tasks.started_component import on_starting
+from icefloe.orchestration.tasks.plugin_parts import OWNER_VARIABLE, _variable, current_writer, on_starting
 
 pytestmark = pytest.mark.airflow
 
@@ -56,5 +55,5 @@ def test_the_plugin_registers_the_listener_with_airflow() -> None:
     import icefloe_plugin
 
     assert [each.__name__ for each in icefloe_plugin.IcefloePlugin.listeners] == [
-        "icefloe.orchestration.tasks.started_component"
+        "icefloe.orchestration.tasks.plugin_parts"
     ]

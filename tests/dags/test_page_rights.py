@@ -17,7 +17,7 @@ VALUES = {"dag_id": "flights", "number": "0", "run_id:path": "some", "name": "ch
 
 def routes() -> Iterator[tuple[str, frozenset[str]]]:
     """Every route of the page's application, with a value for each parameter; the folder of static files is none."""
-    from icefloe.orchestration.page.server.app import create_page_app
+    from icefloe.orchestration.page.app import create_page_app
 
     for route in create_page_app().routes:
         if isinstance(route, Route):

@@ -7,16 +7,15 @@ from types import ModuleType
 
 import pytest
 
-from icefloe.orchestration.tasks import preloaded
-from icefloe.orchestration.tasks.preloaded import import_tasks
-from icefloe.orchestration.tasks.started_component import on_starting
+from icefloe.orchestration.tasks import plugin_parts as preloaded
+from icefloe.orchestration.tasks.plugin_parts import import_tasks, on_starting
 
 pytestmark = pytest.mark.airflow
 
 FORK = """
 import os, sys
 from importlib import import_module
-from icefloe.orchestration.tasks import preloaded
+from icefloe.orchestration.tasks import plugin_parts as preloaded
 for name in preloaded._MODULES:
     import_module(name)
 import obstore
@@ -36,7 +35,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 START = """
 import os, sys
 import airflow.jobs.scheduler_job_runner
-from icefloe.orchestration.tasks.preloaded import import_tasks
+from icefloe.orchestration.tasks.plugin_parts import import_tasks
 import_tasks()
 import pyarrow as pa
 print(os.environ.get("ARROW_DEFAULT_MEMORY_POOL"), pa.default_memory_pool().backend_name)

@@ -29,7 +29,7 @@ def airflow_database() -> None:
     """Airflow's own database, in the home of the tests."""
     from airflow.utils.db import initdb
 
-    from icefloe.orchestration.tasks.owner import make_owner
+    from icefloe.orchestration.tasks.plugin_parts import make_owner
 
     initdb()
     # As a scheduler does when it starts; none runs here.

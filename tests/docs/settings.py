@@ -10,7 +10,7 @@ from pyiceberg.utils.config import Config
 
 from icefloe.batch.credentials import Credentials
 from icefloe.engines.spark.master import spark_master
-from icefloe.orchestration.connections.airflow_connections import object_store_options
+from icefloe.orchestration.connections import object_store_options
 
 __all__ = ["check_connection", "check_variable"]
 

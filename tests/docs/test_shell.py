@@ -13,7 +13,7 @@ import pytest
 import airflow_environment
 from docs.recorded_shell import record
 from docs.settings import check_connection, check_variable
-from icefloe.orchestration.dags.pipeline_dags import backfill_range
+from icefloe.orchestration.dags.dag_factory import backfill_range
 from support.pages.blocks import ROOT, Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights

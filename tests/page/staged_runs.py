@@ -23,8 +23,8 @@ from icefloe.batch.phase_record import LostNode, PhaseRecord
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document
 from icefloe.flow import FlowTask
-from icefloe.orchestration.connections.airflow_connections import resolve_credentials
-from icefloe.orchestration.tasks.owner import current_writer
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["StagedRuns"]

@@ -12,10 +12,10 @@ import pytest
 from icefloe.errors import TransientError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
+from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.outlets import (

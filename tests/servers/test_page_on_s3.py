@@ -12,8 +12,8 @@ import pytest
 from demo.servers.free_port import free_port
 from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
+from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.document_cache import Found
-from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from

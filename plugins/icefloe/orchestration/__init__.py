@@ -1,10 +1,12 @@
-"""Airflow: DAGs, tasks, connections, metrics and the page. Only this package imports Airflow.
+"""Airflow: DAGs of pipelines, their tasks, and the page.
 
 Read in this order:
 
-- `dags`: pipeline files become DAGs
-- `tasks`: sensor, trigger and operators, and every call from them into the library
-- `connections`: Airflow connections become credentials and a Spark master
+- `dags`: the DAGs of pipeline files
+- `tasks`: code that runs in a worker or the triggerer
+- `connections`: from Airflow's connections to credentials of catalogs, stores and Spark
 - `telemetry`: metrics and lineage
 - `page`: the page in Airflow
 """
+
+__all__ = ["connections"]

@@ -14,7 +14,7 @@ from icefloe.engines.spark.master import (
     spark_master,
 )
 from icefloe.errors import TerminalError
-from icefloe.orchestration.connections.airflow_connections import find_connection
+from icefloe.orchestration.connections import find_connection
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)

@@ -12,7 +12,7 @@ from airflow.sdk.execution_time.comms import ConnectionResult, ErrorResponse
 from airflow.secrets import BaseSecretsBackend
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration.connections.airflow_connections import find_connection, resolve_credentials
+from icefloe.orchestration.connections import find_connection, resolve_credentials
 from icefloe.redaction.hidden import redacted_foreign
 from support.pipelines.pipeline_files import pipeline_from
 

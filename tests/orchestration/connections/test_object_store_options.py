@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import Connection
 
 from icefloe.errors import TerminalError
-from icefloe.orchestration.connections.airflow_connections import object_store_options
+from icefloe.orchestration.connections import object_store_options
 
 
 def test_aws_gives_keys_region_and_endpoint() -> None:

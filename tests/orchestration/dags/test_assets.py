@@ -1,7 +1,7 @@
 from airflow.sdk import Asset
 from airflow.sdk.definitions.asset import AssetNameRef
 
-from icefloe.orchestration.dags.assets import changes_asset, scheduling_asset
+from icefloe.orchestration.dags.batch_tasks import changes_asset, scheduling_asset
 
 
 def test_a_pipeline_can_be_scheduled_by_the_changes_of_another() -> None:

@@ -6,7 +6,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.errors import UsageError
-from icefloe.orchestration.dags.pipeline_dags import backfill_params, backfill_range, refuse_configuration
+from icefloe.orchestration.dags.dag_factory import backfill_params, backfill_range, refuse_configuration
 
 NINETEEN_DIGITS = "9223372036854775806"
 

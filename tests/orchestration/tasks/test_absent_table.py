@@ -9,12 +9,11 @@ import pytest
 from icefloe.batch.open.find_work import Work
 from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.orchestration.tasks import absent_table
+from icefloe.orchestration.tasks import calls as absent_table
 from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.absent_table import AbsentTableError
-from icefloe.orchestration.tasks.calls import plan_batch, work_of
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
+from icefloe.orchestration.tasks.calls import AbsentTableError, plan_batch, work_of
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
+from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace, icefloe

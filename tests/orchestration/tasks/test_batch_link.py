@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from icefloe.orchestration.dags.pipeline_dags import pipeline_dag
-from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.dags.dag_factory import pipeline_dag
+from icefloe.orchestration.tasks.plugin_parts import BatchLink
 from support.pipelines.pipeline_files import pipeline_from
 
 RUN = SimpleNamespace(dag_id="flights", run_id="manual__2026-11-21T10:00:00+00:00")

@@ -13,8 +13,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks import calls
-from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.orchestration.tasks.lost_tasks import LostTask
+from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
 from icefloe.storage.location import open_store

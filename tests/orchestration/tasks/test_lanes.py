@@ -5,7 +5,7 @@ from threading import Event, Thread, current_thread
 import pytest
 
 from icefloe import threads
-from icefloe.orchestration.tasks.lanes import Lanes
+from icefloe.threads import Lanes
 
 
 def test_a_full_lane_holds_up_no_other() -> None:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts, broken_document, pipeline_facts_document
+from icefloe.orchestration.tasks.task_documents import PipelineFacts, broken_document, pipeline_facts_document
 from support.pipelines.pipeline_files import pipeline_from
 
 

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping, pipeline_to_mapping
+from icefloe.orchestration.tasks.task_documents import pipeline_from_mapping, pipeline_to_mapping
 from support.pipelines.pipeline_files import pipeline_from
 
 

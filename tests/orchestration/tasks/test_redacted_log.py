@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from icefloe.orchestration.tasks.redacted_log import RedactedLog
+from icefloe.orchestration.tasks.spark_phase_operator import RedactedLog
 from orchestration.tasks.spark_phase_tasks import CONTEXT, SECRET, fake_spark_submit, operator
 
 pytestmark = pytest.mark.usefixtures("connections")
@@ -29,7 +29,7 @@ def test_secrets_that_a_job_prints_are_not_in_the_tasks_log(tmp_path: Path, monk
     log = Lines()
     monkeypatch.setattr(SparkSubmitHook, "_log", log)
     masked: list[object] = []
-    monkeypatch.setattr("icefloe.orchestration.tasks.redacted_log.mask_secret", masked.append)
+    monkeypatch.setattr("icefloe.orchestration.connections.mask_secret", masked.append)
     operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
     text = "\n".join(log.written)
     assert "options " in text

@@ -13,11 +13,11 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 
 from icefloe.batch.open.find_work import Work
 from icefloe.errors import TerminalError, TransientError
+from icefloe.orchestration import telemetry as metrics
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks import snapshot_trigger
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
-from icefloe.orchestration.telemetry import metrics
+from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 from icefloe.threads import BegunThread
 from support.fakes.unanswering import keep_silent, serving

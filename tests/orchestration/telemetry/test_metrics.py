@@ -14,7 +14,7 @@ from icefloe.batch.phase_record import LostNode
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
-from icefloe.orchestration.telemetry.metrics import (
+from icefloe.orchestration.telemetry import (
     report_metrics,
     send_failure,
     send_report,

@@ -1,12 +1,10 @@
-"""From pipeline files to DAGs.
+"""The DAGs of pipeline files.
 
 Read in this order:
 
-- `dag_factory`: a folder of pipeline files
-- `pipeline_dags`: the two DAGs of a pipeline
-- `batch_tasks`: the tasks of a batch
-- `documentation`: texts on the pages of DAGs and tasks
-- `assets`: the assets that start a pipeline or its consumers
+- `dag_factory`: the DAGs of a folder, and the two DAGs of a pipeline
+- `batch_tasks`: the tasks of one batch, and the assets that start others
+- `documentation`: the texts on the pages of DAGs and tasks
 """
 
 __all__ = ["dag_factory"]

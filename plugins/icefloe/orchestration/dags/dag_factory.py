@@ -3,17 +3,26 @@
 import logging
 import re
 from collections.abc import Container, Iterator, Mapping
+from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Param, task, timezone
 
-from icefloe.errors import IcefloeError, TerminalError, one_line
-from icefloe.orchestration.dags.documentation import broken_page
-from icefloe.orchestration.dags.pipeline_dags import backfill_dag, pipeline_dag
-from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.orchestration.tasks.pipeline_facts import broken_document
+from icefloe.errors import IcefloeError, TerminalError, UsageError, one_line
+from icefloe.orchestration.dags.batch_tasks import add_batch_tasks, scheduling_asset
+from icefloe.orchestration.dags.documentation import TASK_PAGES, backfill_page, broken_page, pipeline_page
+from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
+from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
+from icefloe.orchestration.tasks.task_documents import broken_document, pipeline_facts_document
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths, refuse_unbuilt
+from icefloe.units import natural
+
+if TYPE_CHECKING:
+    from icefloe.batch.open.requested_range import RequestedRange
+
 
 __all__ = ["make_dags"]
 
@@ -111,3 +120,166 @@ def _refuse_shared(path: Path, whole: Mapping[Path, Mapping[str, DAG]]) -> None:
             path=str(path),
             dag_id=dag_id,
         )
+
+
+_SNAPSHOT_IDS: Final = {
+    "after_snapshot_id": "Begin after this snapshot (exclusive). Empty: at the start of the history. At least one of "
+    "the four fields is needed.",
+    "up_to_snapshot_id": "End with this snapshot (inclusive). Empty: with the head of the branch.",
+}
+_TIMESTAMPS: Final = {
+    "after_timestamp": "Instead of after_snapshot_id: begin after the snapshot current at this time.",
+    "up_to_timestamp": "Instead of up_to_snapshot_id: end with the snapshot current at this time.",
+}
+_KEYS: Final = (*_SNAPSHOT_IDS, *_TIMESTAMPS)
+_DIGITS: Final = r"^[0-9]{1,19}$"
+_WITH_OFFSET: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})$"
+
+
+def backfill_params() -> dict[str, Param]:
+    """The fields of the form; all are optional, `backfill_range` checks them together.
+
+    Snapshot ids are strings, because the form and the API round integers above 2^53.
+    """
+    params = {key: _optional(description, pattern=_DIGITS) for key, description in _SNAPSHOT_IDS.items()}
+    for key, description in _TIMESTAMPS.items():
+        params[key] = _optional(description, format="date-time", pattern=_WITH_OFFSET)
+    return params
+
+
+def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
+    """The range a run was started with.
+
+    Args:
+        conf: the run's configuration; empty values count as not given.
+
+    Raises:
+        UsageError: an unknown key, a value of a wrong form, both forms for one end, or no bound at all.
+    """
+    from icefloe.batch.open.requested_range import RequestedRange
+
+    refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
+    given = {key: value for key, value in conf.items() if value not in (None, "")}
+    if not given:
+        raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
+    bounds: dict[str, Any] = {key: _snapshot_id(key, value) for key, value in given.items() if key in _SNAPSHOT_IDS}
+    bounds |= {key: _timestamp(key, value) for key, value in given.items() if key in _TIMESTAMPS}
+    return RequestedRange(**bounds)
+
+
+def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:
+    """Refuses unknown keys in a run's configuration, which Airflow accepts silently.
+
+    Raises:
+        UsageError: a key that is not among ``known``.
+    """
+    unknown = sorted(set(conf) - set(known))
+    if unknown:
+        raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
+
+
+def _snapshot_id(key: str, value: object) -> int:
+    snapshot_id = natural(value) if isinstance(value, str) else None
+    if snapshot_id is not None:
+        return snapshot_id
+    raise UsageError(f"{key} is {value!r}, expected a snapshot id as a string of digits", key=key)
+
+
+def _timestamp(key: str, value: Any) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        example = "2013-02-01T00:00:00Z"
+        raise UsageError(f"{key} is {value!r}, expected a date and time such as {example}", key=key) from None
+
+
+def _optional(description: str, **schema: str) -> Param:
+    return Param(None, description=description, type=["null", "string"], **schema)
+
+
+_BY_HAND: Final = ("manual", "operator_triggered")
+_NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materialization")
+_MAX_FAILED_RUNS: Final = 3
+_RETRIES: Final = 3
+_CONTINUOUS: Final = "@continuous"
+_TAG: Final = "icefloe"
+
+
+def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
+    """The DAG that follows the table."""
+    with _dag(
+        pipeline,
+        pipeline.name,
+        schedule=_schedule(pipeline),
+        # Airflow's own backfill makes a run for each date. A batch has no date: it begins where the last one ended.
+        allowed_run_types=_NOT_BY_DATE,
+        max_consecutive_failed_dag_runs=_MAX_FAILED_RUNS,
+        description=f"Row-level changes of {pipeline.table}, batch by batch",
+        doc_md=pipeline_page(pipeline, path),
+        tags=[_TAG],
+    ) as dag:
+
+        def next_batch(conf: Mapping[str, object]) -> None:
+            name = pipeline.name
+            refuse_configuration(conf, instead=f"{name} takes none, start {name}__backfill for a range")
+
+        wait_for_snapshot = TableSnapshotSensor(
+            task_id="wait_for_snapshot",
+            doc_md=TASK_PAGES["wait_for_snapshot"],
+            pipeline=pipeline,
+            waits=pipeline.schedule == _CONTINUOUS,
+            check_configuration=next_batch,
+        )
+        plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id, delivers=pipeline.delivers)
+        plan.doc_json = pipeline_facts_document(pipeline)
+        wait_for_snapshot >> plan
+    return dag
+
+
+def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
+    """The DAG that delivers a range, started by hand.
+
+    It is not paused when it is new, and not after failures: only people start it, and a run that is started while it
+    is paused waits silently.
+    """
+    with _dag(
+        pipeline,
+        f"{pipeline.name}__backfill",
+        schedule=None,
+        allowed_run_types=_BY_HAND,
+        is_paused_upon_creation=False,
+        description=f"Row-level changes of a range of {pipeline.table}, started by hand",
+        doc_md=backfill_page(pipeline, path),
+        tags=[_TAG, "backfill"],
+    ) as dag:
+        # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
+        plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id, delivers=False)
+        plan.doc_json = pipeline_facts_document(pipeline)
+    # Last, because each task makes deep copies of the params that are there: half the time of parsing many files.
+    dag.params = backfill_params()
+    return dag
+
+
+def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: object) -> DAG:
+    lost = LostTask(pipeline)
+    return DAG(
+        dag_id,
+        schedule=schedule,
+        # In Airflow's core.default_timezone, in which a cron expression counts then, as in any other DAG.
+        start_date=timezone.datetime(2024, 1, 1),
+        catchup=False,
+        # A checkpoint has one open batch at most. Another run could only wait for it, or lose a race.
+        max_active_runs=1,
+        default_args={
+            "retries": _RETRIES,
+            "on_failure_callback": lost,
+            "on_retry_callback": lost,
+            **pipeline.default_args,
+        },
+        **settings,
+    )
+
+
+def _schedule(pipeline: Pipeline) -> object:
+    schedule = pipeline.schedule
+    return schedule if schedule is None or isinstance(schedule, str) else [scheduling_asset(schedule.asset)]

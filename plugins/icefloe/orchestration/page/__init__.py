@@ -5,8 +5,17 @@
 
 Read in this order:
 
+- `lazy_app`: the application, made at the first request
+- `app`: routes, rights, and the chapters of the documentation
+- `page_documents`: every document, and the reads that it needs
+- `pipeline_page`: the documents of all pipelines and of one, pure functions of what was read
+- `batch_page`: the document of one batch
+- `health`: the health of a pipeline in one word and one sentence
+- `dag_state`: a DAG, and what a pipeline says of itself, as plain values
+- `dag_reader`: reads Airflow's database
+- `checkpoint_reader`: reads checkpoints
 - `document_cache`: documents of stores for a page that must not wait
-- `views`: one document for each view, from records of the checkpoint
-- `server`: the web application that serves these documents, and the rights to them
 - `static`: scripts, styles and icons
 """
+
+__all__ = ["lazy_app"]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.orchestration.tasks.lanes import Lanes
+from icefloe.threads import Lanes
 
 logger = logging.getLogger(__name__)
 

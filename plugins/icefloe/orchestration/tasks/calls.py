@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -29,18 +30,14 @@ from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import runs_in_process
 from icefloe.engines.spark.job_limits import refuse_session
-from icefloe.errors import IcefloeError, one_line
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
-from icefloe.orchestration.connections.airflow_connections import resolve_credentials
-from icefloe.orchestration.connections.spark_connection import usable_master
-from icefloe.orchestration.tasks.absent_table import absent_table_is_transient
-from icefloe.orchestration.tasks.owner import current_writer
-from icefloe.orchestration.tasks.redacted_log import mask_in_airflow
-from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
-from icefloe.orchestration.telemetry.lineage import PhasePlaces
-from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
+from icefloe.orchestration.connections import mask_in_airflow, resolve_credentials, usable_master
+from icefloe.orchestration.tasks.plugin_parts import current_writer
+from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
+from icefloe.orchestration.telemetry import PhasePlaces, send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
@@ -304,3 +301,76 @@ def _reference(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | Non
         credentials=resolve_credentials(expanded),
         settings=RunSettings.of(expanded, backfill_id=plan_result.get("backfill_id"), writer=writer),
     )
+
+
+_LONGEST: Final = timedelta(minutes=15)
+"""Three runs that fail by themselves pause a DAG, so a restart of a catalog or of a proxy must be shorter than one."""
+
+
+class AbsentTableError(TransientError):
+    """The catalog has no such table, but it had when the pipeline opened its last batch."""
+
+    table: str
+
+
+@contextmanager
+def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], Checkpoint]) -> Iterator[None]:
+    """Lets the caller look again for a missing table that the pipeline has read.
+
+    The catalog need not be the one that said so: a proxy under maintenance, or a catalog whose database is being
+    restored, answers 404 to everything.
+
+    Args:
+        pipeline: the pipeline.
+        open_checkpoint: opens its checkpoint; called only if the table is missing.
+
+    Raises:
+        AbsentTableError: the checkpoint has a batch of this table.
+        UnknownTableError: it has none.
+    """
+    try:
+        yield
+    except UnknownTableError as error:
+        if not _has_batch(pipeline, open_checkpoint):
+            raise
+        raise AbsentTableError(
+            f"{error.sentence}; {pipeline.name} has read this table, so it is looked for again: a catalog or proxy "
+            "under maintenance may answer so. If the table is gone or has another name, pause the DAG",
+            table=pipeline.table,
+        ) from error
+
+
+class AbsencePatience:
+    """Time for which a trigger looks again for a table that is absent at each look."""
+
+    def __init__(self) -> None:
+        self._since: datetime | None = None
+
+    def note(self, error: TransientError | None) -> None:
+        """Takes the error of a look; None: it went well.
+
+        Raises:
+            TerminalError: the table has been absent for too long.
+        """
+        if not isinstance(error, AbsentTableError):
+            self._since = None
+            return
+        now = datetime.now(UTC)
+        self._since = self._since or now
+        if now - self._since >= _LONGEST:
+            minutes = _LONGEST // timedelta(minutes=1)
+            raise TerminalError(
+                f"table {error.table} has been missing from its catalog for {minutes} minutes: bring it back, or "
+                f"correct `table` of the pipeline ({error.sentence})",
+                table=error.table,
+            )
+
+
+def _has_batch(pipeline: Pipeline, open_checkpoint: Callable[[], Checkpoint]) -> bool:
+    try:
+        view = open_checkpoint().look()
+    except IcefloeError as error:
+        logger.warning("nobody knows if %s has read its table before: %s", pipeline.name, error.sentence)
+        return False
+    has_any = view.cursor is not None or view.opened is not None
+    return has_any and view.pipeline is not None and view.pipeline.table == pipeline.table

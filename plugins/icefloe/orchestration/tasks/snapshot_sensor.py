@@ -9,13 +9,14 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import TaskDeferred
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures, report_trouble
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
+from icefloe.orchestration.tasks.plugin_parts import BatchLink
+from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
     from icefloe.batch.open.find_work import Work
+
 
 __all__ = ["TableSnapshotSensor"]
 
@@ -104,7 +105,7 @@ class TableSnapshotSensor(BaseSensorOperator):
 
     def _look(self) -> "Work":
         from icefloe.orchestration.tasks.calls import work_of
-        from icefloe.orchestration.telemetry.metrics import send_poll
+        from icefloe.orchestration.telemetry import send_poll
 
         try:
             work = work_of(self.pipeline)

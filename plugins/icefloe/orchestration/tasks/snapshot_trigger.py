@@ -16,14 +16,15 @@ from airflow.triggers.base import TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask
-from icefloe.orchestration.tasks.lanes import Lanes
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
+from icefloe.orchestration.tasks.task_documents import pipeline_from_mapping
 from icefloe.pipeline.model import Pipeline
 from icefloe.redacted_output import filter_root_logs, outgoing_errors
+from icefloe.threads import Lanes
 
 if TYPE_CHECKING:
     from icefloe.batch.open.find_work import Work
-    from icefloe.orchestration.tasks.absent_table import AbsencePatience
+    from icefloe.orchestration.tasks.calls import AbsencePatience
+
 
 _FAILED_LOOKS_A_REPORT: Final = 10
 """A fault that stays the same is reported once in so many looks."""
@@ -135,10 +136,9 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         """The work of the pipeline; None if there is none, or if this look failed and the next one may not."""
         # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
-        from icefloe.orchestration.tasks.absent_table import AbsencePatience
-        from icefloe.orchestration.tasks.calls import end_trouble, work_of
+        from icefloe.orchestration.tasks.calls import AbsencePatience, end_trouble, work_of
         from icefloe.orchestration.tasks.failures import report_trouble
-        from icefloe.orchestration.telemetry.metrics import send_poll
+        from icefloe.orchestration.telemetry import send_poll
 
         filter_root_logs()
         name, table = self._pipeline.name, self._pipeline.table

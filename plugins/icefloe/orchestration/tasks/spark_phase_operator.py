@@ -14,20 +14,54 @@ from icefloe.engines.spark.java import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import FlowTask
 from icefloe.memory_pool import share_heap
-from icefloe.orchestration.connections.spark_connection import usable_master
-from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.connections import usable_master
 from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.orchestration.tasks.redacted_log import RedactedLog
-from icefloe.orchestration.tasks.task_results import PlanResult, given_by_plan
+from icefloe.orchestration.tasks.plugin_parts import BatchLink
+from icefloe.orchestration.tasks.task_documents import PlanResult, given_by_plan
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.local_folders import task_folder
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
 
+
 __all__ = ["SparkPhaseOperator"]
 
 _PLAN_URI: Final = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('plan_uri') }}"
+
+
+_LEVELS: Final = ("debug", "info", "warning", "error", "exception", "critical")
+
+
+class RedactedLog:
+    """A logger that writes to the logger of a hook, without the values that this process hides.
+
+    Hooks log by structlog, whose lines pass none of the handlers that `outgoing_logs` filters.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the logger; those that write take hidden values out of what they are given."""
+        method = getattr(self._log, name)
+        if name not in _LEVELS:
+            return method
+
+        def write(event: object, *arguments: object, **values: object) -> object:
+            hidden = {key: redacted_foreign(each) if isinstance(each, str) else each for key, each in values.items()}
+            # Without arguments a % is no more than a character, here as in structlog.
+            return method(redacted_foreign(_text(event, arguments)).replace("\n", "\\n"), **hidden)
+
+        return write
+
+
+def _text(event: object, arguments: tuple[object, ...]) -> str:
+    try:
+        return str(event) % arguments if arguments else str(event)
+    except (TypeError, ValueError):
+        return f"{event} {arguments}"
 
 
 class SparkPhaseOperator(SparkSubmitOperator):
@@ -84,7 +118,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage":
         """The table and the sink, for OpenLineage; only its provider calls this."""
         from icefloe.orchestration.tasks.calls import places_of
-        from icefloe.orchestration.telemetry.lineage import phase_lineage
+        from icefloe.orchestration.telemetry import phase_lineage
 
         plan_result = task_instance.xcom_pull(task_ids="plan")
         return phase_lineage(places_of(self.pipeline.expanded(os.environ), self.phase, plan_result))

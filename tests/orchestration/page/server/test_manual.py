@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.orchestration.page.server.app import Manual, UnknownChapterError
+from icefloe.orchestration.page.app import Manual, UnknownChapterError
 
 
 def test_every_chapter_is_a_page_whose_links_lead_to_headings_that_are_there() -> None:

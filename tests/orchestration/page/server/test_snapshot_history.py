@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from icefloe.iceberg.history.history import History
-from icefloe.orchestration.page.server import page_documents
-from icefloe.orchestration.page.server.page_documents import history_document
+from icefloe.orchestration.page import page_documents
+from icefloe.orchestration.page.page_documents import history_document
 from support.pipelines.lake import Lake
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from icefloe.batch.context.session import open_table
+from icefloe.orchestration.page import page_documents
 from icefloe.orchestration.page.document_cache import Found
-from icefloe.orchestration.page.server import page_documents
-from icefloe.orchestration.page.server.page_documents import TableWatch, as_of_now
+from icefloe.orchestration.page.page_documents import TableWatch, as_of_now
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.pipeline_files import pipeline_from

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from icefloe.orchestration.page.batch_page import batch_document
+from icefloe.orchestration.page.dag_state import DagState
 from icefloe.orchestration.page.document_cache import Found
-from icefloe.orchestration.page.views.batch_page import batch_document
-from icefloe.orchestration.page.views.dag_state import DagState
-from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
+from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
-from icefloe.orchestration.page.views.health import State, health_of
-from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
+from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.health import State, health_of
+from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -1,7 +1,7 @@
 import pytest
 
-from icefloe.orchestration.page.views.batch_page import history_url, spark_links
-from icefloe.orchestration.page.views.dag_state import RunState, TaskState
+from icefloe.orchestration.page.batch_page import history_url, spark_links
+from icefloe.orchestration.page.dag_state import RunState, TaskState
 
 PHASE = {"phase": "shuffle_read", "spark_application_id": "app-1", "spark_ui": "http://driver:4040"}
 

@@ -17,7 +17,7 @@ class LazyApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Hands a request on."""
         if self._app is None:
-            from icefloe.orchestration.page.server.app import create_page_app
+            from icefloe.orchestration.page.app import create_page_app
 
             self._app = create_page_app()
         await self._app(scope, receive, send)

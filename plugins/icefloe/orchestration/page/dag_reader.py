@@ -13,9 +13,9 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.tasks.failures import TROUBLE
-from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
+from icefloe.orchestration.tasks.task_documents import PipelineFacts
 
 
 class FactsCache:

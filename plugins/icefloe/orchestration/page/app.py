@@ -22,9 +22,9 @@ from markdown_it.token import Token
 from sqlalchemy.orm import Session
 
 from icefloe.errors import UsageError
-from icefloe.orchestration.page.server.page_documents import PageDocuments, UnknownPageError
+from icefloe.orchestration.page.page_documents import PageDocuments, UnknownPageError
 
-_FOLDER: Final = Path(__file__).parents[5] / "docs"
+_FOLDER: Final = Path(__file__).parents[4] / "docs"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _CHAPTER: Final = re.compile(r"([a-z][a-z0-9_-]*)\.md(#.*)?")
 _MARKS: Final = re.compile(r"[^\w\- ]")
@@ -166,7 +166,7 @@ def _runs_of(details: DagDetails) -> IsAuthorizedDagRequest:
     return {"method": "GET", "access_entity": DagAccessEntity.RUN, "details": details}
 
 
-_STATIC: Final = Path(__file__).parents[1] / "static"
+_STATIC: Final = Path(__file__).parent / "static"
 _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 

@@ -13,14 +13,19 @@ from icefloe.batch.context.session import open_table
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
-from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.page.batch_page import batch_document, run_document
+from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
+from icefloe.orchestration.page.dag_reader import DagReader
+from icefloe.orchestration.page.dag_state import DagState, RunState
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
-from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
-from icefloe.orchestration.page.server.dag_reader import DagReader
-from icefloe.orchestration.page.views.batch_page import batch_document, run_document
-from icefloe.orchestration.page.views.dag_state import DagState, RunState
-from icefloe.orchestration.page.views.overview import overview_document, pipeline_row
-from icefloe.orchestration.page.views.pipeline_page import newest_batch, pipeline_document, shown_batches
+from icefloe.orchestration.page.pipeline_page import (
+    newest_batch,
+    overview_document,
+    pipeline_document,
+    pipeline_row,
+    shown_batches,
+)
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json, natural, now_text, time_of_ms
 

@@ -1,16 +1,23 @@
 """Credentials from Airflow's connections, read when a task or a trigger runs and never before."""
 
 import json
+import logging
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
 
+from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
+from icefloe.engines.spark.master import SparkMaster, spark_master
+from icefloe.engines.spark.spark_conf import spark_advice
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
+from icefloe.redaction.secret_values import names_secret
 from icefloe.storage.dynamodb_access import coordinated
 from icefloe.storage.options import with_certificates
 from icefloe.units import is_on
@@ -18,7 +25,9 @@ from icefloe.units import is_on
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
 
-__all__ = ["resolve_credentials", "storage_options"]
+
+__all__ = ["resolve_credentials"]
+
 
 _AWS: Final = {
     "aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint",
@@ -316,3 +325,32 @@ def _defined(key: str, conn_id: str) -> Any:
     if connection is None:
         raise TerminalError(f"{key} names the Airflow connection {conn_id!r}, which is not defined", conn_id=conn_id)
     return connection
+
+
+logger = logging.getLogger(__name__)
+
+
+def usable_master(pipeline: Pipeline) -> SparkMaster:
+    """The Spark master that runs the jobs of an expanded pipeline.
+
+    Raises:
+        SparkConnectionError: the connection is missing or misleads Airflow.
+        TerminalError: the pipeline keeps files on a disk that the master's workers do not share, or the Spark
+            applications are not installed.
+    """
+    refuse_missing_jobs()
+    spark = pipeline.spark
+    master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
+    refuse_unshared_storage(pipeline, master)
+    for advice in spark_advice(spark.conf, master=master, environ=os.environ):
+        logger.warning("%s: %s", pipeline.name, advice)
+    return master
+
+
+def mask_in_airflow(configuration: Mapping[str, object]) -> None:
+    """Registers secrets with Airflow's masker, which judges the values of a connection by keys of its own."""
+    for key, value in configuration.items():
+        if isinstance(value, Mapping):
+            mask_in_airflow(value)
+        elif isinstance(value, str) and names_secret(key):
+            mask_secret(value)

@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from icefloe.flow import FlowTask
-from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
-from icefloe.orchestration.page.views.status_document import StatusDocument
+from icefloe.orchestration.page.dag_state import DagState, RunState, StatusDocument, TaskState
 
 _PATIENCE_SECONDS: Final = 300.0
 _POLLS: Final = 3

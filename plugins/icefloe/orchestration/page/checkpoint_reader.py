@@ -12,7 +12,7 @@ from icefloe.batch.phase_record import PHASE_KEYS
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix, report_key
 from icefloe.errors import TerminalError
-from icefloe.orchestration.connections.airflow_connections import storage_options
+from icefloe.orchestration.connections import storage_options
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.keys import join_url

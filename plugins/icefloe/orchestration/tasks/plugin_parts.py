@@ -1,0 +1,149 @@
+"""The listener of Airflow's components: a scheduler or triggerer that starts, before any task can run."""
+
+import logging
+import os
+import sys
+import uuid
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+from airflow.configuration import conf
+from airflow.listeners import hookimpl
+from airflow.sdk import BaseOperator, BaseOperatorLink
+
+from icefloe.errors import TransientError, one_line
+from icefloe.memory_pool import pool_variable
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstancekey import TaskInstanceKey
+
+    from icefloe.checkpoint.records import Writer
+
+
+__all__ = ["BatchLink"]
+
+
+@hookimpl
+def on_starting(component: object) -> None:
+    """Makes the owner, and imports the modules of tasks where tasks are forked.
+
+    Airflow calls it with the ``Job`` of the component that starts, before the ``Job`` knows its own kind. A task calls
+    it too, with something else: it has no database.
+    """
+    if type(component).__name__ == "Job":
+        make_owner()
+        import_tasks()
+
+
+class BatchLink(BaseOperatorLink):
+    """Shown with the task's details; the page shows the work of the batch, or the failure of the task."""
+
+    name = "icefloe"
+
+    # The signature is Airflow's.
+    def get_link(self, operator: BaseOperator, *, ti_key: "TaskInstanceKey") -> str:  # noqa: ARG002
+        """URL of the run's tab, below the path that Airflow is served at."""
+        root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
+        return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"
+
+
+logger = logging.getLogger(__name__)
+
+OWNER_VARIABLE: Final = "icefloe_owner"
+"""The Airflow Variable that keeps the owner's UUID."""
+_DESCRIPTION: Final = "the owner of icefloe's checkpoints: this Airflow"
+
+
+def current_writer() -> "Writer":
+    """The owner of this Airflow and the run of the current task, if there is one.
+
+    A callback in the DAG processor has no current task. If it cannot read the owner, it writes as nobody in particular.
+    """
+    from airflow.sdk import Variable, get_current_context
+
+    from icefloe.checkpoint.ownership import owner_of
+    from icefloe.checkpoint.records import Writer
+
+    try:
+        run = get_current_context()["dag_run"]
+    except RuntimeError:
+        return Writer(owner=owner_of(os.environ) or Variable.get(OWNER_VARIABLE, default=None))
+    return Writer(owner=owner_of(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
+
+
+def make_owner() -> None:
+    """Makes the Variable as a component starts that has Airflow's database.
+
+    Tasks cannot make it: they cannot create a Variable only if it is missing, so two tasks at once would each set their
+    own. The database can: the key of a Variable is unique in it.
+    """
+    from airflow.models.variable import Variable
+    from airflow.utils.session import create_session
+    from sqlalchemy.exc import IntegrityError
+
+    try:
+        with create_session() as session:
+            if session.query(Variable).filter(Variable.key == OWNER_VARIABLE).first() is None:
+                session.add(Variable(key=OWNER_VARIABLE, val=uuid.uuid4().hex, description=_DESCRIPTION))
+    except IntegrityError:
+        logger.info("another scheduler made the Variable %s", OWNER_VARIABLE)
+
+
+def _variable() -> str:
+    """The owner that the Variable names.
+
+    A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
+    checkpoint would refuse a new owner.
+
+    Raises:
+        TransientError: it cannot be read.
+    """
+    from airflow.sdk import Variable
+
+    owner = Variable.get(OWNER_VARIABLE, default=None)
+    if owner is None:
+        raise TransientError(
+            f"the Airflow Variable {OWNER_VARIABLE} cannot be read: Airflow's API server does not answer, or no "
+            "scheduler with icefloe's plugin has started yet; try again, or set ICEFLOE_OWNER where tasks run"
+        )
+    return str(owner)
+
+
+_MODULES: Final = (
+    "icefloe.orchestration.tasks.calls",
+    "icefloe.batch.map.write_map_output",
+    "icefloe.batch.map.write_part",
+    "icefloe.batch.reduce.read_range",
+    "icefloe.batch.phases",
+    "icefloe.batch.phases",
+)
+"""Modules that import nearly all that a task does. Nothing is called: threads and connections do not pass a fork."""
+_SCHEDULER: Final = "airflow.jobs.scheduler_job_runner"
+
+
+def import_tasks() -> None:
+    """Imports them in a scheduler whose executor forks tasks; in any other process nothing."""
+    if _SCHEDULER not in sys.modules:
+        return
+    from airflow.executors.executor_loader import ExecutorLoader
+
+    if any(name.module_path.endswith(".LocalExecutor") for name in ExecutorLoader.get_executor_names()):
+        _import_all()
+
+
+def _import_all() -> None:
+    """Imports them; if one cannot be imported, each task does so again, and says what is wrong."""
+    # Forks keep the memory pool that PyArrow takes as it is imported. Programs that other DAGs start take their own.
+    pool = pool_variable(os.environ)
+    before = {name: os.environ[name] for name in pool if name in os.environ}
+    os.environ.update(pool)
+    try:
+        for module in _MODULES:
+            import_module(module)
+    except Exception as error:  # noqa: BLE001 - the scheduler starts without them, and listeners of other plugins too
+        logger.warning("the modules of icefloe's tasks cannot be imported in the scheduler: %s", one_line(error))
+    finally:
+        for name in pool:
+            os.environ.pop(name, None)
+        os.environ.update(before)
