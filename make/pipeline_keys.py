@@ -27,6 +27,13 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The place in the schema of the mapping that a section of the page describes, by the section's title."""
 
+_EXPLAINED: Final[Mapping[str, str]] = {
+    "a size such as 64MiB or 1GB, or a number of bytes": "a *size*",
+    "a duration such as 30s, 5m or 1h, at most 99999d, or a number of seconds": "a *duration*",
+    "a URL such as file:///var/icefloe or s3://bucket/folder": "a *URL*",
+}
+"""Forms that the head of the page explains once."""
+
 _HEAD: Final = "| key | value | default | purpose |\n|---|---|---|---|\n"
 
 
@@ -65,7 +72,8 @@ def _rows(schema: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
             continue
         found = {**_referenced(schema, written), **written}
         default = "required" if name in mapping.get("required", ()) else _default(found)
-        cells = (f"`{name}`", found["x-expected"], default, found["description"])
+        expected = found["x-expected"]
+        cells = (f"`{name}`", _EXPLAINED.get(expected, expected), default, found["description"])
         yield "| " + " | ".join(_text(cell) for cell in cells) + " |"
 
 
