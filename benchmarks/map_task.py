@@ -14,7 +14,7 @@ from icefloe.batch.plan_document import put_map_tasks
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.steps.steps import plan_range
+from icefloe.iceberg.scan.steps import plan_range
 from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.collected_blocks import CollectedBlocks

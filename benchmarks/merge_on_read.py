@@ -18,7 +18,7 @@ from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.steps.steps import plan_range
+from icefloe.iceberg.scan.steps import plan_range
 from support.spark.spark_lab import SparkLab
 
 PLACE = FOLDER.parent / "merge_on_read"

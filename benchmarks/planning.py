@@ -28,7 +28,7 @@ from benchmarks.run import use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
-from icefloe.iceberg.steps.steps import plan_range
+from icefloe.iceberg.scan.steps import plan_range
 
 _ROWS: Final = 1000
 COMMITS: Final = ("append", "equality delete")

@@ -16,7 +16,7 @@ from icefloe.batch.reduce import group_changes
 from icefloe.changes.consolidate import consolidate
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError
-from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from support.pipelines.workshop import Workshop, typed_changes

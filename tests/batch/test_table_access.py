@@ -17,9 +17,9 @@ from icefloe.batch.phases import MapTaskRun, run_phase
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.table_access import TableAccess
 from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.iceberg.catalog.confined_io import FileElsewhereError
-from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
+from icefloe.iceberg.catalog.confined_io import FilePlace, FilePlaces
 from support.fakes.rest_server import rest_server
 from support.pipelines.workshop import InOrder, Workshop
 
@@ -32,7 +32,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     outcome = MapTaskRun(
         phase=Phase.INSERT_ONLY, reference=reference, files=replace(batch.files, places=others)
     )(0)  # fmt: skip
-    assert isinstance(outcome.error, FileElsewhereError)
+    assert isinstance(outcome.error, TerminalError)
     assert re.search(r"names the file file://.*, which is outside s3://others: ", outcome.error.sentence)
     batch.run(Phase.INSERT_ONLY)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 HIGH = st.lists(st.integers(0, 2**64 - 1), max_size=30)

@@ -8,7 +8,7 @@ import pytest
 from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
-from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import LoadPart
 from icefloe.storage.location import open_store
 from support.sample_records import BIG, a_commit, an_offset, the_pipeline
 

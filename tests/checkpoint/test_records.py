@@ -9,7 +9,7 @@ from icefloe.checkpoint.record_store import RecordStore
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, Writer
 from icefloe.documents import TornDocumentError, dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.iceberg.step import RecordedSnapshot
 from shuffle.memory_store import MemoryStore
 from support.sample_records import BIG, a_commit, a_step, an_offset, the_pipeline
 

@@ -203,7 +203,7 @@ def test_a_warehouse_behind_a_link_is_read(workspace: Workspace, tmp_path: Path)
 
 
 def test_a_file_that_becomes_a_link_after_it_was_planned_is_not_read(workspace: Workspace, tmp_path: Path) -> None:
-    from icefloe.iceberg.catalog.file_places import FilePlaces
+    from icefloe.iceberg.catalog.confined_io import FilePlaces
 
     [data] = (tmp_path / "warehouse" / "db" / "events" / "data").glob("*.parquet")
     judge = FilePlaces.real

@@ -8,7 +8,7 @@ import pytest
 
 import airflow_environment
 from icefloe.cli import main
-from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.history.lag import next_expiry_ms
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights

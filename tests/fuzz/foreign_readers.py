@@ -23,7 +23,7 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
 from icefloe.iceberg.files.reader import read_data_file
-from icefloe.iceberg.history.metadata_log import MetadataVersion
+from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.pipeline_file import load_pipeline

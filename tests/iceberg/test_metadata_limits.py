@@ -28,7 +28,7 @@ LOADER: Final = """
 import json, sys
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.catalog.catalogs import load_table
-from icefloe.iceberg.history.metadata_log import MetadataLog
+from icefloe.iceberg.history.loaded_table import MetadataLog
 from support.fakes.peak_memory import peak_kib
 
 try:

@@ -8,8 +8,8 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import SnapshotRange
 from support.tables.planning_tables import (
     expected_weights,
     live_files,

@@ -9,7 +9,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.steps.bytes_of_steps import steps_within
+from icefloe.iceberg.scan.first_steps import steps_within
 from spark.moving_table import (
     EVERY_VARIANT,
     WITH_DELETE_FILES,

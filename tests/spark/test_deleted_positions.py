@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
-from icefloe.iceberg.files.file_formats import READABLE_FORMATS
-from icefloe.iceberg.schemas.equality_schema import equality_schema
+from icefloe.iceberg.deletes.equality_deletes import equality_schema
+from icefloe.iceberg.files.reader import READABLE_FORMATS
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tiers import extended

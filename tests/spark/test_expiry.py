@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from icefloe import read_changes
-from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.history.lag import next_expiry_ms
 from support.pages.claims import Kind, claimed
 from support.spark.spark_lab import CATALOG
 from support.spark.spark_table import SparkTable

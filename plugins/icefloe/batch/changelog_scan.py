@@ -30,10 +30,10 @@ from icefloe.changes.columns import change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
-from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO, Table, table_name
+from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 

@@ -19,8 +19,7 @@ from icefloe.documents import (
     fields_crc32,
 )
 from icefloe.flow import Route
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.storage.store import Store
 from icefloe.storage.values import ByteRange
 

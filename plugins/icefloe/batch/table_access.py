@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from icefloe.batch.plan_document import Plan
-from icefloe.iceberg.catalog.confined_io import ConfinedIO
-from icefloe.iceberg.catalog.file_io import open_file_io
-from icefloe.iceberg.catalog.file_io_properties import file_io_properties
-from icefloe.iceberg.catalog.file_places import FilePlaces
+from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlaces
+from icefloe.iceberg.catalog.file_io import file_io_properties, open_file_io
 from icefloe.iceberg.table import Table
 
 

@@ -39,23 +39,19 @@ Read in this order:
 - `net`: weights over a whole batch
 - `updates`: update pairs, in the order of delivery
 - `grouping`: rows grouped by all 128 bits of their hash
-- `copied_rows`: rows that were only copied, by their row ids and sequence numbers
 - `alignment`: equal rows at equal positions, found without a hash
 - `matching`: likely pairs of rows, found by a few columns
-- `hash_slice`: a slice of the hashes, for more rows than fit at once
-- `hash_index`: hashes found again among others
+- `hash_index`: hashes found again among others, and a slice of them, for more rows than fit at once
 - `identity_moves`: equal rows of different identities that cancel
-- `plain_rows`: rows as Python's values
+- `plain_rows`: rows as Python's values, and rows that were only copied
 """
 
 __all__ = [
     "alignment",
     "columns",
     "consolidate",
-    "copied_rows",
     "grouping",
     "hash_index",
-    "hash_slice",
     "identity_moves",
     "matching",
     "net",

@@ -67,7 +67,6 @@ def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
     """The schema of changes: the change columns, then the table's.
 
     Args:
-        table_schema: of the table's columns.
         with_batch: True if ``_batch`` comes first, as in delivered changes; the changes of ``read_changes`` have none.
     """
     return pa.schema([*_FIELDS[0 if with_batch else 1 :], *table_schema])
@@ -86,8 +85,6 @@ def change_batch(
 
     Args:
         rows: the table's columns, in the order of delivery.
-        change_types: ``ChangeType`` codes of the rows.
-        change_ordinals: of the rows.
         snapshot_ids: of the steps of the batch, by change ordinal.
         timestamps_us: of the steps, in microseconds since 1970 in UTC.
         batch_number: value of ``_batch``; None leaves the column out.
@@ -106,11 +103,7 @@ def change_batch(
 
 
 def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
-    """Refuse a table with a column of one of our names. Case is ignored, as readers such as Spark ignore it.
-
-    Raises:
-        TerminalError: names the column and the table.
-    """
+    """Refuse a table with a column of one of our names. Case is ignored, as readers such as Spark ignore it."""
     for name in names:
         if name.casefold() in _RESERVED:
             raise TerminalError(

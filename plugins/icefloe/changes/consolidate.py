@@ -27,11 +27,6 @@ def consolidate(
 ) -> tuple[Positions, NDArray[np.int64]]:
     """Add up the weights of equal rows of one change ordinal.
 
-    Args:
-        hashes: row hashes.
-        change_ordinals: of each row.
-        weights: of each row.
-
     Returns:
         The first position of each group of equal rows whose weights do not sum to zero, ascending, and the sums.
 
@@ -57,10 +52,6 @@ def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Pos
     these sums differ, everything is compared.
 
     Needs at most 20 bytes per row, in addition to the 16 bytes of its hash, and 32 MiB.
-
-    Args:
-        removed: row hashes of one side.
-        added: row hashes of the other.
 
     Returns:
         The surviving positions of each side, ascending.

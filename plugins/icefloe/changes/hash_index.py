@@ -1,4 +1,4 @@
-"""Row hashes found again among others: exactly, by all 128 bits."""
+"""Row hashes looked up: an index of many, and slices of them that fit into memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,56 @@ from numpy.typing import NDArray
 from icefloe.changes.grouping import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["HashIndex", "distinct_hashes"]
+__all__ = ["HashIndex", "HashSlice", "distinct_hashes"]
+
+
+_MAX_BITS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashSlice:
+    """The hashes whose first ``bits`` bits are ``number``; all hashes if ``bits`` is 0.
+
+    Slices in the order of their numbers hold the hashes in ascending order, and equal hashes are in one slice.
+    """
+
+    bits: int = 0
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no slice."""
+        if not (0 <= self.bits <= _MAX_BITS and 0 <= self.number < 1 << self.bits):
+            raise ValueError(f"expected a number below 2^bits of 0 to {_MAX_BITS} bits, found {self}")
+
+    @staticmethod
+    def slices(at_least: int) -> "list[HashSlice]":
+        """As many slices as asked for, rounded up to a power of two, that cover every hash once.
+
+        >>> [(each.bits, each.number) for each in HashSlice.slices(3)]
+        [(2, 0), (2, 1), (2, 2), (2, 3)]
+        """
+        bits = (max(at_least, 1) - 1).bit_length()
+        return [HashSlice(bits=bits, number=number) for number in range(1 << bits)]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it holds every hash."""
+        return self.bits == 0
+
+    def halves(self) -> tuple["HashSlice", "HashSlice"]:
+        """The two slices that this one consists of, in order."""
+        lower, upper = (HashSlice(bits=self.bits + 1, number=2 * self.number + bit) for bit in (0, 1))
+        return lower, upper
+
+    def positions(self, hashes: RowHashes) -> NDArray[np.int64]:
+        """Positions of the hashes of this slice, ascending."""
+        if self.is_whole:
+            return np.arange(len(hashes))
+        # The upper bits, because a slice has to cut across everything else that is made of bits of a hash: reduce
+        # partitions are its lower bits, buckets of a hash index the upper bits of the lower half. By those, a slice
+        # would hold all rows of a partition or none, and leave nearly all buckets empty.
+        return np.flatnonzero(hashes.high >> np.uint64(_MAX_BITS - self.bits) == np.uint64(self.number))
+
 
 _BLOCK_ROWS: Final = 1 << 16
 _BLOCK_PAIRS: Final = 1 << 18
@@ -26,8 +75,6 @@ class HashIndex:
     and one look finds the hashes that a row may equal, without a search. Needs at most 28 bytes for each hash.
 
     Attributes:
-        low: one lane, ascending.
-        high: the other lane.
         numbers: the number of each hash; equal hashes may have several.
         starts: start of each bucket, and the end of the last.
     """
@@ -39,11 +86,7 @@ class HashIndex:
 
     @classmethod
     def of(cls, hashes: RowHashes, numbers: NDArray[np.int32]) -> Self:
-        """An index of hashes; a hash need not be given twice with the same number.
-
-        Raises:
-            ValueError: there is not one number for each hash.
-        """
+        """An index of hashes; a hash need not be given twice with the same number."""
         if len(hashes) != len(numbers):
             raise ValueError(f"one number per hash was expected, found {len(numbers)} for {len(hashes)}")
         order = np.argsort(hashes.low)

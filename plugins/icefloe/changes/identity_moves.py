@@ -71,12 +71,6 @@ class SharedWeights:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Amounts to add to the weights of the next piece. The hashes of the identities decide which rows are kept.
 
-        Args:
-            row_hashes: of rows that were added.
-            identity_hashes: of the same rows.
-            change_ordinals: of each row.
-            weights: of each row, never 0.
-
         Returns:
             Positions of rows that change, and the amounts to add to their weights; these sum to zero over equal rows
             of all pieces.

@@ -35,9 +35,6 @@ _NULL: Final = np.uint64(0xD1B54A32D192ED03)
 def telling_columns(rows: pa.RecordBatch) -> list[int]:
     """Columns that tell nearly all rows apart, and one more; numbers are preferred, as they are cheap.
 
-    Args:
-        rows: some hundred rows of a file.
-
     Returns:
         The places of the columns, the most telling one first. None if even many columns hardly tell rows apart, or if
         most columns are needed: hashing them all is cheaper then.

@@ -26,8 +26,6 @@ def net_changes(
         row_hashes: of consolidated rows: each (row hash, change ordinal) appears once, its weight is not zero.
         identity_hashes: row hashes of the identity columns, the same for equal rows; None if a row is its own
             identity.
-        change_ordinals: of each row.
-        weights: of each row.
 
     Returns:
         The first position of each group of equal rows whose weights do not sum to zero, ascending; the sums; and the

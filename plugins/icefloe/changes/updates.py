@@ -40,7 +40,6 @@ def pair_updates(
     Args:
         row_hashes: of consolidated rows: each (row hash, change ordinal) appears once.
         identity_hashes: row hashes of the identity columns; None if rows have no identity.
-        change_ordinals: of each row.
         weights: of each row; weight +k or -k means k rows.
         order_of: gives the public hashes of the rows at some positions. Row hashes are keyed by batch, and a step has
             the same changes in whatever batch it is read. Asked only where an identity has several rows of one sign.
@@ -121,11 +120,7 @@ def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDAr
 
 
 def _sorted_by(short: Keys, full: Keys) -> NDArray[np.int64]:
-    """The order by the ``full`` keys, most significant first.
-
-    Sorting by the ``short`` keys, which are upper halves of hashes, gives the same order unless two different hashes
-    share an upper half.
-    """
+    """The order by the ``full`` keys, most significant first."""
     order = np.lexsort(tuple(reversed(short)))
     return order if _is_sorted(order, full) else np.lexsort(tuple(reversed(full)))
 

@@ -8,8 +8,7 @@ from pydantic import ConfigDict
 
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, Hash128, SnapshotId
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import Step, StepKind, refuse_gaps_in_ordinals
+from icefloe.iceberg.step import LoadPart, Step, StepKind, refuse_gaps_in_ordinals
 from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec"]

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict
 
 from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.iceberg.step import LoadPart, RecordedSnapshot
 from icefloe.units import time_of_ms
 
 __all__ = ["BatchOutcome", "Cursor", "Ending"]

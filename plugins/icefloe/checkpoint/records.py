@@ -10,8 +10,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import Step
+from icefloe.iceberg.step import LoadPart, Step
 
 __all__ = ["CommitRecord", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.schemas.identifier_columns import (
+from icefloe.iceberg.schemas.column_paths import (
     ColumnPath,
     has_columns,
     identity_columns,

@@ -1,8 +1,9 @@
-"""A data file as a task needs it: its location, and the values that are in its manifest entry and not in the file."""
+"""Data files and delete files as a task needs them: part of the plan's documents."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
@@ -21,7 +22,8 @@ from pyiceberg.types import (
 
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
 
-__all__ = ["DataFile", "RowGroups"]
+__all__ = ["DataFile", "DeleteFile", "RowGroups"]
+
 
 Constant = bool | int | float | str | None
 """A partition value in JSON: the single-value serialization of the Iceberg spec, and text for some floats.
@@ -38,13 +40,7 @@ _ZONE: Final = "+00:00"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a Parquet file, one after the other.
-
-    Attributes:
-        first: number of the first one, from 0.
-        stop: number after the last one.
-        size_bytes: bytes of their column chunks in the file.
-    """
+    """Some row groups of a Parquet file, one after the other."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -60,16 +56,11 @@ class DataFile:
     It is part of the plan's document, a few hundred bytes of JSON. Positions count from the first row that is read.
 
     Attributes:
-        path: its location, as the manifest names it.
-        file_format: PARQUET, ORC or AVRO.
-        spec_id: the partition spec it was written with.
         record_count: its rows, or those of its row groups, before any delete.
-        file_size_bytes: size of the whole file.
         constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
         sequence_number: its data sequence number; 0 in V1 tables.
         first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None: this file
             has none, or another file of these steps has none.
-        row_groups: the row groups to read; None: all.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -107,10 +98,6 @@ class DataFile:
 
 def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
     """A partition value as JSON.
-
-    Args:
-        value_type: its Iceberg type.
-        value: as PyIceberg reads it from a manifest: dates and times may be integers.
 
     >>> from pyiceberg.types import DateType
     >>> constant_to_json(DateType(), 17486), constant_to_json(DoubleType(), float("nan"))
@@ -160,3 +147,53 @@ def _float_to_json(value: float) -> Constant:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value if value or math.copysign(1.0, value) > 0 else "-0.0"
+
+
+class FileContent(IntEnum):
+    """The content of a file, numbered as in the Iceberg spec."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A position delete file, deletion vector or equality delete file of the table; part of the plan's documents.
+
+    Attributes:
+        content: POSITION_DELETES (deletion vectors too) or EQUALITY_DELETES.
+        record_count: number of positions or rows that it names.
+        file_size_bytes: of the whole file, also if a deletion vector is only a part of it.
+        referenced_data_file: the only data file it applies to, if it says so; a deletion vector always does.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    path: str
+    content: FileContent
+    file_format: str
+    spec_id: int
+    record_count: int
+    file_size_bytes: int
+    sequence_number: int
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_bytes: int | None = None
+    equality_field_ids: tuple[int, ...] = ()
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """Name of this kind of file in sentences."""
+        return "deletion vector" if self.is_deletion_vector else "delete file"
+
+    @property
+    def is_deletion_vector(self) -> bool:
+        """True if it is a bitmap in a Puffin file (V3)."""
+        return self.file_format == "PUFFIN"
+
+    @property
+    def size_bytes(self) -> int:
+        """Number of bytes to read for it."""
+        return self.file_size_bytes if self.content_size_bytes is None else self.content_size_bytes

@@ -1,16 +1,96 @@
-"""A step of a batch: one commit, one move of a branch, or the initial load."""
+"""Steps of a batch, parts of a load and recorded snapshots: part of the documents of a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, SnapshotId
-from icefloe.iceberg.load_part import LoadPart
 
-__all__ = ["Step", "StepKind", "refuse_gaps_in_ordinals"]
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
+__all__ = ["LoadPart", "RecordedSnapshot", "Step", "StepKind", "refuse_gaps_in_ordinals"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPart:
+    """Files of a snapshot, by their order in its manifests, which never changes; part of the documents of a batch.
+
+    Attributes:
+        first_file: number of the first file of the part.
+        stop_file: number of the file after the last one.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    first_file: int
+    stop_file: int
+    num_files: int
+
+    def __post_init__(self) -> None:
+        """Refuse a part that no planner makes."""
+        if not 0 <= self.first_file < self.stop_file <= self.num_files:
+            raise ValueError(
+                f"a load of {self.num_files} files has no part from file {self.first_file} to {self.stop_file}"
+            )
+
+    @property
+    def is_last(self) -> bool:
+        """True if the load is complete with it."""
+        return self.stop_file == self.num_files
+
+    @property
+    def with_earlier(self) -> "LoadPart":
+        """The files that the load has delivered with this part."""
+        return LoadPart(first_file=0, stop_file=self.stop_file, num_files=self.num_files)
+
+    def __str__(self) -> str:
+        """For people, counted from 1."""
+        return f"files {self.first_file + 1} to {self.stop_file} of {self.num_files}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSnapshot:
+    """A snapshot that was delivered; part of the documents of a batch.
+
+    Attributes:
+        schema_id: of its schema; None if a V1 writer left it out.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    snapshot_id: SnapshotId
+    parent_snapshot_id: SnapshotId | None
+    sequence_number: int
+    timestamp_ms: int
+    manifest_list: str
+    schema_id: int | None
+
+    @classmethod
+    def of(cls, snapshot: "Snapshot") -> Self:
+        """A snapshot of a table."""
+        return cls(
+            snapshot_id=snapshot.snapshot_id,
+            parent_snapshot_id=snapshot.parent_snapshot_id,
+            sequence_number=snapshot.sequence_number or 0,
+            timestamp_ms=snapshot.timestamp_ms,
+            manifest_list=snapshot.manifest_list,
+            schema_id=snapshot.schema_id,
+        )
+
+    def is_same(self, snapshot: "Snapshot") -> bool:
+        """True if a snapshot of the same id is the recorded one, perhaps in a copy of the table elsewhere."""
+        (folder, name), (its_folder, its_name) = (
+            each.rpartition("/")[::2] for each in (self.manifest_list, snapshot.manifest_list)
+        )
+        # In a copy of the table, or after its files were moved, the folder is another one.
+        return (
+            (self.sequence_number, self.timestamp_ms) == (snapshot.sequence_number or 0, snapshot.timestamp_ms)
+            and (folder != its_folder or name == its_name)
+        )  # fmt: skip
 
 
 class StepKind(StrEnum):
@@ -35,10 +115,8 @@ class Step:
         kind: the way in which the step's rows are found.
         start_snapshot_id: the state before; None if the table was empty, if the state before has expired
             (a step of kind COMMIT does not need it), and for INITIAL.
-        end_snapshot_id: the state after.
         snapshot_ids: for a COMMIT the snapshots that it consists of, oldest first and without ``replace``; otherwise
             the end.
-        commit_snapshot_id: delivered as ``_commit_snapshot_id``.
         commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since the epoch.
         load_part: the files of this batch, for an INITIAL step whose load takes several batches; None: all files.
     """

@@ -1,6 +1,16 @@
-"""Errors of unreadable files, raised by code that does not know the file; a caller that does adds its name."""
+"""Errors of unreadable files, raised by code that does not know the file; encrypted tables and files."""
+
+from typing import Final
+
+from pyiceberg.table.metadata import TableMetadata
 
 from icefloe.errors import NotBuiltError, TerminalError
+
+__all__ = ["refuse_encrypted"]
+
+
+_KEY_ID: Final = "encryption.key-id"
+_STREAM_MAGIC: Final = b"AGS1"
 
 
 class ColumnError(TerminalError):
@@ -9,25 +19,40 @@ class ColumnError(TerminalError):
     def in_file(self, path: str, *, table: str, noun: str = "data file") -> "ColumnError":
         """The same error with the names of file and table."""
         sentence = f"{noun} {path} of table {table} cannot be read: {self.sentence}"
-        return self.restated(sentence, path=path, table=table)
+        return self.restated(sentence)
 
 
 class UndecodableError(Exception):
     """The bytes of a file break the rules of its format."""
 
 
-class EncryptedError(NotBuiltError):
-    """A table, or one of its files, is encrypted."""
-
-
 class EncryptedRowsError(Exception):
     """The rows of a file are encrypted."""
 
 
-def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
+def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
     """The error of an encrypted file of a table."""
-    return EncryptedError(
+    return NotBuiltError(
         f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
-        "wait for a release that decrypts",
-        path=path,
+        "wait for a release that decrypts"
     )
+
+
+def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
+    """Refuse an encrypted table: only the key service of its catalog hands out the keys.
+
+    Source: https://iceberg.apache.org/docs/latest/encryption/
+    """
+    if _KEY_ID in metadata.properties:
+        raise NotBuiltError(
+            f"table {table} is encrypted (it has the property {_KEY_ID}), which this release cannot read: copy it into "
+            "a table without encryption, or wait for a release that decrypts"
+        )
+
+
+def is_encrypted_stream(content: bytes) -> bool:
+    """True if a manifest or manifest list begins as an encrypted one does.
+
+    Source: https://iceberg.apache.org/gcm-stream-spec/
+    """
+    return content.startswith(_STREAM_MAGIC)

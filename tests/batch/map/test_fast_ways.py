@@ -15,8 +15,8 @@ from icefloe.batch.map import hashed_rows, partly_read_files, rewritten_files
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.errors import TerminalError
-from icefloe.iceberg.files import projected_file
-from icefloe.iceberg.files.projected_file import BATCH_ROWS
+from icefloe.iceberg.files import reader as file_reader
+from icefloe.iceberg.files.reader import BATCH_ROWS
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]
@@ -58,7 +58,7 @@ def weights_of(carryover: CarryOver) -> dict[Any, int]:
 @given(REWRITES, st.sampled_from([5, 16, BATCH_ROWS]))
 def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, batch_rows: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
-        patches.setattr(projected_file, "BATCH_ROWS", batch_rows)
+        patches.setattr(file_reader, "BATCH_ROWS", batch_rows)
         if batch_rows < BATCH_ROWS:
             # Samples of a few rows, so that files have many windows.
             patches.setattr(rewritten_files, "_SAMPLE_ROWS", 8)

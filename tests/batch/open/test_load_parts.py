@@ -9,8 +9,7 @@ from icefloe.batch.status.publish_status import load_status, publish_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.step import LoadPart, StepKind
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import weights_of
 

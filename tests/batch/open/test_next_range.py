@@ -99,9 +99,8 @@ def test_a_cursor_in_expired_history_stops_and_says_what_to_set(workshop: Worksh
     third = workshop.append([21])
     expire(workshop.table, first, second)
     sentence = rf"since snapshot {first}: .* the oldest is {third} .*; set on_gap: reload to deliver"
-    with pytest.raises(ExpiredHistoryError, match=sentence) as stopped:
+    with pytest.raises(ExpiredHistoryError, match=sentence):
         workshop.prepare()
-    assert stopped.value.oldest_snapshot_id == third
     assert workshop.session().checkpoint.open_batch() is None
 
 

@@ -6,7 +6,7 @@ import pytest
 from icefloe.batch.open.requested_range import RequestedRange, plan_request
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.iceberg.scan.steps import SnapshotRange
 from support.pipelines.workshop import Workshop
 
 

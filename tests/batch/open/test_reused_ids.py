@@ -10,7 +10,7 @@ import pytest
 
 from icefloe.batch.open.find_work import find_work
 from icefloe.cli.pipeline_session import open_session
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import Outcome, icefloe
 from support.tables.events import write_pipeline_file

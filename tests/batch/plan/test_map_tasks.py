@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
-from icefloe.iceberg.data_file import Constant, DataFile
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import Constant, DataFile, DeleteFile, FileContent
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 ID = 1

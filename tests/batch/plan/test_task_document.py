@@ -14,8 +14,7 @@ from icefloe.batch.plan.map_tasks import map_task_document
 from icefloe.batch.plan_document import DeleteState, MapTask
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.data_file import DataFile, RowGroups
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, RowGroups
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 GOLDEN: Final = Path(__file__).parent / "golden"

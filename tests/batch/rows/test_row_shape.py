@@ -20,8 +20,7 @@ from pyiceberg.types import (
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.row_lineage import ROW_ID
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema
 
 AT = StructType(NestedField(5, "x", IntegerType()), NestedField(6, "y", StringType()))
 PLACE = StructType(NestedField(3, "city", StringType()), NestedField(4, "at", AT), NestedField(7, "u", UUIDType()))

@@ -11,8 +11,7 @@ from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
 from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.identity import Identity
-from icefloe.iceberg.schemas.row_lineage import ROW_ID
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema
 from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "id", LongType()), NestedField(2, "word", StringType())))

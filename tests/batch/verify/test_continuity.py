@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.batch.verify.verify_batches import breaks_between, verify_batches
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import LoadPart
 from icefloe.storage.location import open_store
 from support.pipelines.workshop import Workshop
 from support.sample_records import a_commit

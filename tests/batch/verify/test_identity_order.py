@@ -5,7 +5,7 @@ import pytest
 from changes.hash_values import KEY
 from icefloe.batch.verify.promises import IdentityOrder
 from icefloe.changes.columns import ChangeType
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes
 
 N, D, B, A = ChangeType

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from icefloe.batch.verify import table_state
 from icefloe.batch.verify.table_state import Replay
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 ROWS = st.lists(

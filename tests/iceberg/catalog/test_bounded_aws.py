@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import BOTOCORE_SESSION
 
-from icefloe.iceberg.catalog import bounded_aws
+from icefloe.iceberg.catalog import bounded_catalogs
 
 
 class Session:
@@ -38,6 +38,6 @@ def test_clients_on_aws_get_timeouts_and_the_session_stays_out_of_the_properties
     fake = ModuleType(f"pyiceberg.catalog.{module}")
     setattr(fake, f"{kind}Catalog", SomeCatalog)
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
-    catalog: Any = getattr(bounded_aws, f"bounded_{module}")("lake", {"glue.region": "x"}, 20.0)
+    catalog: Any = getattr(bounded_catalogs, f"bounded_{module}")("lake", {"glue.region": "x"}, 20.0)
     assert catalog.session.config == {"connect_timeout": 10.0, "read_timeout": 20.0}
     assert (catalog.name, catalog.properties) == ("lake", {"glue.region": "x"})

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.iceberg.catalog.bounded_hive import bound_client
+from icefloe.iceberg.catalog.bounded_catalogs import bound_client
 
 
 class Socket:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
+from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog
 from icefloe.iceberg.catalog.catalogs import load_catalog, load_table
 from icefloe.patience import PATIENCE_VARIABLE
 from support.fakes.answering_server import answering_server

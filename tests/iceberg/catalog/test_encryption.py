@@ -8,7 +8,6 @@ from pyiceberg.types import LongType
 
 from icefloe import read_changes
 from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.unreadable import EncryptedError
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_tables import column, describe, optional, read_one
 
@@ -16,10 +15,9 @@ from support.tables.written_tables import column, describe, optional, read_one
 def test_a_table_with_an_encryption_key_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
     table = make_table(tmp_path, **{"encryption.key-id": "k"})
     with pytest.raises(
-        EncryptedError, match=r"table db\.events is encrypted \(it has the property encryption\.key-id\)"
+        NotBuiltError, match=r"table db\.events is encrypted \(it has the property encryption\.key-id\)"
     ):
         read_changes(table)
-    assert issubclass(EncryptedError, NotBuiltError)
 
 
 def test_an_encrypted_manifest_list_is_recognized_by_its_first_bytes(tmp_path: Path) -> None:
@@ -29,7 +27,7 @@ def test_an_encrypted_manifest_list_is_recognized_by_its_first_bytes(tmp_path: P
     assert snapshot is not None
     path = Path(snapshot.manifest_list.removeprefix("file://"))
     path.write_bytes(b"AGS1" + path.read_bytes()[4:])
-    with pytest.raises(EncryptedError, match=r"file .*snap-.*\.avro is encrypted"):
+    with pytest.raises(NotBuiltError, match=r"file .*snap-.*\.avro is encrypted"):
         read_changes(table)
 
 
@@ -38,7 +36,7 @@ def test_a_parquet_file_with_an_encrypted_footer_is_recognized_by_its_last_bytes
     pq.write_table(column("id", pa.array([1])), buffer)
     path = tmp_path / "f.parquet"
     path.write_bytes(b"PARE" + buffer.getvalue()[4:-4] + b"PARE")
-    with pytest.raises(EncryptedError, match=r"data file .*f\.parquet is encrypted, which this release cannot read"):
+    with pytest.raises(NotBuiltError, match=r"data file .*f\.parquet is encrypted, which this release cannot read"):
         read_one(describe(path, 1), optional("id", LongType()))
 
 

@@ -6,7 +6,7 @@ from pyiceberg.catalog.rest.auth import AUTH_MANAGER, BasicAuthManager
 from pyiceberg.io.fsspec import S3V4RestSigner
 
 from icefloe.iceberg.catalog import file_io_properties as module
-from icefloe.iceberg.catalog.file_io_properties import file_io_properties
+from icefloe.iceberg.catalog.file_io import file_io_properties
 
 FILES = {
     "s3.access-key-id": "k", "s3.secret-access-key": "s", "client.region": "r", "gcs.oauth2.token": "g",

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
+from icefloe.iceberg.catalog.confined_io import FilePlace, FilePlaces
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from pyroaring import BitMap64
 
 from iceberg.counting_io import CountingIO
 from iceberg.far_io import FAR, FarIO
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_deletion_vector, write_equality_deletes, write_position_deletes

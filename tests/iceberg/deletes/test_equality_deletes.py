@@ -24,10 +24,8 @@ from pyroaring import BitMap64
 from iceberg.counting_io import CountingIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.files.projected_file import RecordCountError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file
@@ -206,7 +204,7 @@ def test_a_delete_file_with_another_number_of_keys_than_the_metadata_says_is_ref
     short = write_equality_deletes(tmp_path / "d", arrow([(1,), (2,)], ID), [1])
     arrow_rows = arrow([(1,)], ID)
     write_equality_deletes(tmp_path / "d", arrow_rows, [1])
-    with pytest.raises(RecordCountError, match=r"delete file .*/d of table db.t holds 1 rows, but .* says 2"):
+    with pytest.raises(TerminalError, match=r"delete file .*/d of table db.t holds 1 rows, but .* says 2"):
         equality({0: short}, schemas((1,))).of(file, [0])
 
 

@@ -11,8 +11,8 @@ from pyroaring import BitMap64
 from iceberg.counting_io import CountingIO
 from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch, neighbours, windows
+from icefloe.iceberg.data_file import DeleteFile, FileContent
+from icefloe.iceberg.deletes.deletion_vector import VectorPrefetch, neighbours, windows
 from support.tables.written_deletes import blob_of, write_blob, write_deletion_vector
 
 MIB = 1 << 20

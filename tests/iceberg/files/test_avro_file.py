@@ -15,9 +15,7 @@ from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.avro_file import AvroRows
-from icefloe.iceberg.files.file_formats import open_rows
-from icefloe.iceberg.files.projected_file import RecordCountError
-from icefloe.iceberg.files.reader import read_data_file, read_rows
+from icefloe.iceberg.files.reader import open_rows, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.avro_writing import CODECS, record, write_avro
 from support.tables.written_tables import local_io, optional
@@ -234,7 +232,7 @@ def test_names_give_ids_at_every_level(tmp_path: Path) -> None:
 
 def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
     path = Path(flights(tmp_path).path)
-    with pytest.raises(RecordCountError, match="holds 1000 rows, but the table's metadata says 999"):
+    with pytest.raises(TerminalError, match="holds 1000 rows, but the table's metadata says 999"):
         read(describe(path, 999))
 
 

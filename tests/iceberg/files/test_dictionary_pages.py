@@ -15,8 +15,8 @@ from icefloe.batch.rows import memory_limit
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
-from icefloe.iceberg.files.dictionary_pages import dictionary_bytes
 from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.parquet_sizes import dictionary_bytes
 from support.tables.written_tables import column, create_table, optional, read_one, write_file
 
 WORDS, LETTERS = 1_000, 40

@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType
 
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import ReadOptions, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import local_io, optional, with_id, write_file

@@ -6,8 +6,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, StructType
 
 from icefloe.iceberg.data_file import constant_to_json
-from icefloe.iceberg.files.kept_projections import KeptProjections
-from icefloe.iceberg.projection.nested import FilledField
+from icefloe.iceberg.files.opened_file import KeptProjections
+from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import with_id
 

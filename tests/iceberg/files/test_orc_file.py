@@ -30,11 +30,9 @@ from pyiceberg.types import (
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.file_io import reading_data_file
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files import file_formats
-from icefloe.iceberg.files.file_formats import open_rows
+from icefloe.iceberg.files import reader
 from icefloe.iceberg.files.orc_file import OrcRows
-from icefloe.iceberg.files.projected_file import RecordCountError
-from icefloe.iceberg.files.reader import read_data_file, read_rows
+from icefloe.iceberg.files.reader import open_rows, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import local_io, optional
 
@@ -91,7 +89,7 @@ def test_a_file_far_away_is_copied_before_it_is_read(tmp_path: Path) -> None:
 def test_a_full_disk_under_the_copy_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
     (tmp_path / "copy").symlink_to("/dev/full")
-    monkeypatch.setattr(file_formats, "task_folder", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(reader, "task_folder", lambda *_: nullcontext(tmp_path))
     with (
         pa.OSFile(file.path) as source,
         pytest.raises(TransientError, match=r"cannot be copied to local disk, from where .* No space left on device"),
@@ -198,7 +196,7 @@ def test_binaries_of_another_length_are_no_uuids(tmp_path: Path) -> None:
 def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
     wrong = DataFile(path=file.path, file_format="ORC", spec_id=0, record_count=999, file_size_bytes=1)
-    with pytest.raises(RecordCountError, match="holds 1000 rows, but the table's metadata says 999"):
+    with pytest.raises(TerminalError, match="holds 1000 rows, but the table's metadata says 999"):
         read(wrong)
 
 

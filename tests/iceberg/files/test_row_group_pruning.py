@@ -23,7 +23,7 @@ from pyiceberg.types import (
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from icefloe.iceberg.files.parquet_file import matching_row_groups
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.projection.file_columns import file_columns
+from icefloe.iceberg.schemas.file_columns import file_columns
 from support.tables.written_tables import column, with_id
 
 

@@ -49,7 +49,6 @@ def test_true_and_false_are_filters() -> None:
 def test_a_text_that_is_no_expression_is_refused_with_the_place(text: str, place: int, rest: str) -> None:
     with pytest.raises(TerminalError, match=rf"cannot be read at character {place} \(.*{rest}") as refused:
         parse_filter(text)
-    assert refused.value.place == place
     assert "\n" not in str(refused.value)
 
 

@@ -44,9 +44,8 @@ def test_a_removed_file_that_was_deleted_with_its_snapshot_is_a_gap(table: Table
         rf"since snapshot {first}: .*, the oldest is {second} of .*; file "
         rf"file://{path}, which snapshot {second} removed, was deleted with it$"
     )
-    with pytest.raises(ExpiredHistoryError, match=sentence) as gap:
+    with pytest.raises(ExpiredHistoryError, match=sentence):
         plan_range(table, after_snapshot_id=first)
-    assert (gap.value.oldest_snapshot_id, gap.value.path) == (second, f"file://{path}")
     assert [step.end_snapshot_id for step in plan_range(table, after_snapshot_id=second).steps] == [third]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.history.lag import next_expiry_ms
 from support.tables.planning_tables import make_table, rows
 
 DAY = 86_400_000

@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.table.metadata import MetadataLogEntry
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
+from icefloe.iceberg.history.loaded_table import MetadataLog, MetadataVersion
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 

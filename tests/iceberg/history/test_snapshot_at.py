@@ -61,9 +61,8 @@ def test_a_time_without_an_offset_is_refused(tmp_path: Path) -> None:
 def test_before_the_oldest_snapshot_still_there_nothing_is_known(tmp_path: Path) -> None:
     table, ids = logged(tmp_path, 0, 1, 2)
     table.maintenance.expire_snapshots().by_id(ids[0]).commit()
-    with pytest.raises(ExpiredHistoryError, match=f"the next one still there is {ids[1]}") as error:
+    with pytest.raises(ExpiredHistoryError, match=f"the next one still there is {ids[1]}"):
         snapshot_at(table, NOON - timedelta(days=900))
-    assert error.value.oldest_snapshot_id == ids[1]
 
 
 def test_between_two_snapshots_one_that_expired_may_have_been_current(tmp_path: Path) -> None:

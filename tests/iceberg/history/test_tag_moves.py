@@ -7,9 +7,9 @@ from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.tag_moves import find_tag_passage
+from icefloe.iceberg.history.passage import find_tag_passage
+from icefloe.iceberg.scan.steps import SnapshotRange, steps_of
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 

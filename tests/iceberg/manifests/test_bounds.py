@@ -15,7 +15,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.manifests.bounds import comparable_bounds
+from icefloe.iceberg.manifests.manifest_values import comparable_bounds
 from icefloe.iceberg.scan.scan_tasks import ScanTask
 
 

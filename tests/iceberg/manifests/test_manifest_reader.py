@@ -11,13 +11,12 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
 from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import FileContent
-from icefloe.iceberg.unreadable import EncryptedError
 from support.tables.planning_tables import edit_metadata, make_table, rows
 
 
@@ -118,7 +117,7 @@ def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None
     ]
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
     reader = ManifestReader(table)
-    with pytest.raises(EncryptedError, match="file secret is encrypted"):
+    with pytest.raises(NotBuiltError, match="file secret is encrypted"):
         reader.data_entries(head_manifest(table, reader))
 
 

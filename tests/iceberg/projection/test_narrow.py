@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.projection.projection import plan_narrowing
+from icefloe.iceberg.schemas.projection import plan_narrowing
 from icefloe.iceberg.unreadable import ColumnError
 
 NAN = float("nan")

@@ -3,8 +3,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.projection.conversions import KEEP, Cast
-from icefloe.iceberg.projection.nested import FilledField, ListStep, MapStep, StructStep, TakenField
+from icefloe.iceberg.schemas.conversions import KEEP, Cast, FilledField, ListStep, MapStep, StructStep, TakenField
 
 TARGET = pa.large_list(pa.field("element", pa.int64()))
 LISTS = [[1, 2], None, [3, None], [4, 5]]

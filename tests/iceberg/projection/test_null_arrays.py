@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.iceberg.projection.conversions import null_array, without_nulls
+from icefloe.iceberg.schemas.conversions import null_array, without_nulls
 
 ARRAYS = [
     pa.array([1, None, 3], pa.int32()),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from icefloe.iceberg.projection.projection import plan_kept_dictionary, plan_promotion
+from icefloe.iceberg.schemas.projection import plan_kept_dictionary, plan_promotion
 
 KEY = UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 NOON = datetime(2024, 2, 29, 12, 30, 15, 123456)

@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
-from icefloe.iceberg.projection.renamed_rows import rows_in_schema
+from icefloe.iceberg.schemas.projection import rows_in_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 

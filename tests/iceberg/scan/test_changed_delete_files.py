@@ -18,7 +18,7 @@ from iceberg.scan.fake_manifests import (
     step,
     terms,
 )
-from icefloe.iceberg.delete_file import FileContent
+from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests.manifest_entries import (
     DELETED_FILE_PATH,
     DataEntry,

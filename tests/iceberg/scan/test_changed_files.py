@@ -6,8 +6,7 @@ import pytest
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step, weights
 from icefloe.errors import TerminalError
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import LoadPart, Step, StepKind
 
 
 def test_a_commit_is_the_entries_of_the_manifests_it_wrote() -> None:

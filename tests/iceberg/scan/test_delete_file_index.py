@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import DoubleType, LongType
 
-from icefloe.iceberg.data_file import DataFile, constant_to_json
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, constant_to_json
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
-from icefloe.iceberg.scan.key_bounds import KeyTypes
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers, KeyTypes
 
 HERE: Partition = (1, ("2020-01-01",))
 ELSEWHERE: Partition = (1, ("2020-01-02",))

@@ -29,8 +29,8 @@ from pyiceberg.types import (
 
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.filters.column_range import ColumnRange
-from icefloe.iceberg.manifests.bounds import key_types
-from icefloe.iceberg.scan.key_bounds import key_ranges, may_meet, may_share_key
+from icefloe.iceberg.manifests.manifest_values import key_types
+from icefloe.iceberg.scan.delete_file_index import key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file

@@ -21,8 +21,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from icefloe.iceberg.data_file import Constant
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import Constant, DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import (
     DELETED_FILE_PATH,
     DataEntry,
@@ -31,7 +30,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
     ManifestFile,
 )
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.manifests.partition_values import partition_types
+from icefloe.iceberg.manifests.manifest_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.data_manifests import ManifestPruning
 from support.tables.planning_tables import make_catalog

@@ -36,6 +36,5 @@ def test_geometries_are_refused(kind: IcebergType) -> None:
 def test_a_type_that_this_release_does_not_know_is_refused_with_the_columns_name() -> None:
     inner = StructType(NestedField(3, "strange", UnheardOfType()))
     schema = Schema(NestedField(1, "l", ListType(2, inner, element_required=False)))
-    with pytest.raises(NotBuiltError, match=r"column 'l\.element\.strange' has type unheard-of") as refused:
+    with pytest.raises(NotBuiltError, match=r"column 'l\.element\.strange' has type unheard-of"):
         arrow_schema(schema)
-    assert refused.value.column == "l.element.strange"

@@ -15,7 +15,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.equality_schema import equality_schema
+from icefloe.iceberg.deletes.equality_deletes import equality_schema
 from support.tables.replaced_tables import table_of_schemas
 from support.tables.written_tables import create_table, optional
 
@@ -95,9 +95,8 @@ def test_a_column_and_a_nested_one_come_together(table: Table) -> None:
 @pytest.mark.parametrize("name", [None, "tags.element"])
 def test_a_field_that_is_no_column_is_an_error(table: Table, name: str | None) -> None:
     field_id = 99 if name is None else id_of(table, name)
-    with pytest.raises(TerminalError, match=f"name field {field_id}, which no schema of the table has") as refused:
+    with pytest.raises(TerminalError, match=f"name field {field_id}, which no schema of the table has"):
         equality_schema(table.metadata, [1, field_id], [])
-    assert refused.value.field_id == field_id
 
 
 def test_a_key_has_the_type_of_the_states_that_are_compared_if_another_table_took_its_name(tmp_path: Path) -> None:

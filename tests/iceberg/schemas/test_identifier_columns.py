@@ -4,7 +4,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.identifier_columns import identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns
 
 CITY = StructType(NestedField(5, "code", StringType()), NestedField(6, "zip.code", LongType()))
 PLACE = StructType(NestedField(3, "id", LongType()), NestedField(4, "city", CITY))
@@ -29,9 +29,8 @@ def test_dotted_names_lead_into_structs_and_names_with_dots_are_found() -> None:
 
 @pytest.mark.parametrize(("name", "near"), [("flightid", "flight_id"), ("place.city.cod", "place.city.code")])
 def test_a_column_that_does_not_exist_is_an_error_that_names_near_ones(name: str, near: str) -> None:
-    with pytest.raises(TerminalError, match=f"{name!r} is not in the table; did you mean '{near}'") as refused:
+    with pytest.raises(TerminalError, match=f"{name!r} is not in the table; did you mean '{near}'"):
         resolve_identifier_columns(SCHEMA, ["flight_id", name])
-    assert near in refused.value.near
 
 
 @pytest.mark.parametrize("name", ["place", "place.city", "list", "list.element.x"])

@@ -5,8 +5,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import LongType, NestedField
 
-from icefloe.iceberg.schemas.row_lineage import ROW_ID, inherited_row_ids, with_row_id
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema, inherited_row_ids, with_row_id
 
 COLUMNS = Schema(NestedField(1, "id", LongType(), required=True))
 

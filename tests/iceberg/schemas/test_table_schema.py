@@ -74,9 +74,8 @@ def test_a_snapshot_without_schema_id_has_the_current_schema(tmp_path: Path) -> 
 
 
 def test_a_snapshot_that_the_table_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(TerminalError, match="snapshot 7 is not in the metadata") as refused:
+    with pytest.raises(TerminalError, match="snapshot 7 is not in the metadata"):
         TableSchema.at(evolved(tmp_path).metadata, 7)
-    assert refused.value.snapshot_id == 7
 
 
 def test_a_schema_that_the_metadata_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import pytest
 from pyiceberg.table import Table
 
 from iceberg.steps.planned_ranges import as_replace
-from icefloe.iceberg.history.metadata_log import MetadataLog
+from icefloe.iceberg.history.loaded_table import MetadataLog
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import SnapshotRange
 from support.tables.planning_tables import make_table, plan_range, rows, snapshot_ids
 
 

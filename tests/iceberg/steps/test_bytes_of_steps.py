@@ -3,8 +3,8 @@ import pytest
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import file_bytes_bound
+from icefloe.iceberg.scan.first_steps import steps_within
 from icefloe.iceberg.step import Step
-from icefloe.iceberg.steps.bytes_of_steps import steps_within
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows
 from support.tables.planning_tables import plan_range, plan_scan_tasks
@@ -57,5 +57,5 @@ def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tu
 def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
     workshop: Workshop, steps: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.iceberg.steps.bytes_of_steps.plan_scan_tasks", None)
+    monkeypatch.setattr("icefloe.iceberg.scan.first_steps.plan_scan_tasks", None)
     assert steps_within(LoadedTable(workshop.table), steps, max_bytes=2**40) == len(steps)

@@ -29,7 +29,6 @@ def test_expired_history_is_an_error_that_names_the_oldest_snapshot_still_there(
     assert table.snapshot_by_id(third).parent_snapshot_id is None
     with pytest.raises(ExpiredHistoryError) as error:
         plan_range(table)
-    assert error.value.oldest_snapshot_id == third
     assert f"since the start of its history: the catalog gave 2 snapshots, the oldest is {third} of" in str(error.value)
     with pytest.raises(ExpiredHistoryError):
         plan_range(table, after_snapshot_id=second)

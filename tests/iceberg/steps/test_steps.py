@@ -110,10 +110,8 @@ def test_a_branch_has_its_own_history(tmp_path: Path) -> None:
     assert ends(table, after_snapshot_id=first) == [second, on_main]
     with pytest.raises(UnknownSnapshotError, match="is not in the history of branch 'main'"):
         plan_range(table, up_to_snapshot_id=on_audit)
-    with pytest.raises(NotAnAncestorError) as error:
+    with pytest.raises(NotAnAncestorError, match=f"{on_audit} is not an ancestor of snapshot {on_main} on"):
         plan_range(table, after_snapshot_id=on_audit, on_rollback="compensate")
-    assert error.value.after_snapshot_id == on_audit
-    assert error.value.up_to_snapshot_id == on_main
 
 
 def test_unknown_snapshots_are_one_sentence(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan import scan_tasks
+from icefloe.iceberg.scan import scan_tasks, steps
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.steps import steps
-from icefloe.iceberg.steps.steps import SnapshotRange
 from support.catalogs import open_sql_catalog
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import DeleteFile, FileContent
 from support.tables.written_tables import with_id
 
 POSITION_DELETES = pa.schema(

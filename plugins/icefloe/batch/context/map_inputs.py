@@ -6,7 +6,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 

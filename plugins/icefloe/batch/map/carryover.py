@@ -24,7 +24,7 @@ from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
 from icefloe.changes.consolidate import surviving_rows
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
 _SMALL_ROWS: Final = 4096

@@ -5,7 +5,7 @@ from typing import Final
 
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError, about_key
-from icefloe.iceberg.schemas.identifier_columns import has_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.column_paths import has_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline

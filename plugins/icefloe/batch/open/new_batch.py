@@ -19,7 +19,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.pipeline.recorded_configuration import ChangesPlace
 from icefloe.units import now_text
 from icefloe.version import VERSION

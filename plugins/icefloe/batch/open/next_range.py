@@ -9,12 +9,10 @@ from icefloe.checkpoint.ending import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnAncestorError
 from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import Passage, find_passage
+from icefloe.iceberg.history.passage import Passage, find_passage, find_tag_passage
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs
-from icefloe.iceberg.history.tag_moves import find_tag_passage
-from icefloe.iceberg.steps.first_steps import first_steps
-from icefloe.iceberg.steps.load_parts import next_part
-from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.iceberg.scan.first_steps import first_steps, next_part
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.pipeline.model import Pipeline
 
 logger = logging.getLogger(__name__)

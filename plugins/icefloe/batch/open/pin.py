@@ -24,7 +24,7 @@ def pin_pending(session: PipelineSession) -> None:
     pipeline goes on.
 
     Raises:
-        RefsRefusedError: the catalog does not let icefloe set branches and tags.
+        TerminalError: the catalog does not let icefloe set branches and tags.
         TransientError: it did not answer, or other commits came first each time.
     """
     if not session.pipeline.pin:
@@ -60,7 +60,7 @@ def may_pin(session: PipelineSession) -> bool:
     """True if the catalog lets icefloe set branches and tags; false if only the first run can know. Changes nothing.
 
     Raises:
-        RefsRefusedError: the catalog does not allow it.
+        TerminalError: the catalog does not allow it.
         TransientError: it did not answer.
     """
     return try_refs(session.table, f"icefloe_{session.pipeline.name}_validate")

@@ -8,9 +8,9 @@ from datetime import datetime
 from numbers import Integral
 
 from icefloe.errors import UsageError
+from icefloe.iceberg.history.first_snapshot import snapshot_at
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.snapshot_at import snapshot_at
-from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
+from icefloe.iceberg.scan.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.pipeline.recorded_configuration import JSON

@@ -10,8 +10,8 @@ from icefloe.batch.operations.cursor_move import PipelineView
 from icefloe.batch.operations.half_delivered import is_given_up
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.iceberg.history.cursor_distance import CursorDistance, cursor_distance
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.lag import CursorDistance, cursor_distance
 
 __all__ = ["CursorChange"]
 

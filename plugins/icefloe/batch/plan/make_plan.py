@@ -12,14 +12,14 @@ from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import digest_of, dump_document
 from icefloe.flow import Route
+from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import summary_row_delta
-from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.manifest_values import comparable_bounds
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import format_bytes
 from icefloe.version import VERSION

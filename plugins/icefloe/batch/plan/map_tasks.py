@@ -9,9 +9,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from icefloe.batch.plan_document import DeleteState, FileTerms, FileWork, MapTask
-from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.files.row_group_sizes import RowGroupSize
+from icefloe.iceberg.data_file import DeleteFile, RowGroups
+from icefloe.iceberg.files.parquet_footer import RowGroupSize
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from icefloe.iceberg.table import FileIO

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
 from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 

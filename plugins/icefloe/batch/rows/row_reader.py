@@ -14,8 +14,8 @@ from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Positions, listed
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.kept_footers import KeptFooters
-from icefloe.iceberg.files.kept_projections import KeptProjections
+from icefloe.iceberg.files.opened_file import KeptProjections
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import (
     ReadOptions,
     check_values,
@@ -24,13 +24,13 @@ from icefloe.iceberg.files.reader import (
     read_matching_rows,
     read_rows,
 )
-from icefloe.iceberg.schemas.row_lineage import (
+from icefloe.iceberg.schemas.table_schema import (
     ROW_ID,
+    TableSchema,
     inherited_row_ids,
     inherited_sequence_numbers,
     lineage_schema,
 )
-from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["ReadRows", "TableRowReader"]

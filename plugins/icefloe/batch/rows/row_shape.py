@@ -11,14 +11,13 @@ from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import about_key
-from icefloe.iceberg.schemas.identifier_columns import (
+from icefloe.iceberg.schemas.column_paths import (
     ColumnPath,
     has_columns,
     identity_columns,
     resolve_identifier_columns,
 )
-from icefloe.iceberg.schemas.row_lineage import ROW_ID, with_row_id
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema, with_row_id
 
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.flow import FlowTask
-from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import LoadPart
 from icefloe.units import now_text
 
 __all__ = ["PipelineStatus", "Trouble"]

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from icefloe.batch.status.pipeline_status import Expiry
-from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import lag
+from icefloe.iceberg.history.lag import lag, next_expiry_ms
 from icefloe.iceberg.table import Table
 from icefloe.units import time_of_ms
 

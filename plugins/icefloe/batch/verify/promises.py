@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.iceberg.schemas.identifier_columns import ColumnPath
+from icefloe.iceberg.schemas.column_paths import ColumnPath
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
 from icefloe.pipeline.model import Pipeline

@@ -8,8 +8,8 @@ from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.step import LoadPart
 from icefloe.iceberg.table import Table
 
 __all__ = ["found_batches"]

@@ -13,13 +13,12 @@ from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.schemas.equality_schema import equality_schemas
-from icefloe.iceberg.step import Step
+from icefloe.iceberg.step import LoadPart, Step
 
 __all__ = ["TableState"]
 

@@ -17,7 +17,7 @@ from icefloe.batch.verify.promises import BatchPromises, ChangePromises, change_
 from icefloe.batch.verify.schema_runs import SchemaRun, committed_batches, found_batches, schema_runs, since_last_start
 from icefloe.batch.verify.table_state import Replay, TableState
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
-from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.identity import Identity
@@ -25,7 +25,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
+from icefloe.iceberg.schemas.column_paths import ColumnPath, identity_columns
 from icefloe.pipeline.model import with_lines
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part

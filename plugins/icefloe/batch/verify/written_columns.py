@@ -14,8 +14,8 @@ from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
-from icefloe.iceberg.projection.renamed_rows import rows_in_schema
-from icefloe.iceberg.schemas.identifier_columns import identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.projection import rows_in_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 

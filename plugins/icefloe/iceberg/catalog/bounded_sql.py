@@ -10,13 +10,7 @@ _LONGEST_CONNECT_SECONDS: Final = 10
 
 
 class BoundedSqlCatalog(SqlCatalog):
-    """A SQL catalog that gives up on a silent server.
-
-    Args:
-        name: of the catalog.
-        properties: of the catalog; timeouts that its ``uri`` sets win.
-        silence_seconds: the longest time in which the server may send nothing.
-    """
+    """A SQL catalog that gives up on a silent server."""
 
     def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
         self._silence_seconds = silence_seconds

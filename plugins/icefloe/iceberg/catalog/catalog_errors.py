@@ -19,7 +19,7 @@ from pyiceberg.exceptions import (
 )
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.iceberg.catalog.refused_certificate import refused_certificate
+from icefloe.iceberg.catalog.file_io import refused_certificate
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.aws_faults import may_pass
@@ -49,16 +49,7 @@ _TERMINAL_BY_MODULE: Final[dict[str, tuple[str, ...]]] = {
 
 @contextmanager
 def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
-    """Turn an error of a catalog into one sentence.
-
-    Args:
-        catalog_name: for the sentence.
-        doing: the attempt, as in "cannot <doing>".
-
-    Raises:
-        TransientError: the catalog did not answer, or not now.
-        TerminalError: its properties are wrong, it refused, or its content cannot be read.
-    """
+    """Turn an error of a catalog into one sentence."""
     try:
         yield
     except IcefloeError:
@@ -76,8 +67,7 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
     if refused is not None:
         return TerminalError(
             f"catalog {catalog_name!r} shows a certificate that is refused ({refused}), so icefloe cannot {doing}; "
-            "name the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it",
-            catalog=catalog_name,
+            "name the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it"
         )
     cause = _beneath(cause)
     if isinstance(cause, tuple(_imported(_BY_AWS))) and may_pass(cause):
@@ -86,15 +76,13 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
     if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
         return _unanswered(catalog_name, doing, cause)
     if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
-        return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})", catalog=catalog_name)
+        return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})")
     return _unanswered(catalog_name, doing, cause) if isinstance(cause, OSError) else None
 
 
 def _beneath(cause: Exception) -> Exception:
-    """The error of botocore's client that PyIceberg's catalog on DynamoDB replaces; the error itself if there is none.
-
-    The catalog asks such an error for a text that it does not have, so that most of them end as an AttributeError.
-    """
+    """The error of botocore's client that PyIceberg's catalog on DynamoDB replaces; the error itself if it has none."""
+    # The catalog asks such an error for a text that it does not have, so that most of them end as an AttributeError.
     if isinstance(cause, (AttributeError, DynamoDbError)):
         replaced = cause.__cause__ or cause.__context__
         if isinstance(replaced, Exception) and isinstance(replaced, tuple(_imported(_BY_AWS))):
@@ -104,7 +92,7 @@ def _beneath(cause: Exception) -> Exception:
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
     sentence = f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)}){_advice(cause)}"
-    return TransientError(sentence, catalog=catalog_name)
+    return TransientError(sentence)
 
 
 def _advice(cause: Exception) -> str:

@@ -5,7 +5,10 @@ import importlib
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,22 +16,26 @@ from urllib.parse import unquote
 
 from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType
 from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import FileIO, InputFile, load_file_io
+from pyiceberg.serializers import Compressor, FromByteStream, FromInputFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
-from icefloe.iceberg.catalog.encryption import refuse_encrypted
-from icefloe.iceberg.catalog.metadata_errors import loading_metadata
-from icefloe.iceberg.catalog.private_catalog import metadata_bounded, own_file_io, withhold_table_properties
+from icefloe.iceberg.catalog.file_io import exact
+from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, loading_metadata
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.table import table_name
+from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
 
 __all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
 
 logger = logging.getLogger(__name__)
+
 
 _MAPPINGS: Final = ("auth", "ssl")
 _IN_HEADERS: Final = re.compile(
@@ -39,16 +46,7 @@ _BREAKS: Final = "\r\n"
 
 
 def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, object]:
-    """The properties as PyIceberg takes them, without the line break that a mounted secret ends in.
-
-    Args:
-        name: of the catalog.
-        properties: text, numbers and booleans, or mappings for the properties that PyIceberg takes as mappings.
-
-    Raises:
-        TerminalError: no request can carry a property, or one is text in place of a mapping. The error names the
-            property, never its value.
-    """
+    """The properties as PyIceberg takes them, without the line break that a mounted secret ends in."""
     usable = {key: _stripped(value) for key, value in properties.items() if value is not None}
     # The extra of a connection is JSON.
     usable |= {key: str(value).lower() for key, value in usable.items() if isinstance(value, bool | int | float)}
@@ -56,22 +54,19 @@ def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, 
         if key in usable and not isinstance(usable[key], Mapping):
             raise TerminalError(
                 f"catalog {name!r}: its property {key!r} must be a mapping, as in `auth: {{type: basic, basic: "
-                "{username: ..., password: ...}}` of .pyiceberg.yaml, and not a text",
-                catalog=name, property=key,
-            )  # fmt: skip
+                "{username: ..., password: ...}}` of .pyiceberg.yaml, and not a text"
+            )
     for key, value in usable.items():
         if isinstance(value, Mapping | list) and key not in _MAPPINGS:
             raise TerminalError(
                 f"catalog {name!r}: its property {key!r} must be text, a number, true or false, not a mapping or a "
-                "list: write it so",
-                catalog=name, property=key,
-            )  # fmt: skip
+                "list: write it so"
+            )
         if isinstance(value, str) and _IN_HEADERS.fullmatch(key) and _CONTROL.search(value):
             raise TerminalError(
                 f"catalog {name!r}: its property {key!r} holds a line break or another character that no request can "
-                "carry: write its value again, in one line",
-                catalog=name, property=key,
-            )  # fmt: skip
+                "carry: write its value again, in one line"
+            )
     return usable
 
 
@@ -103,7 +98,6 @@ class UnknownCatalogError(TerminalError):
     """PyIceberg's configuration has no such catalog."""
 
     catalog: str
-    known: tuple[str, ...]
 
 
 class UnknownTableError(TerminalError):
@@ -127,17 +121,12 @@ def load_table(
     Args:
         catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
             of catalog properties, in which ``name`` is the catalog's name (default ``default``).
-        table: namespace and name, dotted.
         properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
             no entry of PyIceberg's configuration is merged in.
-        allowed_locations: the pipeline's setting.
 
     Raises:
         UnknownCatalogError: the configuration has no such catalog.
         UnknownTableError: there is no such table; the error names similar tables of its namespace.
-        NotBuiltError: PyIceberg does not know the type of a column, or the table is encrypted.
-        TransientError: the catalog, or the store of the metadata file, did not answer.
-        TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
     opened, patience = _open_catalog(catalog, properties)
     return _load_table(opened, table, patience, allowed_locations)
@@ -210,9 +199,7 @@ def _configured(name: str) -> Mapping[str, Any]:
     if found is None:
         near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-        raise UnknownCatalogError(
-            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=tuple(known)
-        )
+        raise UnknownCatalogError(f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name)
     return found
 
 
@@ -226,7 +213,7 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
     kind = _kind(name, properties)
     match kind:
         case CatalogType.REST:
-            from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
+            from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog
 
             return BoundedRestCatalog
         case CatalogType.SQL:
@@ -235,11 +222,11 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
 
             return BoundedSqlCatalog
         case CatalogType.GLUE | CatalogType.DYNAMODB:
-            from icefloe.iceberg.catalog.bounded_aws import bounded_dynamodb, bounded_glue
+            from icefloe.iceberg.catalog.bounded_catalogs import bounded_dynamodb, bounded_glue
 
             return bounded_glue if kind is CatalogType.GLUE else bounded_dynamodb
         case CatalogType.HIVE:
-            from icefloe.iceberg.catalog.bounded_hive import bounded_hive
+            from icefloe.iceberg.catalog.bounded_catalogs import bounded_hive
 
             return bounded_hive
     return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
@@ -255,14 +242,13 @@ def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
         found = "a type" if given else "no type, and a uri"
         found = f"the type {given}, one" if given in _OTHER_TYPES else found
         advice = _OTHER_TYPES.get(given, f"write one of {', '.join(sorted(known))}")
-        raise TerminalError(
-            f"catalog {name!r} has {found} that PyIceberg does not know: {advice}", catalog=name, key="catalog.type"
-        )
+        raise TerminalError(f"catalog {name!r} has {found} that PyIceberg does not know: {advice}", key="catalog.type")
     if kind in _URIS and not _URIS[kind][0].match(uri):
         raise TerminalError(
             f"catalog {name!r} of type {kind.value} has {'a uri of another form' if uri else 'no uri'}: write one such "
-            f"as {_URIS[kind][1]}; in an Airflow connection it is the field Host", catalog=name, key="catalog.uri",
-        )  # fmt: skip
+            f"as {_URIS[kind][1]}; in an Airflow connection it is the field Host",
+            key="catalog.uri",
+        )
     return kind
 
 
@@ -273,9 +259,7 @@ def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
         return
     file = Path(unquote(path.partition("?")[0]))
     if not file.is_file():
-        raise TransientError(
-            f"catalog {name!r} does not answer: its database file {file} is missing", catalog=name, path=str(file)
-        )
+        raise TransientError(f"catalog {name!r} does not answer: its database file {file} is missing")
 
 
 def _load(catalog: Catalog, table: str) -> Table:
@@ -305,3 +289,66 @@ def _is_sql(catalog: Catalog) -> bool:
 def _some(names: list[str], limit: int = 5) -> str:
     shown = ", ".join(sorted(names)[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "no tables"
+
+
+_IS_OURS: Final = ContextVar("_IS_OURS", default=False)
+
+
+def withhold_table_properties(catalog: Catalog) -> Catalog:
+    """The same catalog; it now makes FileIOs from its own properties and those that it hands out with a table."""
+    if _is_rest(catalog):
+        catalog._response_to_table = partial(_vended_table, catalog)  # type: ignore[attr-defined]  # noqa: SLF001
+    else:
+        catalog._load_file_io = partial(_own_file_io, catalog)  # type: ignore[method-assign]  # noqa: SLF001
+    return catalog
+
+
+@contextmanager
+def metadata_bounded() -> Iterator[None]:
+    """Lets a catalog decode, within this block and thread, no more than `decoded_metadata` does."""
+    FromInputFile.table_metadata = staticmethod(_table_metadata)  # type: ignore[method-assign]
+    token = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(token)
+
+
+def _table_metadata(input_file: InputFile, encoding: str = "utf-8") -> TableMetadata:
+    if _IS_OURS.get():
+        return decoded_metadata(input_file, lambda plain: TableMetadataUtil.parse_raw(plain.decode(encoding)))
+    with input_file.open() as stream:
+        return FromByteStream.table_metadata(stream, encoding, Compressor.get_compressor(input_file.location))
+
+
+def own_file_io(table: Table) -> FileIO:
+    """The FileIO of a table that a catalog has loaded, free of the table's properties.
+
+    The FileIO of a REST catalog is free of them already. Other catalogs hand no properties out with a table. A class of
+    the user's own may have made its FileIO without the method that was replaced, so the FileIO is made here.
+    """
+    return table.io if _is_rest(table.catalog) else load_file_io(table.catalog.properties, table.metadata_location)
+
+
+def _is_rest(catalog: Catalog) -> bool:
+    # Its module takes a while to import; if it was never imported, no catalog is a REST catalog.
+    rest = sys.modules.get("pyiceberg.catalog.rest")
+    return rest is not None and isinstance(catalog, rest.RestCatalog)
+
+
+def _own_file_io(catalog: Catalog, properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
+    del properties
+    return exact(load_file_io(catalog.properties, location))
+
+
+def _vended_table(catalog: Any, identifier: tuple[str, ...], response: Any) -> Table:
+    location, vended = response.metadata_location, response.storage_credentials
+    credentials = catalog._resolve_storage_credentials(vended, location)  # noqa: SLF001
+    return Table(
+        identifier=identifier,
+        metadata=response.metadata,
+        metadata_location=location,
+        io=catalog._load_file_io({**response.config, **credentials}, location),  # noqa: SLF001
+        catalog=catalog,
+        config=response.config,
+    )

@@ -2,19 +2,21 @@
 
 import logging
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyiceberg.io import FileIO, InputFile, load_file_io
+from pyiceberg.catalog import TOKEN, URI
+from pyiceberg.io import ARROW_FILE_IO, FSSPEC_FILE_IO, PY_IO_IMPL, S3_SIGNER, FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError, encrypted_file
-from icefloe.redaction.hidden import hide
+from icefloe.redaction.hidden import hide, redacted_foreign
 
 __all__ = [
     "FileGoneError",
@@ -22,12 +24,81 @@ __all__ = [
     "FileUnansweredError",
     "data_file_input",
     "exact",
+    "file_io_properties",
     "is_local",
     "open_file_io",
     "reading_data_file",
 ]
 
 logger = logging.getLogger(__name__)
+
+
+_AUTH_MANAGER: Final = "auth.manager"
+"""The object that gets the tokens of a REST catalog; the module of its name takes 0.4 s to import."""
+_OF_FILES: Final = re.compile(
+    r"(adls|client|gcs|hdfs|hf|s3)\..+|buffer-size|py-io-impl|warehouse|DEFAULT_SCHEME|DEFAULT_NETLOC"
+)
+_OF_SIGNING: Final = re.compile(rf"{URI}|header\..+")
+
+
+def file_io_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a catalog's FileIO that a FileIO in another process needs.
+
+    A catalog merges its own properties into those of its FileIOs. Among them are its secrets and, for REST, the object
+    that gets its tokens, which cannot always be pickled. Reading files needs neither.
+
+    A class of the user's own may read any property, so it keeps all that are text. A FileIO whose requests the catalog
+    signs gets the catalog's present token, never the credentials for a new one.
+
+    >>> file_io_properties({"uri": "https://c", "token": "t", "s3.region": "eu-west-1", "warehouse": "lake"})
+    {'s3.region': 'eu-west-1', 'warehouse': 'lake'}
+    """
+    if properties.get(PY_IO_IMPL, ARROW_FILE_IO) not in (ARROW_FILE_IO, FSSPEC_FILE_IO):
+        return {key: value for key, value in properties.items() if isinstance(value, str)}
+    kept = {key: value for key, value in properties.items() if _OF_FILES.fullmatch(key)}
+    return {**kept, **_signing(properties)} if properties.get(S3_SIGNER) else kept
+
+
+def _signing(properties: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in properties.items() if _OF_SIGNING.fullmatch(key)}
+    if (manager := properties.get(_AUTH_MANAGER)) is not None:
+        return {**kept, "header.Authorization": manager.auth_header()}
+    return {**kept, TOKEN: properties[TOKEN]} if TOKEN in properties else kept
+
+
+# Arrow has one type for every fault of a network. Curl's number says which it was: 60 is a refused certificate, and 77
+# is a file of authorities that cannot be read.
+_BY_CURL: Final = re.compile(r"\bcurlCode: (?:60|77)\b,?\s*(?:[^;]*; Details: )?(.{0,200})", re.DOTALL)
+
+
+def refused_certificate(cause: BaseException) -> str | None:
+    """Why a certificate was refused, in the client's words; None if the error has another reason.
+
+    >>> refused_certificate(OSError("AWS Error NETWORK_CONNECTION: curlCode: 28, Timeout was reached"))
+    """
+    if (by_curl := _BY_CURL.search(str(cause))) is not None:
+        return " ".join(by_curl[1].split())
+    seen: set[int] = set()
+    below: BaseException | None = cause
+    while below is not None and id(below) not in seen:
+        seen.add(id(below))
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return below.verify_message
+        # urllib3 and requests hand the reason on as an argument, not as a cause.
+        inner = (getattr(below, "reason", None), *below.args, below.__cause__, below.__context__)
+        below = next((each for each in inner if isinstance(each, BaseException)), None)
+    return None
+
+
+def refuse_untrusted(cause: BaseException, file: str) -> None:
+    """Raise if a file of a table was not read because of the certificate of its storage."""
+    refused = refused_certificate(cause)
+    if refused is not None:
+        raise TerminalError(
+            f"{file} was not read: the certificate of its storage is refused ({redacted_foreign(refused)}); name the "
+            "authority's file in SSL_CERT_FILE of this process, or renew the certificate"
+        ) from cause
+
 
 _LOCATION: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*)?+(?P<path>/.*)", re.DOTALL)
 _WITH_FOLDERS: Final = frozenset({"file", "hdfs", "viewfs"})
@@ -39,22 +110,13 @@ _WRONG_CHECKSUM: Final = "CRC checksum verification failed"
 class FileGoneError(TerminalError):
     """A file that the table's metadata names is no longer in its storage."""
 
-    path: str
-    table: str
-
 
 class FileRefusedError(TerminalError):
     """The storage denied access to a file of the table."""
 
-    path: str
-    table: str
-
 
 class FileUnansweredError(TransientError):
     """The storage did not deliver a file of the table. Only Arrow's text shows if it refused or had another fault."""
-
-    path: str
-    table: str
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
@@ -63,9 +125,6 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
     Args:
         properties: of the catalog and the table; they may hold secrets and appear in no log and no error.
         location: of the table; its scheme chooses the implementation if the properties do not.
-
-    Raises:
-        TerminalError: the properties name an implementation that cannot be loaded.
     """
     hide(properties, only_secrets=True)
     try:
@@ -73,8 +132,7 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
     except (ImportError, ValueError) as cause:
         raise TerminalError(
             f"the files at {location} cannot be opened: PyIceberg found no FileIO for them; check `py-io-impl` of the "
-            "catalog, and that the package for this storage is installed",
-            location=location,
+            "catalog, and that the package for this storage is installed"
         ) from cause
     logger.debug("reading %s with %s", location, type(io).__name__)
     return io
@@ -90,11 +148,7 @@ def exact(io: FileIO) -> FileIO:
 
 
 def _exact_location(location: str, properties: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str, str]:
-    """Scheme, authority and path as PyIceberg's FileIO on PyArrow takes them; the path is whole.
-
-    Raises:
-        TerminalError: PyArrow would not ask the store for such a path.
-    """
+    """Scheme, authority and path as PyIceberg's FileIO on PyArrow takes them; the path is whole."""
     from pyiceberg.io.pyarrow import PyArrowFileIO  # loaded already: the FileIO is of this module
 
     scheme, authority, path = PyArrowFileIO.parse_location(location, dict(properties))
@@ -107,26 +161,19 @@ def _exact_location(location: str, properties: Mapping[str, str] = MappingProxyT
         raise TerminalError(
             f"the path {location} has {odd} in it, for which PyArrow does not ask a store: set py-io-impl of the "
             "catalog to pyiceberg.io.fsspec.FsspecFileIO and install its package (s3fs for S3), or write the file "
-            "below a location without it",
-            path=location,
+            "below a location without it"
         )
     return scheme, authority, whole if scheme in {"hdfs", "viewfs"} else f"{authority}{whole}"
 
 
 def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:
-    """The opener of one data file, or of a delete file if the noun says so.
-
-    Raises:
-        TerminalError: the FileIO knows no storage of this kind, or lacks a package for it.
-    """
+    """The opener of one data file, or of a delete file if the noun says so."""
     try:
         return io.new_input(path)
     except (ImportError, ValueError) as cause:
         raise TerminalError(
             f"{noun} {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
-            "the catalog's properties, and that the package for this storage is installed",
-            path=path,
-            table=table,
+            "the catalog's properties, and that the package for this storage is installed"
         ) from cause
 
 
@@ -147,8 +194,6 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
         FileGoneError: the file does not exist.
         FileRefusedError: access is denied.
         FileUnansweredError: the storage did not answer, or refused in words that Arrow does not know.
-        TerminalError: the content is damaged.
-        MemoryError: the process has no memory to decode it.
     """
     try:
         with lack_of_memory_named():
@@ -156,39 +201,29 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
-            "it, or load the whole table again with icefloe reset",
-            path=path,
-            table=table,
+            "it, or load the whole table again with icefloe reset"
         ) from cause
     except PermissionError as cause:
         raise FileRefusedError(
-            f"{noun} {path} of table {table} may not be read: the storage denied access; check the credentials",
-            path=path,
-            table=table,
+            f"{noun} {path} of table {table} may not be read: the storage denied access; check the credentials"
         ) from cause
     except EncryptedRowsError as cause:
         raise encrypted_file(path, noun=noun) from cause
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
-        from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted  # not needed by tasks that read well
-
-        refuse_untrusted(cause, f"{noun} {path} of table {table}", path=path, table=table)
+        refuse_untrusted(cause, f"{noun} {path} of table {table}")
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
         if (is_local(path) and cause.errno is None) or _WRONG_CHECKSUM in str(cause):
             raise _damaged(path, table, noun, cause) from cause
         raise FileUnansweredError(
             f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
-            "the next try",
-            path=path,
-            table=table,
+            "the next try"
         ) from cause
 
 
 def _damaged(path: str, table: str, noun: str, cause: Exception) -> TerminalError:
     return TerminalError(
         f"{noun} {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or contradicts the "
-        "table's metadata; restore it or rewrite it",
-        path=path,
-        table=table,
+        "table's metadata; restore it or rewrite it"
     )

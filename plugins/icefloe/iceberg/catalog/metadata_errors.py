@@ -4,7 +4,6 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Final, TypeVar
 
@@ -14,7 +13,7 @@ from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
-from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
+from icefloe.iceberg.catalog.file_io import refuse_untrusted
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.units import format_bytes
 
@@ -23,27 +22,8 @@ __all__ = ["MissingMetadataError", "decoded_metadata", "reading_metadata"]
 _TYPE_KEYS: Final = {"type", "element", "key", "value"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownColumnType:
-    """A type of a table's metadata.
-
-    Attributes:
-        type: as the metadata names it.
-        schema_index: number of the table's schema, from 0.
-        column_index: number of its top-level column, from 0; the type may be nested in the column.
-    """
-
-    type: str
-    schema_index: int
-    column_index: int
-
-
-def unknown_column_type(error: BaseException) -> UnknownColumnType | None:
-    """The first unknown type that an error of loading a table reports; None if the error has other reasons.
-
-    Args:
-        error: PyIceberg's; pydantic's, or caused by one.
-    """
+def unknown_column_type(error: BaseException) -> tuple[str, int] | None:
+    """The first unknown type that an error of loading a table reports, and the number of its column, from 1."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, pydantic.ValidationError):
         cause = cause.__cause__
@@ -52,8 +32,8 @@ def unknown_column_type(error: BaseException) -> UnknownColumnType | None:
         if "schemas" not in location or location[-1] not in _TYPE_KEYS or not isinstance(each["input"], str):
             continue
         match location[location.index("schemas") + 1 :]:
-            case [int(schema), "fields", int(column), *_]:
-                return UnknownColumnType(type=each["input"], schema_index=schema, column_index=column)
+            case [int(), "fields", int(column), *_]:
+                return each["input"], column + 1
     return None
 
 
@@ -74,24 +54,11 @@ _DAMAGE: Final = (
 class MissingMetadataError(TerminalError):
     """A metadata file that the table names is missing."""
 
-    path: str
-    table: str
-
 
 def decoded_metadata(
     file: InputFile, decode: Callable[[bytearray], Decoded], turn: AbstractContextManager[object] | None = None
 ) -> Decoded:
-    """The content of a metadata file.
-
-    Args:
-        file: opens it; its location says if it is compressed.
-        decode: makes the content of its JSON.
-        turn: entered to decompress and decode; decoded metadata takes many times its bytes.
-
-    Raises:
-        ValueError: the file cannot be decompressed.
-        TerminalError: it is too large to be decoded.
-    """
+    """The content of a metadata file."""
     with file.open() as stream:
         stored = stream.read(MAX_METADATA_BYTES + 1)
     try:
@@ -107,15 +74,7 @@ def decoded_metadata(
 
 
 def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
-    """A JSON whose decoding takes no more memory than a process of Airflow has.
-
-    Args:
-        pieces: its bytes; no further piece is asked for once there are too many.
-        what: names it, for the error.
-
-    Raises:
-        TerminalError: it has more bytes or values than the metadata of any table in use.
-    """
+    """A JSON whose decoding takes no more memory than a process of Airflow has."""
     found, excess = bytearray(), None
     for piece in pieces:
         found += piece
@@ -135,42 +94,31 @@ def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
 
 @contextmanager
 def loading_metadata(catalog_name: str, table_name: str) -> Iterator[None]:
-    """Turn an error of the metadata file to which a catalog leads into one sentence; errors of the catalog pass.
-
-    Raises:
-        NotBuiltError: PyIceberg does not know the type of a column.
-        TransientError: the store did not answer.
-        TerminalError: there is no such file.
-    """
+    """Turn an error of the metadata file to which a catalog leads into one sentence; errors of the catalog pass."""
     try:
         yield
     except FileNotFoundError as cause:
         raise TerminalError(
-            f"catalog {catalog_name!r} names a missing metadata file of table {table_name}: {one_line(cause)}",
-            catalog=catalog_name, table=table_name,
-        ) from cause  # fmt: skip
+            f"catalog {catalog_name!r} names a missing metadata file of table {table_name}: {one_line(cause)}"
+        ) from cause
     except OSError as cause:
         # Clients of catalogs raise their own types; code that reads files raises the plain one.
         if type(cause) is not OSError:
             raise
-        refuse_untrusted(
-            cause, f"the metadata file of table {table_name} of catalog {catalog_name!r}", table=table_name
-        )
+        refuse_untrusted(cause, f"the metadata file of table {table_name} of catalog {catalog_name!r}")
         raise TransientError(
             f"catalog {catalog_name!r} names a metadata file of table {table_name} whose storage does not answer: "
-            f"{one_line(cause)}",
-            catalog=catalog_name, table=table_name,
-        ) from cause  # fmt: skip
+            f"{one_line(cause)}"
+        ) from cause
     except (ValidationError, pydantic.ValidationError) as cause:
         unknown = unknown_column_type(cause)
         if unknown is None:
             raise
         raise NotBuiltError(
-            f"table {table_name} of catalog {catalog_name!r} cannot be loaded: column {unknown.column_index + 1} of "
-            f"its schema has the type {unknown.type} or contains it, which this release cannot read: drop the column "
-            "and expire the snapshots that had it, or use a release that knows the type",
-            catalog=catalog_name, table=table_name, type=unknown.type, column_number=unknown.column_index + 1,
-        ) from cause  # fmt: skip
+            f"table {table_name} of catalog {catalog_name!r} cannot be loaded: column {unknown[1]} of "
+            f"its schema has the type {unknown[0]} or contains it, which this release cannot read: drop the column "
+            "and expire the snapshots that had it, or use a release that knows the type"
+        ) from cause
 
 
 @contextmanager
@@ -178,15 +126,10 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
     """Turn an error of reading ``path`` into one sentence.
 
     Args:
-        table_name: for the sentence.
         what: the kind of file: "manifest", "manifest list of snapshot 7", "metadata file".
-        path: location of the file.
 
     Raises:
         MissingMetadataError: there is no such file.
-        TransientError: the store did not answer.
-        TerminalError: the file is damaged, or not of the format its name promises.
-        MemoryError: the process has no memory to decode it.
     """
     try:
         with lack_of_memory_named():
@@ -195,19 +138,13 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         raise
     except FileNotFoundError as cause:
         raise MissingMetadataError(
-            f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it",
-            table=table_name,
-            path=path,
+            f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it"
         ) from cause
     except OSError as cause:
-        refuse_untrusted(cause, f"the {what} of table {table_name}, {path}", path=path, table=table_name)
-        raise TransientError(
-            f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", table=table_name, path=path
-        ) from cause
+        refuse_untrusted(cause, f"the {what} of table {table_name}, {path}")
+        raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}") from cause
     except _DAMAGE as cause:
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
-            f"({type(cause).__name__}: {one_line(cause)})",
-            table=table_name,
-            path=path,
+            f"({type(cause).__name__}: {one_line(cause)})"
         ) from cause

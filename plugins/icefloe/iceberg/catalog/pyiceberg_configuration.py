@@ -18,9 +18,6 @@ def read_configuration() -> Config:
     """The file ``.pyiceberg.yaml`` and the variables ``PYICEBERG_...``, as they are now.
 
     PyIceberg reads them when it is imported, too, so `icefloe.iceberg` calls this first.
-
-    Raises:
-        TerminalError: the file cannot be read, or contradicts the variables.
     """
     hide_environment(os.environ)
     try:
@@ -45,7 +42,7 @@ def _error(cause: Exception) -> TerminalError:
     else:
         line = _line(cause)
         reason = f"{'' if line is None else f'line {line}: '}not the YAML that PyIceberg takes: {_EXPECTED}"
-    return TerminalError(f"PyIceberg's configuration {path} cannot be read: {reason}", path=str(path))
+    return TerminalError(f"PyIceberg's configuration {path} cannot be read: {reason}")
 
 
 def _file() -> Path:

@@ -34,30 +34,15 @@ EVER_MS: Final = 2**63 - 1
 _PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
-class RefsRefusedError(TerminalError):
-    """The catalog does not let icefloe set branches and tags of a table."""
-
-    catalog: str
-    table: str
-
-
 def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None]) -> Table:
     """Changes branches and tags in one commit, and returns the table after it.
 
     Another commit to the table may come in between. Then the table is loaded again, and the change is made again.
-
-    Args:
-        table: names the table and its catalog.
-        change: makes the change of a table that was just loaded; None: there is nothing to change.
-
-    Raises:
-        RefsRefusedError: the catalog, or the storage of its metadata, does not allow it.
-        TransientError: it did not answer, or other commits came first each time.
     """
     name, catalog = table_name(table), table.catalog
     patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {name}")
 
-    def commit_once() -> Table | None:
+    def commit_once() -> Table | str | None:
         # Loaded by the catalog itself: a table of `load_table` opens files in few places, and writes none.
         loaded = catalog.load_table(table.name())
         changed = change(loaded)
@@ -67,10 +52,10 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
         except (CommitFailedException, CommitStateUnknownException) as cause:
             logger.info("branches and tags of table %s are not set yet: %s", name, type(cause).__name__)
             return None
-        except PermissionError as cause:
-            raise _refused(catalog.name, name, f"the metadata folder of table {name} may not be written") from cause
-        except NotImplementedError as cause:
-            raise _refused(catalog.name, name, f"catalog {catalog.name!r} takes no commits") from cause
+        except PermissionError:
+            return f"the metadata folder of table {name} may not be written"
+        except NotImplementedError:
+            return f"catalog {catalog.name!r} takes no commits"
         return loaded
 
     for pause_seconds in (0.0, *_PAUSES_SECONDS):
@@ -78,16 +63,15 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
         try:
             with catalog_errors(catalog.name, f"set branches and tags of table {name}"):
                 committed = patience.wait_for(commit_once, "commit")
-        except RefsRefusedError:
-            raise
         except TerminalError as cause:
             raise _refused(catalog.name, name, cause.sentence) from cause
+        if isinstance(committed, str):
+            raise _refused(catalog.name, name, committed)
         if committed is not None:
             return committed
     raise TransientError(
         f"other commits to table {name} came first {len(_PAUSES_SECONDS) + 1} times in a row, so that its snapshots "
-        "could not be pinned; try again",
-        table=name,
+        "could not be pinned; try again"
     )
 
 
@@ -98,16 +82,8 @@ def try_refs(table: Table, name: str) -> bool:
     requirements never hold: it answers that the right is missing, or that the requirements do not hold. Other catalogs
     check the requirements here, and would not be asked.
 
-    Args:
-        table: as loaded.
-        name: begins the names of the branch and the tag in that commit; the table has none of such a name.
-
     Returns:
         False if only a real commit would show it: of another catalog, or of a table without a snapshot.
-
-    Raises:
-        RefsRefusedError: the catalog does not allow it.
-        TransientError: it did not answer.
     """
     catalog, head = table.catalog, table.current_snapshot()
     if head is None or not isinstance(catalog, RestCatalog):
@@ -143,10 +119,8 @@ def try_refs(table: Table, name: str) -> bool:
         return patience.wait_for(answer, "commit")
 
 
-def _refused(catalog: str, table: str, reason: str) -> RefsRefusedError:
-    return RefsRefusedError(
+def _refused(catalog: str, table: str, reason: str) -> TerminalError:
+    return TerminalError(
         f"{reason}; pin: true needs the right to commit to table {table}: to update it in catalog {catalog!r}, and if "
-        "that is no REST catalog, to write its metadata folder; grant it, or remove pin",
-        catalog=catalog,
-        table=table,
+        "that is no REST catalog, to write its metadata folder; grant it, or remove pin"
     )

@@ -1,11 +1,10 @@
-"""Delete files, applied: the positions of a data file that they delete.
+"""Delete files and deletion vectors, as bitmaps of positions in data files.
 
 Read in this order:
 
-- `deleted_positions`: for the data files of one map task
-- `deletion_vector`: deletion vectors
-- `vector_prefetch`: deletion vectors of one task, read ahead
-- `equality_deletes`: equality delete files
+- `deleted_positions`: all delete files of one map task
+- `deletion_vector`: deletion vectors, several in one request
+- `equality_deletes`: keys of equality delete files, looked up in data files
 """
 
-__all__ = ["deleted_positions"]
+__all__ = ["deleted_positions", "equality_deletes"]

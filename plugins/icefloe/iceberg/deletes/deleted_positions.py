@@ -16,11 +16,10 @@ from pyroaring import BitMap64
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
+from icefloe.iceberg.deletes.deletion_vector import VectorPrefetch
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch
-from icefloe.iceberg.files.kept_footers import KeptFooters
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.storage.requests import map_parallel
@@ -39,19 +38,9 @@ def read_position_deletes(
 
     Args:
         delete_file: a position delete file of the table; its optional copies of the deleted rows are not read.
-        data_files: the paths to look for; rows for other data files are dropped.
-        io: opens the file.
-        table: its name, for errors.
 
     Returns:
         Only the data files that it names. Positions may be after the end of a data file.
-
-    Raises:
-        FileGoneError: the file does not exist.
-        RecordCountError: it has more or fewer rows than the table's metadata says.
-        NotBuiltError: it is in a format that this release cannot read.
-        TerminalError: it is damaged or may not be read.
-        TransientError: the storage did not answer.
 
     Source: https://iceberg.apache.org/spec/#position-delete-files
     """
@@ -113,11 +102,7 @@ def _values(array: Any) -> NDArray[Any]:
 
 
 def _damaged(what: str, delete_file: DeleteFile, table: str) -> TerminalError:
-    return TerminalError(
-        f"delete file {delete_file.path} of table {table} is damaged: {what}; restore the file",
-        path=delete_file.path,
-        table=table,
-    )
+    return TerminalError(f"delete file {delete_file.path} of table {table} is damaged: {what}; restore the file")
 
 
 _PARALLEL_READS: Final = 8
@@ -130,13 +115,8 @@ class DeletedPositions:
 
     Args:
         delete_files: the delete files of the task; their indexes in the sequence are their ids.
-        equality_schemas: by the field ids of equality delete files, as from `equality_schema`.
-        io: opens the files.
-        table: its name, for errors.
-        data_files: the data files of the task.
         memory_bytes: half of it for the keys of equality delete files (keys that do not fit are read again for each
             data file), half for deletion vectors. Compressed bitmaps with the positions of delete files come on top.
-        footers: as for `read_data_file`, of data files whose keys are read.
     """
 
     def __init__(
@@ -184,22 +164,9 @@ class DeletedPositions:
 
         The caller checks by sequence number and partition that a delete file applies to the data file.
 
-        Args:
-            data_file: one of the task.
-            delete_ids: of delete files.
-
         Returns:
             A bitmap for each id; an equality delete file that deletes nothing may be missing. Bitmaps may be shared:
             change none.
-
-        Raises:
-            ValueError: the data file is not one of the task.
-            FileGoneError: a file does not exist.
-            RecordCountError: a file has more or fewer rows than the table's metadata says.
-            ColumnError: the key columns of a file cannot be read.
-            NotBuiltError: a file is in a format that this release cannot read.
-            TerminalError: a file is damaged or may not be read.
-            TransientError: the storage did not answer.
         """
         if data_file.path not in self._data_files:
             raise ValueError(f"{data_file.path} is not among the {len(self._data_files)} data files of the task")

@@ -3,24 +3,215 @@
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
+import bz2
 import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
 
+import pyarrow as pa
 from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
-from icefloe.iceberg.files.avro_codecs import MAX_BLOCK_BYTES, decompressed
-from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
-from icefloe.iceberg.files.avro_types import AvroSchema
 from icefloe.iceberg.unreadable import UndecodableError
 
-__all__ = ["decoding"]
+__all__ = ["decoding", "decompressed"]
+
+
+AvroSchema: TypeAlias = Any
+"""JSON: a type by its name, a list of types for a union, or a mapping for a type that is written out."""
+_Decompressor: TypeAlias = bz2.BZ2Decompressor | lzma.LZMADecompressor
+
+MAX_BLOCK_BYTES: Final = 128 << 20
+"""The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.
+Up to three copies of a block are held at once. The 512 MiB that a core has in addition to ``memory_bytes`` cover
+them."""
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def decompressed(content: bytes, codec: str, *, max_bytes: int = MAX_BLOCK_BYTES) -> bytes:
+    """The bytes of a block.
+
+    >>> decompressed(zlib.compress(b"rows")[2:-4], "deflate")
+    b'rows'
+    """
+    if codec not in _CODECS:
+        raise ValueError(f"the codec {codec!r} is none of Avro's")
+    return _CODECS[codec](content, max_bytes)
+
+
+def _within(content: bytes, max_bytes: int) -> bytes:
+    if len(content) > max_bytes:
+        raise ValueError(f"a block has more than {max_bytes} bytes, the most that icefloe reads at once")
+    return content
+
+
+def _inflated(content: bytes, max_bytes: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=-15)
+    # One byte more than allowed is enough to see that there is too much.
+    plain = _within(inflater.decompress(content, max_bytes + 1), max_bytes)
+    if not inflater.eof:
+        raise EOFError("a block ends before its compressed bytes do")
+    return plain
+
+
+def _unsnapped(content: bytes, max_bytes: int) -> bytes:
+    """Snappy's own framing says the size, as an unsigned varint; Avro adds a checksum at the end."""
+    size = 0
+    for place, byte in enumerate(content[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    if size > max_bytes:
+        raise ValueError(f"a block has {size} bytes, more than the {max_bytes} that icefloe reads at once")
+    plain: bytes = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
+    if zlib.crc32(plain).to_bytes(4, "big") != content[-4:]:
+        raise ValueError("the checksum of a block does not match")
+    return plain
+
+
+def _unzstd(content: bytes, max_bytes: int) -> bytes:
+    plain = bytearray()
+    with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
+        while len(plain) <= max_bytes and (chunk := stream.read(_CHUNK_BYTES)):
+            plain += chunk
+    return _within(bytes(plain), max_bytes)
+
+
+def _of_streams(decompressor: Callable[[], _Decompressor], content: bytes, max_bytes: int) -> bytes:
+    """The bytes of one stream, or of several streams one after the other."""
+    plain = b""
+    while content:
+        stream = decompressor()
+        plain = _within(plain + stream.decompress(content, max_bytes + 1 - len(plain)), max_bytes)
+        if not stream.eof:
+            raise EOFError("a block ends before its compressed bytes do")
+        content = stream.unused_data
+    return plain
+
+
+_CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
+    "null": _within,
+    "deflate": _inflated,
+    "snappy": _unsnapped,
+    "zstandard": _unzstd,
+    "bzip2": partial(_of_streams, bz2.BZ2Decompressor),
+    "xz": partial(_of_streams, partial(lzma.LZMADecompressor, memlimit=MAX_BLOCK_BYTES)),
+}
+
+
+MAX_VALUES: Final = 1 << 16
+"""The most values of one row outside of arrays and maps, counted by the schema: padding covers them all."""
+_PADDING: Final = bytes(8 * MAX_VALUES)
+_MOST_ELEMENTS: Final = 1 << 21
+"""The most elements of arrays and maps in one row: each is an object of up to 100 bytes until its batch is done."""
+_MOST_UNBACKED: Final = 1 << 20
+
+
+class Unbacked:
+    """Rows and elements of a file that took none of its bytes: nulls, and records without fields.
+
+    Other values are bounded by the bytes that hold them. These are bounded only by a number in the file.
+    """
+
+    def __init__(self) -> None:
+        self._left = _MOST_UNBACKED
+
+    def take(self, count: int) -> None:
+        """Count some; raises as ``require``."""
+        self.require(count)
+        self._left -= count
+
+    def require(self, count: int) -> None:
+        """Raise ValueError if the file may not have so many more."""
+        if count > self._left:
+            raise ValueError(f"it promises more than {_MOST_UNBACKED} rows or elements that have no bytes")
+
+
+class AvroDecoder:
+    """PyIceberg's decoder, which does not check the end of its bytes, kept within its bytes.
+
+    Padding covers the numbers of a row that begins inside; ``check`` refuses values that ended outside.
+
+    Attributes:
+        elements: number of elements of arrays and entries of maps in the current row so far.
+    """
+
+    __slots__ = ("_limit", "_read", "_unbacked", "elements", "read_boolean", "read_int", "tell")
+
+    def __init__(self, content: bytes, unbacked: Unbacked) -> None:
+        decoder = new_decoder(content + _PADDING)
+        self._limit = len(content)
+        self._unbacked = unbacked
+        self.elements = 0
+        self._read, self.tell = decoder.read, decoder.tell
+        self.read_boolean, self.read_int = decoder.read_boolean, decoder.read_int
+
+    def check(self) -> None:
+        """Raise EOFError if a value ended after the last byte."""
+        if self.tell() > self._limit:
+            raise EOFError(f"a value ends after the last of {self._limit} bytes")
+
+    def rows(self, count: int) -> Iterator[None]:
+        """Yield once for each row, which the caller reads and checks; ValueError if the bytes cannot hold so many."""
+        self._unbacked.require(count - self._limit)
+        for _ in range(count):
+            start, self.elements = self.tell(), 0
+            yield
+            if self.tell() == start:
+                self._unbacked.take(1)
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if every byte was read."""
+        return self.tell() == self._limit
+
+    def read_float(self) -> bytes:
+        """The 4 bytes of a float, little-endian."""
+        return self._read(4)
+
+    def read_double(self) -> bytes:
+        """The 8 bytes of a double, little-endian; PyIceberg 0.12 would turn them into a float."""
+        return self._read(8)
+
+    def read_fixed(self, size_bytes: int) -> bytes:
+        """That many bytes."""
+        self._require(size_bytes)
+        return self._read(size_bytes)
+
+    def read_bytes(self) -> bytes:
+        """Bytes whose number comes before them."""
+        return self.read_fixed(self.read_int())
+
+    def sequence(self) -> Iterator[None]:
+        """Yield once for each element of an array or entry of a map, which the caller reads."""
+        while count := self.read_int():
+            # A negative count means that the size of these elements in bytes follows.
+            if count < 0:
+                count = -count
+                self.read_int()
+            self.elements += count
+            if self.elements > _MOST_ELEMENTS:
+                raise ValueError(f"a row has more than {_MOST_ELEMENTS} elements in arrays and maps")
+            start = self.tell()
+            # More elements than bytes: the rest of them must be of no bytes, as only damage or malice writes them.
+            self._unbacked.require(start + count - self._limit)
+            for _ in range(count):
+                self.check()
+                yield
+            if self.tell() - start < count:
+                self._unbacked.take(count - (self.tell() - start))
+
+    def _require(self, size_bytes: int) -> None:
+        if not 0 <= size_bytes <= self._limit - self.tell():
+            raise EOFError(f"{size_bytes} bytes were expected at byte {self.tell()} of {self._limit}")
+
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -45,15 +236,7 @@ class AvroBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroContainer:
-    """An open file.
-
-    Attributes:
-        source: the file.
-        schema: as JSON.
-        codec: compression of the blocks.
-        blocks: all of them, in order.
-        unbacked: counts the rows and elements of the file that take no bytes.
-    """
+    """An open file."""
 
     source: InputStream
     schema: AvroSchema
@@ -63,11 +246,7 @@ class AvroContainer:
 
     @classmethod
     def open(cls, source: InputStream) -> Self:
-        """Read the header, and the place of each block.
-
-        Args:
-            source: an open file that answers many small requests fast.
-        """
+        """Read the header, and the place of each block."""
         with decoding():
             metadata, start = _header(source)
             sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
@@ -88,11 +267,7 @@ class AvroContainer:
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Run a block that decodes bytes of the file.
-
-    Raises:
-        UndecodableError: the bytes are not valid Avro.
-    """
+    """Run a block that decodes bytes of the file."""
     try:
         yield
     except _UNDECODABLE as cause:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from icefloe.iceberg.files.avro_decoder import AvroDecoder
+from icefloe.iceberg.files.avro_container import AvroDecoder
 
 
 class Values(Protocol):
@@ -36,8 +36,6 @@ class LeafValues:
     """Values without parts.
 
     Args:
-        kind: of the arrays.
-        read: gives one value, fit for an array of ``stored``.
         stored: type in which values are collected; its buffers are the same as those of ``kind``.
     """
 

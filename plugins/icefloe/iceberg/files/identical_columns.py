@@ -13,11 +13,11 @@ from pyiceberg.io import FileIO
 
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.kept_footers import KeptFooters
 from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.files.projected_file import ProjectedFile, open_projected
-from icefloe.iceberg.projection.file_columns import FileColumn, leaves
-from icefloe.iceberg.projection.nested import FilledField, TakenField
+from icefloe.iceberg.files.parquet_footer import KeptFooters
+from icefloe.iceberg.files.reader import ProjectedFile, open_projected
+from icefloe.iceberg.schemas.conversions import FilledField, TakenField
+from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["identical_columns"]
@@ -156,22 +156,9 @@ def identical_columns(
 ) -> frozenset[str]:
     """The columns that hold equal values at equal positions of two files, by their bytes.
 
-    Args:
-        one: a data file of the table.
-        other: another data file of the table.
-        schema: the columns to read.
-        io: opens the files.
-        table: its name, for errors.
-        footers: as for ``read_data_file``.
-
     Returns:
         Names of top-level columns of the schema. No names if the files are no Parquet files of one layout, or if the
         columns take a small share of the bytes. A column that both files lack is identical if it has one value.
-
-    Raises:
-        FileGoneError: a file does not exist.
-        TerminalError: a file is damaged or may not be read; the errors of ``read_data_file`` are the same.
-        TransientError: the storage did not answer.
     """
     if {one.file_format, other.file_format} != {"PARQUET"}:
         return frozenset()

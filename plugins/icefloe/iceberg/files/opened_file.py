@@ -1,13 +1,21 @@
-"""The contract of an opened data file, the same for every format."""
+"""The contract of an opened data file, the same for every format, and projections kept from file to file."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
+from icefloe.iceberg.data_file import Constant
+from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
+from icefloe.iceberg.schemas.projection import Projection, plan_projection
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
-    from icefloe.iceberg.projection.file_columns import FileColumn
+
+__all__ = ["KeptProjections"]
 
 
 BATCH_BYTES: Final = 16 << 20
@@ -25,7 +33,7 @@ class OpenedFile(Protocol):
     def num_rows(self) -> int | None:
         """Number of rows of the file; None if only reading the whole file shows it."""
 
-    def groups_without(self, row_filter: "RowFilter", columns: Sequence["FileColumn"]) -> Collection[int]:
+    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
         """Groups without a row that passes a filter, by the file itself; ``columns`` are all columns of the file."""
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
@@ -51,3 +59,50 @@ def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[
         return None, {position: position for position in range(len(names))}
     read = sorted(positions)
     return [names[position] for position in read], {position: place for place, position in enumerate(read)}
+
+
+_KEPT_SCHEMAS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A projection, with all that it was planned from."""
+
+    schema: TableSchema
+    file_schema: pa.Schema
+    constants: Mapping[str, Constant]
+    columns: tuple[FileColumn, ...]
+    projection: Projection
+
+
+class KeptProjections:
+    """The last projection of each of a few schemas.
+
+    Used by one thread.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, bool], _Kept] = OrderedDict()
+
+    def of(
+        self,
+        file_schema: pa.Schema,
+        schema: TableSchema,
+        constants: Mapping[str, Constant],
+        *,
+        keep_dictionaries: bool,
+    ) -> tuple[tuple[FileColumn, ...], Projection]:
+        """The columns of a file, and their projection; arguments and errors are those of `plan_projection`."""
+        # A schema is kept with its projection, so no other one gets its id.
+        key = id(schema), keep_dictionaries
+        kept = self._kept.get(key)
+        # Field ids are in the metadata of the fields.
+        if kept is None or not kept.file_schema.equals(file_schema, check_metadata=True) or kept.constants != constants:
+            columns = file_columns(file_schema, schema.name_mapping)
+            projection = plan_projection(columns, schema.columns, constants, keep_dictionaries=keep_dictionaries)
+            kept = self._kept[key] = _Kept(
+                schema=schema, file_schema=file_schema, constants=constants, columns=columns, projection=projection
+            )
+            if len(self._kept) > _KEPT_SCHEMAS:
+                self._kept.popitem(last=False)
+        return kept.columns, kept.projection

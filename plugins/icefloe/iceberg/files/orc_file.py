@@ -15,7 +15,7 @@ from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.projection.file_columns import FileColumn
+from icefloe.iceberg.schemas.file_columns import FileColumn
 from icefloe.iceberg.unreadable import ColumnError, UndecodableError
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ class OrcRows:
     """The rows of one file.
 
     Attributes:
-        fragment: pyarrow's, of the file.
-        num_rows: by the file's footer.
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
     """
 
@@ -40,12 +38,7 @@ class OrcRows:
 
     @classmethod
     def open(cls, source: InputStream, *, batch_rows: int) -> Self:
-        """Read the footer, and the first rows for their size.
-
-        Args:
-            source: an open file that answers many small requests fast.
-            batch_rows: the most rows in a batch.
-        """
+        """Read the footer, and the first rows for their size."""
         with _decoding():
             footer = orc.ORCFile(source)
             fragment = ds.OrcFileFormat().make_fragment(source)
@@ -78,11 +71,7 @@ class OrcRows:
         return 0
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the file, in order; ``groups`` is its only run.
-
-        Raises:
-            ColumnError: pyarrow does not take a timestamp from ORC, or cannot tell two columns apart.
-        """
+        """The rows of the file, in order; ``groups`` is its only run."""
         del groups
         names = self.schema.names if columns is None else list(columns)
         _refuse_paths(names, self.schema)
@@ -123,8 +112,7 @@ def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
         parents = {".".join(parts[:length]) for length in range(1, len(parts))}
         if not parents.isdisjoint(schema.names):
             raise ColumnError(
-                f"column {name!r} has the same path as a field of another column: rewrite the file with another name",
-                column=name,
+                f"column {name!r} has the same path as a field of another column: rewrite the file with another name"
             )
 
 
@@ -136,17 +124,13 @@ def _holds_timestamps(kind: pa.DataType) -> bool:
 def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
     return ColumnError(
         f"{', '.join(map(repr, names))} may hold a time before 1677-09-22 or after 2262-04-11, which cannot be read "
-        f"from ORC ({one_line(cause)}): rewrite the file as Parquet",
-        columns=tuple(names),
+        f"from ORC ({one_line(cause)}): rewrite the file as Parquet"
     )
 
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno.
-
-    Bytes that a codec refuses are an exception of no kind.
-    """
+    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno."""
     try:
         yield
     except pa.ArrowException as cause:

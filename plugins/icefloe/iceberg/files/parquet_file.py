@@ -1,6 +1,5 @@
 """A Parquet data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
 
-import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +7,6 @@ from itertools import groupby
 from typing import Final, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io import InputStream
@@ -29,71 +27,16 @@ from pyiceberg.types import (
 )
 
 from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.files.dictionary_pages import dictionary_bytes, group_dictionary_bytes
-from icefloe.iceberg.files.kept_footers import CheckedFooter
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.files.parquet_footer import read_footer
+from icefloe.iceberg.files.parquet_footer import CheckedFooter, read_footer
+from icefloe.iceberg.files.parquet_sizes import dictionary_bytes, group_dictionary_bytes, largest_row_bytes
 from icefloe.iceberg.filters.column_range import ColumnRange, range_condition
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.projection.file_columns import FileColumn, leaves
-
-_LONGEST_MEASURED: Final = 4096
-"""Longer values have no minimum and maximum in the footer, so their length must be looked up."""
-_MEASURED_GROUPS: Final = 8
-_ASSUMED_BYTES: Final = 16 << 10
-_LARGE_DICTIONARY: Final = 8 << 20
-"""Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
-
-Dictionary = Callable[[int, str], pa.Array | None]
-
-
-def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
-    """Approximate bytes of a row, in the row groups with the largest rows; at least 1.
-
-    Args:
-        metadata: pyarrow's, of the file.
-        dictionary: gives the distinct values of a top-level text column in a row group as far as it is
-            dictionary-encoded, None if they are too large; called only if values are long and the footer does not
-            show their length.
-    """
-    groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
-    largest = heapq.nlargest(
-        _MEASURED_GROUPS, groups, key=lambda each: each[0].total_byte_size / max(each[0].num_rows, 1)
-    )
-    return max((_row_bytes(group, number, dictionary) for group, number in largest), default=1.0)
-
-
-def _row_bytes(group: pq.RowGroupMetaData, number: int, dictionary: Dictionary) -> float:
-    rows = max(group.num_rows, 1)
-    chunks = [group.column(column) for column in range(group.num_columns)]
-    return max(1.0, sum(max(c.total_uncompressed_size / rows, _value_bytes(c, number, dictionary)) for c in chunks))
-
-
-def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictionary) -> int:
-    """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
-    # A dictionary of one text of 1 MB makes a chunk of 1 MB and, decoded, rows of 1 MB each.
-    size_bytes = chunk.total_uncompressed_size
-    if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:
-        return 0
-    statistics = chunk.statistics
-    if statistics is not None and statistics.has_min_max:
-        return max(len(statistics.min_raw), len(statistics.max_raw))
-    dictionary_bytes = chunk.data_page_offset - (chunk.dictionary_page_offset or chunk.data_page_offset)
-    is_measured = "." not in chunk.path_in_schema and dictionary_bytes <= _LARGE_DICTIONARY
-    values = dictionary(group, chunk.path_in_schema) if is_measured else None
-    if values is None:
-        return int(min(size_bytes, _ASSUMED_BYTES))
-    return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)
+from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 
 
 def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
-    """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none.
-
-    Args:
-        metadata: pyarrow's, of the file.
-        columns: of the file, all of them, with their field ids.
-        row_filter: bound to the schema in which rows are read.
-    """
+    """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none."""
     may_match = range_condition(row_filter.expression)
     found_leaves = list(leaves(columns))
     if len(found_leaves) != metadata.num_columns:
@@ -172,9 +115,6 @@ class ParquetRows:
     """The rows of one file, or of some of its row groups.
 
     Attributes:
-        source: the file.
-        file: pyarrow's reader.
-        groups: numbers of the row groups.
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
         footer: footer of the file, with which it can be opened again.
     """
@@ -199,13 +139,9 @@ class ParquetRows:
         """Read and check the footer, unless it is known.
 
         Args:
-            source: an open file.
-            batch_rows: the most rows in a batch.
             pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage. If a
                 row group is too large for that, its columns are fetched in pieces.
             dictionary_columns: keep text columns encoded that are encoded in the file.
-            footer: footer of the file, if it was opened before.
-            row_groups: the row groups to read; None: all.
         """
         if footer is None:
             footer = _checked_footer(source)
@@ -292,12 +228,7 @@ class ParquetRows:
 
 
 def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:
-    """Bytes of each column that are read at once; 0 for whole column chunks.
-
-    Args:
-        metadata: of the file.
-        most: compressed bytes that may be in memory.
-    """
+    """Bytes of each column that are read at once; 0 for whole column chunks."""
     # pyarrow would hold all column chunks of a row group. Writers make row groups of a whole file, too.
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     large = [group for group in groups if group.total_byte_size > most]
@@ -322,10 +253,7 @@ def _checked_footer(source: InputStream) -> CheckedFooter:
 
 
 def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array | None:
-    """The distinct values of a top-level text column; the first value if the column is not encoded.
-
-    None if they are too large to be decoded only to look at them.
-    """
+    """The distinct values of a top-level text column; the first value if the column is not encoded."""
     size_bytes = group_dictionary_bytes(source, metadata.row_group(group), {column}, most=_MOST_MEASURED_BYTES)
     if size_bytes > _MOST_MEASURED_BYTES:
         return None

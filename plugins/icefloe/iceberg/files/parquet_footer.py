@@ -8,13 +8,21 @@ Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/par
 """
 
 import os
-from typing import Any, Final, NoReturn
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
+from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.table import FileIO
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
+
+__all__ = ["KeptFooters", "RowGroupSize"]
+
 
 _LIKELY_BYTES: Final = 64 << 10
 """Most footers are no longer, so that they come with one read."""
@@ -34,13 +42,7 @@ _TRUE, _FALSE, _BYTE, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT 
 
 
 def read_footer(source: InputStream) -> pq.FileMetaData:
-    """The footer of a file; a look at any of its column chunks is safe.
-
-    Raises:
-        EncryptedRowsError: the footer or some column is encrypted.
-        UndecodableError: a row group lacks chunks, or a chunk's metadata contradicts the file's schema.
-        pa.ArrowInvalid, OSError: there is no footer, or it is damaged.
-    """
+    """The footer of a file; a look at any of its column chunks is safe."""
     size = source.seek(0, os.SEEK_END)
     tail = _tail(source, size, _LIKELY_BYTES)
     if tail.endswith(_ENCRYPTED_FOOTER):
@@ -105,10 +107,6 @@ class _Compact:
     """A reader of Thrift's compact protocol, for bytes that Arrow could read.
 
     It refuses forms that Arrow may understand in another way, such as a field that is there twice.
-
-    Args:
-        data: the bytes.
-        place: at which the first struct begins.
     """
 
     def __init__(self, data: bytes, place: int) -> None:
@@ -116,12 +114,7 @@ class _Compact:
         self._place = place
 
     def struct(self, wanted: dict[int, Any]) -> dict[int, Any]:
-        """The wanted fields of the struct that begins here; ends at the byte after the struct.
-
-        Args:
-            wanted: by field id the type to read: a dict for a struct, a list of one type, or the type of a
-                number or of bytes, whose length is read.
-        """
+        """The wanted fields of the struct that begins here; ends at the byte after the struct."""
         found: dict[int, Any] = {}
         field = 0
         data, place = self._data, self._place
@@ -216,3 +209,70 @@ class _Compact:
         byte = self._data[self._place]
         self._place += 1
         return byte
+
+
+_KEPT_BYTES: Final = 4 << 20
+"""The most bytes of footers, as they are in their files; decoded, they are a few times as large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFooter:
+    """A footer whose column chunks were checked.
+
+    Attributes:
+        row_bytes: approximate bytes of a row, as from `largest_row_bytes`.
+    """
+
+    metadata: pq.FileMetaData
+    row_bytes: float
+
+
+class KeptFooters:
+    """The footers of the files that were opened last, by path. Data files never change.
+
+    Used by one thread: that of a map task.
+
+    Args:
+        max_bytes: the most bytes of footers to keep; one that is larger alone is not kept.
+    """
+
+    def __init__(self, max_bytes: int = _KEPT_BYTES) -> None:
+        self._free_bytes = max_bytes
+        self._kept: OrderedDict[str, CheckedFooter] = OrderedDict()
+
+    def get(self, path: str) -> CheckedFooter | None:
+        """The footer of a file; None if it is not kept."""
+        return self._kept.get(path)
+
+    def add(self, path: str, footer: CheckedFooter) -> None:
+        """Keeps a footer; those that were added first make room for it."""
+        if path in self._kept:
+            return
+        self._kept[path] = footer
+        self._free_bytes -= footer.metadata.serialized_size
+        while self._free_bytes < 0:
+            _, oldest = self._kept.popitem(last=False)
+            self._free_bytes += oldest.metadata.serialized_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroupSize:
+    """One row group."""
+
+    rows: int
+    size_bytes: int
+
+    @classmethod
+    def of_file(cls, file: DataFile, *, io: FileIO, table: str) -> list[Self]:
+        """The row groups of a Parquet file, in order. Reads its footer only."""
+        opener = data_file_input(io, file.path, table=table)
+        with reading_data_file(file.path, table=table), opener.open() as source:
+            metadata = read_footer(source)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return [
+            cls(
+                rows=group.num_rows,
+                size_bytes=sum(group.column(column).total_compressed_size for column in range(group.num_columns)),
+            )
+            for group in groups
+        ]

@@ -1,31 +1,229 @@
 """Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Unpack
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyiceberg.io import FileIO, InputStream
 from pyroaring import BitMap64
 
-from icefloe.errors import one_line
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.files.projected_file import ReadOptions, open_projected
+from icefloe.errors import NotBuiltError, TerminalError, one_line
+from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
+from icefloe.iceberg.data_file import DataFile, DeleteFile, RowGroups
+from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile
+from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.parquet_footer import KeptFooters
+from icefloe.iceberg.files.parquet_sizes import DictionaryBound
+from icefloe.iceberg.schemas.file_columns import FileColumn
+from icefloe.iceberg.schemas.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
+from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
 
-__all__ = [
-    "ReadOptions",
-    "check_values",
-    "plain_batch",
-    "read_data_file",
-    "read_matching_rows",
-    "read_rows",
-]
+__all__ = ["ReadOptions", "check_values", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
+
+
+_CANNOT_COPY: Final = "a file of the table cannot be copied to local disk, from where it would be read"
+_COPIED_BYTES: Final = 8 << 20
+READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
+
+
+@contextmanager
+def open_rows(
+    file_format: str,
+    source: InputStream,
+    *,
+    is_near: bool,
+    batch_rows: int,
+    dictionary_columns: bool,
+    path: str = "",
+    footers: KeptFooters | None = None,
+    row_groups: RowGroups | None = None,
+) -> Iterator[OpenedFile]:
+    """The rows of an open file.
+
+    Args:
+        is_near: True if it answers many small requests fast; otherwise ORC and Avro files are copied first.
+        dictionary_columns: keep text columns encoded that are encoded in the file, if the format shows it.
+    """
+    if file_format == "PARQUET":
+        rows = ParquetRows.open(
+            source,
+            batch_rows=batch_rows,
+            pre_buffer=not is_near,
+            dictionary_columns=dictionary_columns,
+            footer=None if footers is None else footers.get(path),
+            row_groups=row_groups,
+        )
+        if footers is not None:
+            footers.add(path, rows.footer)
+        yield rows
+        return
+    with nullcontext(source) if is_near else _copied(source) as near:
+        yield _orc(near, batch_rows=batch_rows) if file_format == "ORC" else _avro(near, batch_rows=batch_rows)
+
+
+# Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
+def _orc(source: InputStream, *, batch_rows: int) -> OpenedFile:
+    from icefloe.iceberg.files.orc_file import OrcRows
+
+    return OrcRows.open(source, batch_rows=batch_rows)
+
+
+def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
+    from icefloe.iceberg.files.avro_file import AvroRows
+
+    return AvroRows.open(source, batch_rows=batch_rows)
+
+
+@contextmanager
+def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
+    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
+    with ExitStack() as owned:
+        folder = owned.enter_context(task_folder("file", local_folders(os.environ)[0]))
+        path = folder / "copy"
+        with on_local_disk(_CANNOT_COPY):
+            copy = owned.enter_context(scratch_file(path.open("wb")))
+        while chunk := source.read(_COPIED_BYTES):
+            with on_local_disk(_CANNOT_COPY):
+                copy.write(chunk)
+        with on_local_disk(_CANNOT_COPY):
+            copy.close()
+        with pa.OSFile(str(path)) as near:
+            yield near
+
+
+BATCH_ROWS: Final = 131_072
+
+
+class ReadOptions(TypedDict):
+    """The columns to read of a data file, and how.
+
+    Attributes:
+        schema: the columns; batches have exactly ``schema.arrow``.
+        batch_rows: the most rows in a batch, `BATCH_ROWS` if not given; a few batches are in memory at a time.
+        dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
+            values have the schema's type. That is far less to decode and to hash. `plain_batch` decodes them.
+        decoded: is given each batch of the file's own columns as it is decoded.
+        bound: refuses dictionaries that are too large to be held; none if not given.
+    """
+
+    schema: TableSchema
+    io: FileIO
+    table: str
+    batch_rows: NotRequired[int]
+    dictionary_columns: NotRequired[bool]
+    decoded: NotRequired[Callable[[pa.RecordBatch], None] | None]
+    bound: NotRequired[DictionaryBound | None]
+    footers: NotRequired[KeptFooters | None]
+    projections: NotRequired[KeptProjections | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedFile:
+    """An open data file and the projection of its columns."""
+
+    source: InputStream
+    rows: OpenedFile
+    file_columns: tuple[FileColumn, ...]
+    projection: Projection
+    columns: list[str] | None
+    places: Mapping[int, int]
+    decoded: Callable[[pa.RecordBatch], None] | None
+
+    def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive row groups, in the file's own columns."""
+        for batch in self.rows.batches(groups, self.columns):
+            if self.decoded is not None:
+                self.decoded(batch)
+            yield batch
+
+    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch in the schema's columns."""
+        return self.projection.apply(batch, self.places)
+
+    def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at positions within a run of row groups; stops decoding after the last one."""
+        # Positions 3 and 9 in batches of 4 rows:  row 3 of the first batch, none of the second, row 1 of the third.
+        start = 0
+        for batch in self.batches(groups) if len(wanted) else ():
+            in_batch, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
+            if len(in_batch):
+                yield self.project(batch.take(pa.array(in_batch - start)))
+            if not len(wanted):
+                return
+            start += batch.num_rows
+
+
+@contextmanager
+def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[ProjectedFile]:
+    """Opens a file; arguments and errors are those of ``read_data_file``."""
+    schema, io, table = options["schema"], options["io"], options["table"]
+    keeps_dictionaries = options.get("dictionary_columns", False)
+    if file.file_format not in READABLE_FORMATS:
+        raise NotBuiltError(
+            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads "
+            f"{', '.join(sorted(READABLE_FORMATS))}; rewrite the file, or wait for a release that reads it"
+        )
+    try:
+        opener = data_file_input(io, file.path, table=table, noun=file.noun)
+        with (
+            reading_data_file(file.path, table=table, noun=file.noun),
+            opener.open() as source,
+            open_rows(
+                file.file_format,
+                source,
+                is_near=is_local(file.path),
+                batch_rows=options.get("batch_rows", BATCH_ROWS),
+                dictionary_columns=keeps_dictionaries,
+                path=file.path,
+                footers=options.get("footers"),
+                row_groups=file.row_groups if isinstance(file, DataFile) else None,
+            ) as rows,
+        ):
+            if rows.num_rows is not None:
+                _check_count(file, rows.num_rows, table)
+            projections = options.get("projections") or KeptProjections()
+            found, projection = projections.of(
+                rows.schema, schema, file.constants, keep_dictionaries=keeps_dictionaries
+            )
+            columns, places = rows.selection(projection.positions)
+            _check_dictionaries(rows, columns, options.get("bound"), f"{file.noun} {file.path} of table {table}")
+            yield ProjectedFile(
+                source=source,
+                rows=rows,
+                file_columns=found,
+                projection=projection,
+                columns=columns,
+                places=places,
+                decoded=options.get("decoded"),
+            )
+    except ColumnError as error:
+        raise error.in_file(file.path, table=table, noun=file.noun) from error
+
+
+def _check_dictionaries(rows: OpenedFile, columns: list[str] | None, bound: DictionaryBound | None, place: str) -> None:
+    if bound is None:
+        return
+    size_bytes = rows.dictionary_bytes(columns, most=bound.most_dictionary_bytes)
+    if size_bytes > bound.most_dictionary_bytes:
+        bound.refuse_dictionaries(size_bytes, place=place)
+
+
+def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None:
+    if num_rows != file.record_count:
+        raise TerminalError(
+            f"{file.noun} {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
+            f"{file.record_count}: the file was replaced or the metadata is wrong; restore the file"
+        )
 
 
 def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -33,15 +231,9 @@ def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
 
     Args:
         file: a data file of the table, or a delete file with rows of its own.
-        options: the columns to read, and how.
 
     Raises:
         FileGoneError: the file does not exist.
-        RecordCountError: it has more or fewer rows than the table's metadata says.
-        ColumnError: its columns cannot become the columns of the schema.
-        NotBuiltError: it has a format that this release does not read.
-        TerminalError: it is damaged or may not be read.
-        TransientError: the storage did not answer.
     """
     with open_projected(file, **options) as opened:
         for first, _, groups in opened.rows.group_runs():
@@ -57,9 +249,7 @@ def read_matching_rows(
     """All rows of a data file in order, without row groups that the footer statistics rule out.
 
     Args:
-        file: a data file of the table.
         row_filter: bound to the schema; rows that do not pass are read with those that do.
-        options: as for `read_data_file`; the errors are the same, too.
 
     Yields:
         The position of the first row, the number of rows, and the rows; None if the rows are left out.
@@ -82,13 +272,9 @@ def read_rows(
     """The rows at some positions of a data file, in order; row groups without such rows are not decoded.
 
     Args:
-        file: a data file of the table.
         positions: ascending, each once, from 0 to ``file.record_count``, exclusive; a bitmap is turned into a list for
             one run of row groups at a time.
         options: as for `read_data_file`; the errors are the same, too.
-
-    Raises:
-        ValueError: the positions are not ascending, or not in the file.
     """
     _check_positions(file, positions)
     if not len(positions):
@@ -111,9 +297,6 @@ def check_values(rows: pa.RecordBatch, file: DataFile, *, table: str) -> None:
 
     A writer may leave bytes that are no UTF-8 in a text column, or a decimal of too many digits. No sink can hold them,
     and a reader of the shuffle cannot tell them from damage.
-
-    Raises:
-        ColumnError: the error names the first such column.
     """
     try:
         rows.validate(full=True)
@@ -130,8 +313,7 @@ def _check_column(column: pa.Array, name: str, file: DataFile, table: str) -> No
         raise ColumnError(
             f"column {name!r} holds a value that its type does not allow ({one_line(cause)}): rewrite the row; where "
             "the open batch needs it as it was, start over by icefloe reset, or with `columns` that leave the column "
-            "out",
-            column=name,
+            "out"
         ).in_file(file.path, table=table) from cause
 
 

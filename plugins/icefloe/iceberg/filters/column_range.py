@@ -34,8 +34,6 @@ class ColumnRange:
     Attributes:
         lower: no value but null and NaN is below it; None if no bound is known. Text as UTF-8 bytes.
         upper: no value but null and NaN is above it; None if no bound is known.
-        may_hold_nulls: False if no row has null.
-        may_hold_values: False if every row has null.
         is_one_value: True if no value but null differs from ``lower``.
     """
 

@@ -50,7 +50,7 @@ from pyiceberg.types import (
 from icefloe.errors import TerminalError
 from icefloe.iceberg.filters.filter_syntax import column_name
 from icefloe.iceberg.schemas.arrow_types import arrow_type
-from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
+from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names
 from icefloe.pipeline.option_values import ExpandedText
 
 _EXAMPLES: Final = {
@@ -69,9 +69,6 @@ def fitted_literal(literal: Literal[Any], field_type: PrimitiveType) -> Literal[
     >>> from pyiceberg.expressions.literals import literal
     >>> fitted_literal(literal(Decimal("1.5")), DecimalType(9, 2)), fitted_literal(literal(2**40), IntegerType())
     (DecimalLiteral(Decimal('1.50')), IntAboveMax())
-
-    Raises:
-        ArithmeticError, TypeError, ValueError, pyarrow.ArrowException: it is not a value of the type.
     """
     value = literal.value
     if (
@@ -121,19 +118,12 @@ def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, gi
     It has no ``not``: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
 
     Args:
-        expression: unbound.
-        schema: of the names, which are case sensitive, and dotted if nested in structs.
-        table: its name, for errors.
         given: the text of the expression, because errors show no value of the environment.
-
-    Raises:
-        TerminalError: a column does not exist or cannot be compared, a literal does not fit its column's type, or the
-            expression is nested too deeply.
     """
     try:
         return _Binding(schema, table, given).bind(expression, is_negated=False)
     except RecursionError:
-        raise TerminalError(f"filter of table {table} is nested too deeply: write it flatter", table=table) from None
+        raise TerminalError(f"filter of table {table} is nested too deeply: write it flatter") from None
 
 
 class _Binding:
@@ -200,9 +190,7 @@ class _Binding:
         if name in self._schema.column_names:
             raise TerminalError(
                 f"filter names {name!r}, which is inside a list or map of table {self._table}: a filter reaches into "
-                "structs only; filter by another column",
-                table=self._table,
-                column=name,
+                "structs only; filter by another column"
             )
         raise self._unknown(name)
 
@@ -211,11 +199,7 @@ class _Binding:
         is_said = self._given.says(name)
         shown = f"column {name!r}" if is_said else f"a column made of {self._given.references}"
         return TerminalError(
-            f"filter names {shown}, which table {self._table} does not have; did you mean "
-            f"{', '.join(map(repr, near))}?",
-            table=self._table,
-            column=name if is_said else None,
-            near=near,
+            f"filter names {shown}, which table {self._table} does not have; did you mean {', '.join(map(repr, near))}?"
         )
 
     def _literal(self, literal: Literal[Any], field_type: Any, name: str) -> Literal[Any]:
@@ -233,10 +217,7 @@ class _Binding:
         shown = repr(value) if isinstance(value, str) else str(value)
         shown = shown if is_said else f"a value made of {given.references}"
         return TerminalError(
-            f"filter compares column {name!r} of table {self._table}, of type {field_type}, with {shown}: {advice}",
-            table=self._table,
-            column=name,
-            literal=value if is_said else None,
+            f"filter compares column {name!r} of table {self._table}, of type {field_type}, with {shown}: {advice}"
         )
 
 

@@ -34,19 +34,15 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     """The unbound expression; `column_name` gives the names in it.
 
     Args:
-        text: expanded.
         written: the text with its ``${NAME}``, which errors quote; None if it has no ``${NAME}``.
 
     >>> parse_filter("a = 1")
     EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
-
-    Raises:
-        TerminalError: the text is not an expression; the error names the first character that cannot be read.
     """
     given = ExpandedText.of(text, written)
     shown = given.written
     if not text.strip():
-        raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key", filter=shown)
+        raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key")
     try:
         return parse(_with_hidden_dots(text))
     except ParseBaseException as error:
@@ -54,15 +50,13 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     except ValidationError:
         raise TerminalError(
             f"filter {shown!r} uses true or false inside and, or, not: use true or false as the whole filter, or write "
-            "a comparison such as paid = true",
-            filter=shown,
+            "a comparison such as paid = true"
         ) from None
     except ValueError:
         # PyIceberg's parser raises it for patterns only.
         raise TerminalError(
             f"filter {shown!r} has a pattern that like does not know: only a % at its end is a wildcard, as in "
-            "name like 'A%'; write \\% for a percent sign",
-            filter=shown,
+            "name like 'A%'; write \\% for a percent sign"
         ) from None
 
 
@@ -74,9 +68,7 @@ def _unreadable(given: ExpandedText, place: int) -> TerminalError:
     found = f" ({rest[:_SHOWN]!r})" if rest else " (its end)"
     return TerminalError(
         f"filter {text!r} cannot be read at character {place + 1}{found} as an Iceberg expression: write one such as "
-        f"{_EXAMPLE}",
-        filter=text,
-        place=place + 1,
+        f"{_EXAMPLE}"
     )
 
 
@@ -131,11 +123,6 @@ def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
 
 def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:
     """The value of a tree whose leaves have values that ``&`` and ``|`` join: booleans, masks, other trees.
-
-    Args:
-        expression: without ``not``.
-        predicate: the value of a comparison.
-        constant: the value of true and of false.
 
     >>> from pyiceberg.expressions import EqualTo, LessThan
     >>> fold(EqualTo("a", 1) & LessThan("b", 2), lambda leaf: leaf.literal.value == 1, bool)

@@ -33,7 +33,7 @@ from pyiceberg.types import NestedField
 
 from icefloe.iceberg.filters.filter_binding import bind_filter
 from icefloe.iceberg.filters.filter_syntax import comparisons, fold, parse_filter
-from icefloe.iceberg.schemas.struct_paths import struct_paths
+from icefloe.iceberg.schemas.column_paths import struct_paths
 from icefloe.pipeline.option_values import ExpandedText
 
 __all__ = ["RowFilter"]
@@ -56,13 +56,7 @@ _COMPARISON: Final[Mapping[type[BoundPredicate], Callable[[pa.Array, pa.Scalar],
 def filter_mask(
     expression: BooleanExpression, batch: pa.RecordBatch, paths: Mapping[int, tuple[str, ...]]
 ) -> NDArray[np.bool_]:
-    """The rows for which an expression without ``not`` is true; unknown (null) counts as false.
-
-    Args:
-        expression: bound.
-        batch: has its top-level columns; text may be dictionary-encoded.
-        paths: by field id, the names that lead to a column.
-    """
+    """The rows for which an expression without ``not`` is true; unknown (null) counts as false."""
     return fold(
         expression,
         lambda predicate: _matches(predicate, _column(batch, paths[predicate.term.ref().field.field_id])),
@@ -128,11 +122,8 @@ class RowFilter:
 
     Attributes:
         text: as it was written, ``${ENV}`` unexpanded.
-        expression: bound, without ``not``.
         fields: the columns that it compares; for a nested column the innermost field.
-        paths: by field id, the names that lead from the top of the schema to a column.
         compared: by each name in the text, the values that the column is compared with.
-        named: by each name in the text, its column.
     """
 
     text: str
@@ -147,14 +138,7 @@ class RowFilter:
         """The filter in a text, over the columns of a schema.
 
         Args:
-            text: an Iceberg expression; names are case sensitive, and dotted if nested in structs.
-            schema: of the rows.
-            table: its name, for errors.
             written: the text with its ``${ENV}``, which errors quote; None if it has no ``${ENV}``.
-
-        Raises:
-            TerminalError: the text is not an expression, a name is not a column, or a value does not fit its column's
-                type.
         """
         given = ExpandedText.of(text, written)
         parsed = parse_filter(text, written=written)
@@ -191,9 +175,5 @@ class RowFilter:
         return any(not math.isinf(near) and near != number for near, number in zip(narrow, numbers, strict=True))
 
     def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Mask of the rows that pass.
-
-        Args:
-            batch: has at least ``columns``, in the Arrow types of the schema; text may be dictionary-encoded.
-        """
+        """Mask of the rows that pass."""
         return filter_mask(self.expression, batch, self.paths)

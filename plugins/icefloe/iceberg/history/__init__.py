@@ -3,31 +3,13 @@
 Read in this order:
 
 - `history`: snapshots, lineage, branches
-- `metadata_log`: earlier versions of the metadata
-- `loaded_table`: one version of a table's metadata, handed down through planning
-- `landing`: a state that is reached at once, without commits
-- `passage`: the snapshots of a range, found once and handed down
-- `first_snapshot`: whether a range can begin with a snapshot
-- `tag_moves`: a tag that was moved
-- `snapshot_at`: the snapshot that was current at a time
-- `expiry`: when a snapshot may expire
+- `loaded_table`: one version of a table's metadata, handed down through planning, and its earlier versions
+- `passage`: the snapshots of a range, found once and handed down; a tag that was moved
+- `rollback`: the state on which a branch lands that left a snapshot
+- `first_snapshot`: whether a range can begin with a snapshot; the snapshot at a time
 - `pins`: branches and tags that keep snapshots from expiring
-- `lag`: the lag of a cursor behind its branch
-- `cursor_distance`: the commits that a move of the cursor skips or repeats
+- `lag`: the lag of a cursor, the commits that its moves skip or repeat, and when its snapshot expires
 - `summaries`: rows as the writers counted them
 """
 
-__all__ = [
-    "cursor_distance",
-    "expiry",
-    "history",
-    "lag",
-    "landing",
-    "loaded_table",
-    "metadata_log",
-    "passage",
-    "pins",
-    "snapshot_at",
-    "summaries",
-    "tag_moves",
-]
+__all__ = ["first_snapshot", "history", "lag", "loaded_table", "passage", "pins", "rollback", "summaries"]

@@ -1,18 +1,24 @@
-"""The first snapshot of a range: whether history starts with it, and whether the files that it removed still exist."""
+"""The first snapshot of a range: whether history starts with it, and which one was current at a time."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
-from icefloe.iceberg.history.history import ExpiredHistoryError, History, is_replace
+from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History, is_replace
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.storage.requests import map_parallel
+
+__all__ = ["snapshot_at"]
 
 
 class SnapshotOrigin(Enum):
@@ -48,10 +54,6 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
 
     These files were live only in the parent, so its expiry may have deleted them: Java's does, PyIceberg's does not.
     The snapshot's own manifests name them.
-
-    Raises:
-        ExpiredHistoryError: a file is gone; carries ``path`` too.
-        TransientError: the store did not answer.
     """
 
     def is_there(path: str) -> bool:
@@ -63,8 +65,7 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
         if not is_found:
             gap: ExpiredHistoryError = history.expired(snapshot.parent_snapshot_id, snapshot)
             raise gap.restated(
-                f"{gap.sentence}; file {path}, which snapshot {snapshot.snapshot_id} removed, was deleted with it",
-                path=path,
+                f"{gap.sentence}; file {path}, which snapshot {snapshot.snapshot_id} removed, was deleted with it"
             )
 
 
@@ -88,3 +89,61 @@ def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:
 
 def _entries(manifest: ManifestFile, *, reader: ManifestReader) -> Sequence[DataEntry | DeleteEntry]:
     return reader.delete_entries(manifest) if manifest.holds_deletes else reader.data_entries(manifest)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def snapshot_at(table: LoadedTable, timestamp: datetime, *, branch: str = MAIN) -> int | None:
+    """The id of the snapshot that was current at a time, by the snapshot log; on other branches by the lineage's times.
+
+    Args:
+        timestamp: with an offset; a snapshot committed in that very millisecond counts.
+
+    Returns:
+        None if the table had no snapshot yet: a range from there starts with the history, and a range that ends there
+        is empty.
+
+    Raises:
+        ExpiredHistoryError: the snapshot that was current then has expired.
+    """
+    if timestamp.tzinfo is None:
+        raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
+    history = table.history
+    moves = _moves(history, branch)
+    timestamp_ms = (timestamp - _EPOCH) // timedelta(milliseconds=1)
+    position = bisect_right([move.timestamp_ms for move in moves], timestamp_ms)
+    if position < len(moves):
+        _refuse_gap(history, table.manifests, moves[:position], moves[position], timestamp)
+    return history.snapshot(moves[position - 1].snapshot_id).snapshot_id if position else None
+
+
+def _moves(history: History, branch: str) -> Sequence[BranchMove]:
+    newest = history.head(branch)
+    if newest is None:
+        return ()
+    if branch == MAIN and history.log:
+        return history.log
+    lineage = reversed(history.lineage(newest.snapshot_id))
+    return [BranchMove(snapshot_id=s.snapshot_id, timestamp_ms=s.timestamp_ms) for s in lineage]
+
+
+def _refuse_gap(
+    history: History, reader: ManifestReader, before: Sequence[BranchMove], following: BranchMove, timestamp: datetime
+) -> None:
+    """Raise if a snapshot that expired may have been current between two moves."""
+    # The log says 1, then 3, and a time between them is asked for. If 3 comes from 1, it was 1. Otherwise a snapshot in
+    # between may have expired, unless the branch was moved: to a snapshot that it had before, to one whose parent is
+    # still there, or to a new beginning.
+    if before and history.is_ancestor(before[-1].snapshot_id, following.snapshot_id):
+        return
+    snapshot = history.snapshot(following.snapshot_id)
+    is_rollback = any(move.snapshot_id == following.snapshot_id for move in before)
+    if is_rollback or (before and snapshot.parent_snapshot_id in history.snapshots):
+        return
+    if origin_of(snapshot, reader) is SnapshotOrigin.ROOT:
+        return
+    raise ExpiredHistoryError(
+        f"the snapshot that was current in table {history.table_name} at {timestamp.isoformat()} expired, or the "
+        f"catalog leaves it out: the next one still there is {snapshot.snapshot_id}"
+    )

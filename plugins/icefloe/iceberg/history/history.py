@@ -8,7 +8,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import time_of_ms
 
@@ -27,25 +27,13 @@ MAIN = "main"
 class UnknownBranchError(TerminalError):
     """The table has no such branch."""
 
-    table: str
-    branch: str
-
 
 class UnknownSnapshotError(TerminalError):
     """The table, or the history of the branch, has no such snapshot."""
 
-    table: str
-    snapshot_id: int
-    branch: str | None = None
-
 
 class NotAnAncestorError(TerminalError):
     """The range's start is not an ancestor of its end."""
-
-    table: str
-    after_snapshot_id: int
-    up_to_snapshot_id: int | None
-    branch: str
 
     @classmethod
     def on_branch(
@@ -55,16 +43,12 @@ class NotAnAncestorError(TerminalError):
         end = "the head" if up_to_snapshot_id is None else f"snapshot {up_to_snapshot_id}"
         return cls(
             f"snapshot {abs(after_snapshot_id)} is not an ancestor of {end} on branch {branch!r} of table {table}: "
-            f"{reason}",
-            table=table, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to_snapshot_id, branch=branch,
-        )  # fmt: skip
+            f"{reason}"
+        )
 
 
 class ExpiredHistoryError(TerminalError):
     """The range reaches into history that is gone."""
-
-    table: str
-    oldest_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +64,7 @@ class History:
     """The past of a table, by one version of its metadata; nothing is read.
 
     Attributes:
-        table_name: for errors.
         snapshots: the snapshots that still exist, by id.
-        refs: branches and tags by name.
         log: the snapshots that ``main`` pointed to, oldest first; expired snapshots may leave gaps.
         last_updated_ms: time when the metadata was written.
     """
@@ -118,10 +100,8 @@ class History:
             tags = sorted(name for name in self.refs if self.is_tag(name))
             raise UnknownBranchError(
                 f"table {self.table_name} has no branch {branch!r}; its branches are "
-                f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
-                + (f", its tags {', '.join(tags)}" if tags else ""),
-                table=self.table_name, branch=branch,
-            )  # fmt: skip
+                f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}" + (f", its tags {', '.join(tags)}" if tags else "")
+            )
         return self.snapshot(ref.snapshot_id)
 
     def is_tag(self, name: str) -> bool:
@@ -130,18 +110,13 @@ class History:
         return ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of that id.
-
-        Raises:
-            UnknownSnapshotError: it is not in the table's metadata.
-        """
+        """The snapshot of that id."""
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
             raise UnknownSnapshotError(
-                f"table {self.table_name} has no snapshot {snapshot_id}: {self._given()}",
-                table=self.table_name, snapshot_id=snapshot_id,
-            ) from None  # fmt: skip
+                f"table {self.table_name} has no snapshot {snapshot_id}: {self._given()}"
+            ) from None
 
     def recorded(self, snapshot_id: int | None) -> RecordedSnapshot | None:
         """The facts of a snapshot, to be recorded; None if it is not in the table."""
@@ -149,19 +124,13 @@ class History:
         return None if found is None else RecordedSnapshot.of(found)
 
     def lineage(self, snapshot_id: int) -> list[Snapshot]:
-        """The snapshot and its ancestors, newest first, as far back as they still exist.
-
-        Raises:
-            UnknownSnapshotError: the snapshot itself is missing.
-            TerminalError: the parents form a circle.
-        """
+        """The snapshot and its ancestors, newest first, as far back as they still exist."""
         lineage = list(ancestry(self.snapshots, self.snapshot(snapshot_id).snapshot_id))
         if (oldest := lineage[-1]).parent_snapshot_id in self.snapshots:
             raise TerminalError(
                 f"the metadata of table {self.table_name} is damaged: snapshot {oldest.parent_snapshot_id} is its own "
-                "ancestor",
-                table=self.table_name, snapshot_id=oldest.parent_snapshot_id,
-            )  # fmt: skip
+                "ancestor"
+            )
         return lineage
 
     def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
@@ -188,9 +157,8 @@ class History:
         else:
             since = f"snapshot {snapshot_id}"
         return ExpiredHistoryError(
-            f"table {self.table_name} no longer has the changes since {since}: {self._given(oldest)}",
-            table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
-        )  # fmt: skip
+            f"table {self.table_name} no longer has the changes since {since}: {self._given(oldest)}"
+        )
 
     def _given(self, oldest: Snapshot | None = None) -> str:
         """The part of the history that there is. Metadata does not say if the rest expired or was never given."""

@@ -1,32 +1,120 @@
-"""A table as planning sees it: loaded once, with its history and with its metadata files, which are read once."""
+"""A table as planning sees it: loaded once, with its history and its metadata files, each read once."""
 
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from threading import Lock
+from typing import Any
 
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.metadata_log import MetadataLog
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, decoded_metadata, reading_metadata
+from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.recorded_snapshot import RecordedSnapshot
+from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.iceberg.table import table_name
+from icefloe.storage.requests import map_parallel
 
-__all__ = ["LoadedTable"]
+__all__ = ["LoadedTable", "MetadataLog", "MetadataVersion"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataVersion:
+    """The part of one metadata file that planning needs."""
+
+    snapshot_ids: frozenset[int]
+    branch_heads: Mapping[str, int]
+    last_updated_ms: int
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "MetadataVersion":
+        """The version that a metadata file's JSON describes."""
+        heads = {name: ref["snapshot-id"] for name, ref in (metadata.get("refs") or {}).items()}
+        # Metadata of V1 may have no refs, and -1 for no snapshot.
+        current = metadata.get("current-snapshot-id")
+        if current is not None and current != -1:
+            heads.setdefault(MAIN, current)
+        return cls(
+            snapshot_ids=frozenset(snapshot["snapshot-id"] for snapshot in metadata.get("snapshots") or ()),
+            branch_heads=heads,
+            last_updated_ms=metadata["last-updated-ms"],
+        )
+
+
+class MetadataLog:
+    """The metadata files of a table, oldest first; the last one is the table as it was loaded and is not read.
+
+    Each other file is read once, when it is asked for.
+    """
+
+    def __init__(self, table: Table) -> None:
+        metadata = table.metadata
+        self._io = exact(table.io)
+        self._decoding = Lock()
+        self._table_name = table_name(table)
+        self._files = [entry.metadata_file for entry in metadata.metadata_log]
+        self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]
+        current = MetadataVersion(
+            snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+            branch_heads={name: ref.snapshot_id for name, ref in metadata.refs.items()},
+            last_updated_ms=metadata.last_updated_ms,
+        )
+        self._versions: dict[int, MetadataVersion | None] = {len(self._files): current}
+
+    def __len__(self) -> int:
+        return len(self.timestamps_ms)
+
+    def version(self, index: int) -> MetadataVersion | None:
+        """One version; None if its file is gone, for example after a clean-up of old metadata files."""
+        if index not in self._versions:
+            self._versions[index] = self._read(self._files[index])
+        return self._versions[index]
+
+    def prefetch(self, indices: Iterable[int]) -> None:
+        """Read several versions at once; raises as ``version``."""
+        missing = sorted({index for index in indices if 0 <= index < len(self)} - self._versions.keys())
+        if len(missing) > 1:
+            read = map_parallel(self._read, [self._files[index] for index in missing], name="icefloe-metadata")
+            self._versions.update(zip(missing, read, strict=True))
+
+    def newest_first(self) -> Iterator[MetadataVersion | None]:
+        """The versions from the table as it was loaded back to the oldest; raises as ``version``."""
+        for index in range(len(self) - 1, -1, -1):
+            # Read ahead, since each version is a file, and what is looked for may be many versions ago.
+            self.prefetch(range(index - 7, index + 1))
+            yield self.version(index)
+
+    def moved_at_ms(self, name: str) -> int:
+        """Time since which a branch or tag points to its snapshot, as far back as the files show; in ms."""
+        versions = zip(self.newest_first(), reversed(self.timestamps_ms), strict=True)
+        current, since = next(versions)
+        head = None if current is None else current.branch_heads.get(name)
+        for version, timestamp_ms in versions:
+            if version is None or version.branch_heads.get(name) != head:
+                break
+            since = timestamp_ms
+        return since
+
+    def _read(self, path: str) -> MetadataVersion | None:
+        try:
+            with reading_metadata(self._table_name, "metadata file", path):
+                return MetadataVersion.of(decoded_metadata(self._io.new_input(path), json.loads, self._decoding))
+        except MissingMetadataError:
+            logger.info("metadata file %s of table %s is gone", path, self._table_name)
+            return None
 
 
 class LoadedTable:
     """One version of a table's metadata, handed down through planning so that nothing is looked up or read twice.
 
-    Args:
-        table: as loaded; nothing is read yet.
-
     Attributes:
-        name: namespace and name, dotted.
         metadata: as loaded; only this version counts.
-        io: reads the table's files.
         history: snapshots, branches and tags of the metadata.
         log: earlier versions of the metadata; each file is read when it is asked for.
         manifests: reads manifest lists and manifests, and keeps the lists and the entries of delete manifests.
@@ -47,9 +135,6 @@ class LoadedTable:
         If its writer has used the id for another snapshot, the recorded one has a negative id, as a rule that number.
         It is a snapshot of the table that is returned as long as its manifest list can be read. Otherwise it counts as
         expired.
-
-        Raises:
-            TransientError: the store did not answer.
         """
         table, snapshot_id, path = self._table, recorded.snapshot_id, recorded.manifest_list
         found = self.metadata.snapshot_by_id(snapshot_id)

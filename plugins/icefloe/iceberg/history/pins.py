@@ -45,14 +45,8 @@ class NeededSnapshots:
         If the place itself is still there, the pipeline goes on as far as its pins lead, so these snapshots count too.
 
         Args:
-            history: of the table.
-            branch: the pipeline's.
             since_id: the snapshot that is delivered; its files show what later deletes removed. None: from the start.
-            further: snapshots of an open batch.
             pinned_end_id: the last snapshot to which the pipeline's pins lead from there; None: they lead nowhere.
-
-        Raises:
-            UnknownBranchError: there is no such branch.
         """
         head = history.head(branch)
         if head is None:
@@ -81,10 +75,7 @@ class NeededSnapshots:
 
 
 def _way_back(history: History, head_id: int, since_id: int | None, *, over: Collection[int]) -> tuple[list[int], bool]:
-    """The snapshots from a head back to another one, newest first, and whether they reach it (None: the start).
-
-    They go back as far as the last of some snapshots that are ancestors of the head.
-    """
+    """The snapshots from a head back to another one, newest first, and whether they reach it (None: the start)."""
     # After a rollback the way leads over the newest ancestor that both have.
     delivered = {each.snapshot_id for each in ancestry(history.snapshots, since_id)}
     lineage = history.lineage(head_id)
@@ -114,11 +105,7 @@ _ID: Final = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinNames:
-    """The names of one pipeline's branch and tags.
-
-    Attributes:
-        branch: the branch; the name of a tag is the same with the id of its snapshot after it.
-    """
+    """The names of one pipeline's branch and tags."""
 
     branch: str
 
@@ -143,13 +130,7 @@ class PinNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedRefs:
-    """The branches and tags of one pipeline, as a table has them.
-
-    Attributes:
-        branch_head_id: None if there is no branch.
-        kept_snapshots: number of snapshots that the branch keeps, by its ``min-snapshots-to-keep``.
-        tagged: snapshot by tag.
-    """
+    """The branches and tags of one pipeline, as a table has them."""
 
     branch_head_id: int | None = None
     kept_snapshots: int = 0
@@ -177,12 +158,7 @@ class PinnedRefs:
         return sorted(self.tagged)
 
     def end_after(self, snapshot_id: int, history: History) -> int | None:
-        """The last snapshot to which these lead from the one that is delivered; None if they lead no further.
-
-        Args:
-            snapshot_id: the snapshot that is delivered.
-            history: of the table.
-        """
+        """The last snapshot to which these lead from the one that is delivered; None if they lead no further."""
         end_id = self.branch_head_id
         if end_id is None or end_id == snapshot_id:
             return None
@@ -194,14 +170,7 @@ class PinnedRefs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinMoves:
-    """One commit that moves the branch and the tags of a pipeline.
-
-    Attributes:
-        branch_head_id: snapshot that the branch is to point to; None: there is to be no branch.
-        kept_snapshots: number of snapshots that the branch is to keep.
-        new_tags: snapshot by tag.
-        old_tags: tags to be dropped.
-    """
+    """One commit that moves the branch and the tags of a pipeline."""
 
     branch_head_id: int | None
     kept_snapshots: int = 0
@@ -238,16 +207,7 @@ def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, fur
     the snapshots that a branch or tag points to. So there are both, and neither ever expires by its age.
 
     Args:
-        table: names the table; it is loaded again.
-        names: the pipeline's.
-        branch: the pipeline's branch, or tag.
         since_id: the snapshot that is delivered; None: from the start of the history.
-        further: snapshots of an open batch.
-
-    Raises:
-        RefsRefusedError: the catalog does not allow it.
-        UnknownBranchError: there is no such branch.
-        TransientError: the catalog did not answer, or other commits came first each time.
     """
 
     def change(loaded: Table) -> ManageSnapshots | None:

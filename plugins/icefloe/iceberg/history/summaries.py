@@ -21,10 +21,6 @@ def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | No
 
     A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals.
 
-    Args:
-        snapshots: of the table, by id; some may have expired.
-        step: to count.
-
     Returns:
         None if a summary does not say, if a snapshot is gone, or for one part of a load.
     """
@@ -74,10 +70,6 @@ def file_bytes_bound(snapshots: Mapping[int, Snapshot], steps: Sequence[Step]) -
 
     A step reads files that it added, and files that were live before it. A file of the second kind was live before the
     first step, or was added by an earlier step or by a ``replace`` between two steps.
-
-    Args:
-        snapshots: of the table, by id; some may have expired.
-        steps: of one batch.
     """
     # Steps 1 to 3 read at most what was live before step 1, and what 1, 2 and 3 added.
     sizes: list[int | None] = []

@@ -4,16 +4,9 @@ Read in this order:
 
 - `manifest_reader`: reads them, several at a time
 - `manifest_entries`: manifests and entries as values, inherited fields filled in
-- `bounds`: column bounds that compare
-- `partition_values`: partition values that compare
+- `manifest_values`: column bounds and partition values that compare
 - `pyiceberg_avro`: PyIceberg's private parts, pinned by a test
 - `metadata_decoder`: Avro's binary encoding, checked
 """
 
-__all__ = [
-    "bounds",
-    "manifest_entries",
-    "manifest_reader",
-    "partition_values",
-    "pyiceberg_avro",
-]
+__all__ = ["manifest_entries", "manifest_reader", "manifest_values", "pyiceberg_avro"]

@@ -12,9 +12,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import PrimitiveType
 
-from icefloe.iceberg.data_file import Constant, DataFile
-from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.manifests.partition_values import partition_value
+from icefloe.iceberg.data_file import Constant, DataFile, DeleteFile, FileContent
+from icefloe.iceberg.manifests.manifest_values import partition_value
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry
 from icefloe.iceberg.unreadable import UndecodableError
 
@@ -57,17 +56,9 @@ class ManifestFile:
 
     Attributes:
         path: its location; the same path always has the same content, except for inherited fields.
-        spec_id: the partition spec of its files.
         holds_deletes: True if it lists delete files instead of data files.
-        added_snapshot_id: the snapshot that wrote it.
         sequence_number: inherited by its added files; 0 in V1 tables.
-        added_files_count: number of entries ADDED.
-        existing_files_count: number of entries EXISTING.
-        deleted_files_count: number of entries DELETED.
-        added_rows_count: number of rows in the files ADDED.
-        existing_rows_count: number of rows in the files EXISTING.
         first_row_id: in V3 tables the first ``_row_id`` of its data files without one.
-        partitions: summary of its files for each partition field.
     """
 
     path: str
@@ -102,10 +93,7 @@ class DataEntry:
     """A data file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        status: added, deleted or kept by the manifest's snapshot.
         snapshot_id: of the snapshot that added or deleted it, as written (older PyIceberg: the adding one for both).
-        data_file: the facts that a task needs.
-        partition: its spec and partition values.
         lower_bounds: by field id, in the spec's binary single-value form; may be cut.
         upper_bounds: by field id, in the same form; may be cut.
         null_value_counts: by field id; a column that is missing here may hold nulls.
@@ -125,15 +113,9 @@ class DeleteEntry:
     """A delete file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        status: added, deleted or kept by the manifest's snapshot.
-        snapshot_id: of the snapshot that added or deleted it, as written.
-        delete_file: the facts that a task needs.
-        partition: the partition to which it applies.
         is_unpartitioned: True if its spec has no fields, which makes equality deletes global.
         lower_bounds: by field id, in the spec's binary single-value form; may be cut. For position deletes: of the
             paths.
-        upper_bounds: by field id, in the same form; may be cut.
-        null_value_counts: by field id; a column that is missing here may hold nulls.
     """
 
     status: EntryStatus
@@ -174,18 +156,7 @@ def data_entries(
     types: Sequence[PrimitiveType | None],
     paths: Container[str] | None = None,
 ) -> Iterator[DataEntry]:
-    """The entries of a data manifest, in its order, with inherited ids and numbers.
-
-    Args:
-        manifest: the manifest.
-        raw_entries: all its entries.
-        spec: of its files.
-        types: of the partition values of the spec; None if a type is not known.
-        paths: of the wanted data files; None: all data files.
-
-    Raises:
-        UndecodableError: a partition value does not fit its type.
-    """
+    """The entries of a data manifest, in its order, with inherited ids and numbers."""
     sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
@@ -224,11 +195,7 @@ def delete_entries(
     spec: PartitionSpec,
     types: Sequence[PrimitiveType | None],
 ) -> Iterator[DeleteEntry]:
-    """The entries of a delete manifest, as ``data_entries``.
-
-    Raises:
-        UndecodableError: a delete file has no sequence number and inherits none, or as ``data_entries``.
-    """
+    """The entries of a delete manifest, as ``data_entries``."""
     sources = _identity_sources(spec)
     for raw in raw_entries:
         file = raw.file

@@ -13,7 +13,6 @@ from pyiceberg.types import PrimitiveType
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
-from icefloe.iceberg.manifests.bounds import KeyTypes, key_types
 from icefloe.iceberg.manifests.manifest_entries import (
     DataEntry,
     DeleteEntry,
@@ -21,7 +20,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
     data_entries,
     delete_entries,
 )
-from icefloe.iceberg.manifests.partition_values import partition_types
+from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types, partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import encrypted_file
@@ -64,12 +63,7 @@ class ManifestReader:
         return partition_types(self._specs, self._schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The manifests of a snapshot, in the order of its manifest list.
-
-        Raises:
-            TerminalError: the list is gone or damaged.
-            TransientError: the store did not answer.
-        """
+        """The manifests of a snapshot, in the order of its manifest list."""
         found = self._lists.get(snapshot.snapshot_id)
         if found is None:
             what = f"manifest list of snapshot {snapshot.snapshot_id}"
@@ -110,9 +104,8 @@ class ManifestReader:
         if expected is not None and found != expected:
             raise TerminalError(
                 f"manifest {manifest.path} of table {self._table_name} is damaged: its manifest list says that it has "
-                f"{expected} entries, found {found if found < expected else 'more'}",
-                table=self._table_name, path=manifest.path,
-            )  # fmt: skip
+                f"{expected} entries, found {found if found < expected else 'more'}"
+            )
 
     def _spec(self, manifest: ManifestFile) -> PartitionSpec:
         try:
@@ -120,9 +113,8 @@ class ManifestReader:
         except KeyError:
             raise TerminalError(
                 f"manifest {manifest.path} of table {self._table_name} uses partition spec {manifest.spec_id}, which "
-                f"the table does not have (it has {sorted(self._specs)})",
-                table=self._table_name, path=manifest.path,
-            ) from None  # fmt: skip
+                f"the table does not have (it has {sorted(self._specs)})"
+            ) from None
 
 
 def _manifest(snapshot_id: int, fields: dict[str, Any]) -> ManifestFile:

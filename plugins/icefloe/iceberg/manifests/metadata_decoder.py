@@ -17,11 +17,7 @@ _PADDING: Final = bytes(4096)
 
 
 class MetadataDecoder(BinaryDecoder):
-    """Reads values in order; EOFError if a value ends after the last byte, ValueError for a negative length.
-
-    Args:
-        content: the bytes.
-    """
+    """Reads values in order; EOFError if a value ends after the last byte, ValueError for a negative length."""
 
     def __init__(self, content: bytes) -> None:
         decoder = new_decoder(content + _PADDING)
@@ -94,11 +90,7 @@ def field_count(schema: StructType, known: dict[int, int]) -> int:
     """Number of fields of a type; the fields of types inside it count as often as the types are used.
 
     Args:
-        schema: of a record.
         known: the counts of types that were counted before, by `id`: a type that is used twice is one object.
-
-    Raises:
-        ValueError: there are more than MAX_FIELDS, or a list or map has elements that take no byte.
     """
     found = 1 + sum(_values(field.field_type, known) for field in schema.fields)
     if found > MAX_FIELDS:

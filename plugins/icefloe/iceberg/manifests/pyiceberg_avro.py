@@ -44,11 +44,9 @@ from pyiceberg.types import (
 from pyiceberg.utils.decimal import decimal_required_bytes
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from icefloe.iceberg.catalog.encryption import is_encrypted_stream
-from icefloe.iceberg.files.avro_codecs import decompressed
-from icefloe.iceberg.files.avro_container import decoding
+from icefloe.iceberg.files.avro_container import decoding, decompressed
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder, field_count
-from icefloe.iceberg.unreadable import encrypted_file
+from icefloe.iceberg.unreadable import encrypted_file, is_encrypted_stream
 
 __all__ = ["FieldSummary"]
 
@@ -82,7 +80,6 @@ class FieldSummary:
     """Summary of one partition field over the files of a manifest.
 
     Attributes:
-        contains_null: True if some file has null.
         lower_bound: of the other files, in the spec's binary single-value form; None if all are null or NaN.
         upper_bound: of the other files, in the same form; None if all are null or NaN.
     """
@@ -100,7 +97,6 @@ class RawEntry:
         status: 0 EXISTING, 1 ADDED, 2 DELETED.
         snapshot_id: of the snapshot that added or deleted the file; None is inherited from the manifest.
         sequence_number: the data sequence number; None is inherited.
-        file_sequence_number: None is inherited.
         file: the values of the ``data_file`` struct by their field id.
         partition: (partition field id, type, value) in the order of the spec.
     """
@@ -216,10 +212,7 @@ def _fits(reader: Reader, data: bytes, count: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reader | None]:
-    """The schema of a file, its reader, and a reader for fixed values as Java writes them; None if it has none.
-
-    They never change, and the manifests of a table have only a few different schemas.
-    """
+    """The schema of a file, its reader, and a reader for fixed values as Java writes them; None if it has none."""
     schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
     readers, java_readers, accessor = _ExactReaders(), _JavaReaders(), SchemaPartnerAccessor()
     read_schema = _MANIFEST_LIST if is_list else _MANIFEST_ENTRY

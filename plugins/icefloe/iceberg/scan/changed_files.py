@@ -1,18 +1,68 @@
 """Changes of one step to data files: the terms of the files that count for it. Nothing is read here."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
-from icefloe.iceberg.scan.delete_targets import DeleteTargets, KeptFiles
+from icefloe.iceberg.step import LoadPart
 
-__all__ = ["FileTerm"]
+InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
+"""The delete files in force at some states on a data file of some reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFiles:
+    """The live files of a manifest that stay in a step while delete files change.
+
+    Attributes:
+        paths: their paths; a path that the manifest lists twice is there once.
+        changes: the delete files in force before and after the step, by reach; only if they differ.
+    """
+
+    entries: Sequence[DataEntry]
+    paths: frozenset[str]
+    reaches: Sequence[DeleteNumbers]
+    changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
+
+    def changing(self) -> Iterator[tuple[DataEntry, tuple[DeleteNumbers, DeleteNumbers]]]:
+        """The files on which other delete files are in force after the step, with those before and after."""
+        for entry, reach in zip(self.entries, self.reaches, strict=True):
+            change = self.changes.get(reach)
+            if change is not None:
+                yield entry, change
+
+
+@dataclass(frozen=True)
+class DeleteTargets:
+    """Live files of one manifest that delete files of the batch can reach, and the reach of each.
+
+    A hundred steps ask for the same thousands of files: what is found for one step holds for all.
+    """
+
+    entries: Sequence[DataEntry]
+    reaches: Sequence[DeleteNumbers]
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """The paths of the files."""
+        return frozenset(entry.data_file.path for entry in self.entries)
+
+    @cached_property
+    def distinct(self) -> frozenset[DeleteNumbers]:
+        """The reaches, each once."""
+        return frozenset(self.reaches)
+
+    def between(self, in_force: InForce) -> KeptFiles:
+        """The files in a step; ``in_force`` looks up the delete files before and after it."""
+        pairs = ((reach, in_force(reach)) for reach in self.distinct)
+        changes = {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later}
+        return KeptFiles(entries=self.entries, paths=self.paths, reaches=self.reaches, changes=changes)
 
 
 class FileTerm(NamedTuple):
@@ -22,9 +72,7 @@ class FileTerm(NamedTuple):
     force on it. A file that stays while its delete files change is -1 with the old ones and +1 with the new ones.
 
     Attributes:
-        entry: the data file.
         weight: +1 or -1, or more if a table lists a file more than once.
-        delete_files: the delete files in force on the data file, by their numbers in the batch.
     """
 
     # Thousands of them may be made. A frozen dataclass takes three times as long to make.
@@ -101,11 +149,7 @@ class LoadedFiles:
     part: LoadPart | None
 
     def terms(self, index: DeleteFileIndex) -> StepTerms:
-        """See `StepFiles`.
-
-        Raises:
-            TerminalError: there are more or fewer files than when the load was cut.
-        """
+        """See `StepFiles`."""
         in_force = index.in_force_at(self.deletes)
         terms = _net(FileTerm(entry, 1, *in_force(index.reach(entry))) for entry in self.entries)
         if self.part is None:
@@ -118,8 +162,7 @@ class LoadedFiles:
             raise TerminalError(
                 f"the initial load of snapshot {self.snapshot_id} was cut for {self.part.num_files} data files, but "
                 f"its manifests list {len(by_file)}: a snapshot never changes, so they were overwritten; icefloe "
-                "reset loads the table again",
-                snapshot_id=self.snapshot_id,
+                "reset loads the table again"
             )
         return StepTerms([*chain.from_iterable([*by_file.values()][self.part.first_file : self.part.stop_file])])
 

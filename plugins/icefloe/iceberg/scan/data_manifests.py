@@ -6,23 +6,17 @@ from itertools import chain
 
 from pyiceberg.types import PrimitiveType
 
-from icefloe.iceberg.data_file import Constant
-from icefloe.iceberg.delete_file import FileContent
+from icefloe.iceberg.data_file import Constant, FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
-from icefloe.iceberg.manifests.bounds import decoded_bound
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.manifests.partition_values import partition_range
+from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
-from icefloe.iceberg.scan.changed_files import ComparedFiles, Difference, LoadedFiles, StepFiles
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DataFileNames
-from icefloe.iceberg.scan.delete_targets import DeleteTargets
-from icefloe.iceberg.scan.key_bounds import may_meet
+from icefloe.iceberg.scan.changed_files import ComparedFiles, DeleteTargets, Difference, LoadedFiles, StepFiles
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DataFileNames, may_meet
 from icefloe.iceberg.scan.live_deletes import Comparison, LiveDeletes, entries_before, live_entries
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.requests import map_parallel
-
-__all__ = ["DataManifests"]
 
 
 class ManifestPruning:
@@ -30,7 +24,6 @@ class ManifestPruning:
 
     Args:
         delete_files: equality deletes of an unpartitioned spec reach every file, others the files of their partition.
-        types: of partition values by spec id; None if a type is not known.
 
     Attributes:
         named: the data files that delete files name, which count by the path, whatever their partition is.
@@ -114,12 +107,7 @@ _Content = tuple[str, int, int | None]
 
 
 class DataManifests:
-    """Reads data manifests; those with files that delete files reach are read once for all steps.
-
-    Args:
-        reader: reads them.
-        deletes: of the states that the steps compare.
-    """
+    """Reads data manifests; those with files that delete files reach are read once for all steps."""
 
     def __init__(self, reader: ManifestReader, deletes: LiveDeletes) -> None:
         self._reader = reader
@@ -130,11 +118,7 @@ class DataManifests:
         self._recent: dict[_Content, list[DataEntry]] = {}
 
     def read(self, step: Step) -> StepFiles:
-        """The files that count for a step.
-
-        Raises:
-            TerminalError, TransientError: as ``ManifestReader``, and as `entries_before`.
-        """
+        """The files that count for a step."""
         compared = self._deletes.compared[step]
         if step.kind is not StepKind.INITIAL:
             return ComparedFiles([self._difference(each) for each in compared])

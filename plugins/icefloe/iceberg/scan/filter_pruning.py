@@ -29,9 +29,8 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.filters.column_range import ColumnRange, RangeCondition, range_condition
 from icefloe.iceberg.filters.filter_syntax import fold
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.bounds import decoded_bound
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
-from icefloe.iceberg.manifests.partition_values import partition_range
+from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
 
 __all__ = ["FilterPruning"]
 
@@ -45,10 +44,6 @@ class FilterPruning:
 
     It checks partition values, by the spec each file was written with, and the column bounds and null counts of the
     manifest. Values that are missing, or that have a type that does not compare, rule out nothing.
-
-    Args:
-        row_filter: bound to the schema in which rows are read.
-        specs: of the table, by id.
     """
 
     def __init__(self, row_filter: RowFilter, specs: Mapping[int, PartitionSpec]) -> None:

@@ -13,8 +13,6 @@ from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, 
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["ListedStates", "LiveDeletes"]
-
 Entry = TypeVar("Entry", DataEntry, DeleteEntry)
 
 
@@ -51,11 +49,8 @@ class Comparison:
 
     Attributes:
         before_id: snapshot of the earlier state; None if it has expired, or if the table was empty.
-        after_id: snapshot of the later state.
         gone: manifests that only the earlier state lists.
         new: manifests that only the later state lists; without an earlier state, those that its snapshot wrote.
-        kept: the other manifests of the later state.
-        deletes: the delete files that are live before and after.
     """
 
     before_id: int | None
@@ -71,8 +66,6 @@ class LiveDeletes:
     """The states that the steps of a batch compare, with the delete files of each.
 
     Attributes:
-        index: all delete files.
-        compared: pairs of states by step.
         changed: the delete files that a step adds or removes.
     """
 
@@ -82,11 +75,7 @@ class LiveDeletes:
 
     @classmethod
     def read(cls, steps: Sequence[Step], states: ListedStates, reader: ManifestReader) -> Self:
-        """Reads the delete manifests of the states that steps compare, each of them once.
-
-        Raises:
-            TerminalError, TransientError: as ``ManifestReader``; a state has expired, see `entries_before`.
-        """
+        """Reads the delete manifests of the states that steps compare, each of them once."""
         compared = {step: states.compared(step) for step in steps}
         ids = dict.fromkeys(each for pair in chain(*compared.values()) for each in (pair.before_id, pair.after_id))
         listed = {each: [m for m in states.manifests[each] if m.holds_deletes] for each in ids if each is not None}
@@ -146,15 +135,7 @@ def live_entries(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
-    """The entries of files that were live before a snapshot, if nothing but its own manifests is left to tell.
-
-    Args:
-        own: every entry of the manifests that the snapshot wrote.
-        snapshot_id: the snapshot.
-
-    Raises:
-        TerminalError: a file that another snapshot added counts as new there, or the other way round.
-    """
+    """The entries of files that were live before a snapshot, if nothing but its own manifests is left to tell."""
     found = [entry for entry in own if entry.status is not EntryStatus.ADDED]
     for entry in own:
         # PyIceberg up to 0.11.1 gave DELETED entries the id of the snapshot that had added the file.
@@ -164,8 +145,8 @@ def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
             raise TerminalError(
                 f"snapshot {snapshot_id} lists {file.path} as {entry.status.name} by snapshot {entry.snapshot_id}, and "
                 "the snapshot before it, which would show if the file is new, has expired; icefloe reset loads the "
-                "table again", snapshot_id=snapshot_id, path=file.path,
-            )  # fmt: skip
+                "table again"
+            )
     return found
 
 

@@ -11,14 +11,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
-from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
+from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
 from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
-from icefloe.iceberg.scan.delete_targets import KeptFiles
 from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
@@ -33,7 +31,6 @@ class Term:
 
     Attributes:
         weight: never 0; the terms of one step add up.
-        delete_files: the delete files in force on the data file, by their numbers in the plan.
     """
 
     change_ordinal: int
@@ -48,9 +45,6 @@ class _TermsOfFile(NamedTuple):
 
 class TermsOfFiles:
     """The terms of each data file, step by step.
-
-    Args:
-        may_match: True if a file counts.
 
     Attributes:
         entries: manifest entry by the identity of the data file, in the order in which terms first name the files.
@@ -147,11 +141,9 @@ class ScanTask:
     """One data file to read, and the weights of its rows.
 
     Attributes:
-        data_file: the part that goes into documents.
         terms: by ordinal, at least one; data files with equal terms share one tuple.
         partition: spec id and partition values: files of one partition probably hold the same rows.
         lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
-        upper_bounds: by field id, in the same form; for the planner only.
     """
 
     data_file: DataFile
@@ -168,8 +160,6 @@ class ScanPlan:
     Attributes:
         tasks: each data file once for its constants and each first row id, in the order of the steps and manifests
             that name it first.
-        delete_files: the delete files that terms name, by number.
-        manifests_read: number of manifests that were opened for it.
     """
 
     tasks: tuple[ScanTask, ...]
@@ -228,16 +218,8 @@ def plan_scan_tasks(
     """The data files with the changes of ``steps``; reads manifests only.
 
     Args:
-        table: as loaded; has the snapshots that the steps name.
-        steps: of one batch.
         may_match: True if a file may hold rows that count; other files are not read.
         by_row_id: True if rows are identified by their row ids.
-
-    Raises:
-        UnknownSnapshotError: a step's snapshot expired since the steps were planned.
-        FileElsewhereError: a file is outside of the places in which this table's files may be read.
-        TerminalError: a manifest is gone or damaged.
-        TransientError: the store did not answer.
     """
     read_before = table.manifests.manifests_read
     deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
@@ -272,10 +254,8 @@ def scan_tasks(
     """The tasks that read every changed file once for its constants and each first row id.
 
     Args:
-        terms_by_ordinal: of the steps.
         row_ids: from `row_ids_of_steps`; in other steps, any row ids will do. It is looked at after the last term, so
             it may be filled as the terms are made.
-        may_match: True if a file may hold rows that count; other files are not read.
     """
     found = TermsOfFiles(may_match)
     for ordinal, (single, kept) in terms_by_ordinal:

@@ -1,22 +1,22 @@
-"""Schemas: of a snapshot, of selected columns, of the columns of two states.
+"""Schemas of tables, and the columns of a file as columns of the table, by field id.
 
 Read in this order:
 
 - `table_schema`: the schema in which a batch delivers rows, and whether one fits two states
 - `covering_schema`: a snapshot's schema, widened for the rows of others, and the widest type of each column
-- `identifier_columns`: columns that identify rows, found by dotted names and checked
-- `row_lineage`: row ids of V3 tables
-- `equality_schema`: key columns of equality delete files
-- `struct_paths`: columns inside structs
+- `column_paths`: columns by dotted names: of identities, of a selection
 - `arrow_types`: the Arrow type of each Iceberg type
+- `projection`: planned once per file, which is refused if its columns do not fit
+- `file_columns`: a file's columns by field id
+- `conversions`: small steps from one array to another, also of structs, lists and maps
 """
 
 __all__ = [
     "arrow_types",
+    "column_paths",
+    "conversions",
     "covering_schema",
-    "equality_schema",
-    "identifier_columns",
-    "row_lineage",
-    "struct_paths",
+    "file_columns",
+    "projection",
     "table_schema",
 ]

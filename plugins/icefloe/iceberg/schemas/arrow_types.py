@@ -33,7 +33,8 @@ from pyiceberg.types import (
 
 from icefloe.errors import NotBuiltError
 
-__all__ = ["arrow_schema", "arrow_type", "initial_value"]
+__all__ = ["arrow_type"]
+
 
 # PyIceberg's own conversion also keeps the docs of columns, in field metadata. By these, equal rows of two schemas
 # would differ in type. A test proves that both agree in everything else.
@@ -64,9 +65,6 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     >>> arrow_schema(Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType())))
     id: int64 not null
     name: large_string
-
-    Raises:
-        NotBuiltError: this release does not know the type of a column.
     """
     return pa.schema([_arrow_field(field, ()) for field in schema.fields])
 
@@ -76,9 +74,6 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
 
     >>> arrow_type(DecimalType(9, 2)), arrow_type(FixedType(3))
     (Decimal128Type(decimal128(9, 2)), FixedSizeBinaryType(fixed_size_binary[3]))
-
-    Raises:
-        NotBuiltError: this release does not know the type.
     """
     return _arrow_type(kind, ())
 
@@ -88,9 +83,6 @@ def initial_value(field: NestedField) -> pa.Scalar:
 
     >>> initial_value(NestedField(1, "at", TimestampType(), initial_default=date(1970, 1, 2))).value
     86400000000
-
-    Raises:
-        NotBuiltError: this release does not know the type.
     """
     kind, default = arrow_type(field.field_type), field.initial_default
     if default is None:
@@ -121,7 +113,5 @@ def _arrow_type(kind: IcebergType, path: tuple[str, ...]) -> pa.DataType:
     column = ".".join(path)
     raise NotBuiltError(
         f"column {column!r} has type {kind}, which this release cannot read: drop the column, or use a release that "
-        "knows the type",
-        column=column,
-        type=str(kind),
+        "knows the type"
     )

@@ -22,7 +22,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-__all__ = ["widest_types"]
+__all__ = ["covering_schema", "widest_types"]
 
 _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
     IntegerType: (LongType,),

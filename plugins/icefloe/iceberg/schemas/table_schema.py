@@ -1,80 +1,36 @@
 """The schema in which a batch delivers a table's rows: one snapshot's schema, with names for files without ids."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
-from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import DoubleType, IcebergType, ListType, LongType, MapType, NestedField, StructType
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
+from icefloe.iceberg.schemas.column_paths import selected_schema
 from icefloe.iceberg.schemas.covering_schema import covering_schema
-from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
 from icefloe.iceberg.table import ancestry
 
-__all__ = ["TableSchema", "require_comparable_states"]
-
-
-def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
-    """The named columns with everything inside them, in the schema's order, ids and defaults kept.
-
-    Args:
-        schema: of a table.
-        names: case sensitive; dotted names leave the other fields of a struct out.
-
-    >>> from pyiceberg.types import LongType
-    >>> place = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", LongType()))
-    >>> columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "place", place))
-    >>> sorted(selected_schema(columns, ["place.y", "id"]).column_names)
-    ['id', 'place', 'place.y']
-
-    Raises:
-        TerminalError: there are no names, or a name is given twice, is not a column, or is inside a list or map.
-    """
-    if not names:
-        raise TerminalError("columns is empty: name at least one column, or remove the key to have them all")
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if list(names).count(name) > 1})
-        raise TerminalError(
-            f"columns names {', '.join(twice)} more than once: name each column once", columns=tuple(twice)
-        )
-    known = fields_by_name(schema)
-    for name in names:
-        if name not in known:
-            raise _unusable(schema, name, known)
-    # Two schemas, because one refuses identifier fields that it does not have.
-    fields = list(_selected(schema.fields, {known[name].field_id for name in names}))
-    selected = Schema(*fields)
-    identifiers = [field_id for field_id in schema.identifier_field_ids if field_id in selected.field_ids]
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifiers)
-
-
-def _selected(fields: Iterable[NestedField], ids: Collection[int]) -> Iterable[NestedField]:
-    for field in fields:
-        if field.field_id in ids:
-            yield field
-        elif isinstance(field.field_type, StructType) and (inner := list(_selected(field.field_type.fields, ids))):
-            yield field.model_copy(update={"field_type": StructType(*inner)})
-
-
-def _unusable(schema: Schema, name: str, known: Iterable[str]) -> TerminalError:
-    if name in schema.column_names:
-        return TerminalError(
-            f"columns names {name!r}, which is inside a list or map: name the whole list or map",
-            column=name,
-        )
-    near = nearest_names(name, known)
-    return TerminalError(
-        f"columns names {name!r}, which the table does not have; did you mean {', '.join(map(repr, near))}?",
-        column=name,
-        near=near,
-    )
+__all__ = [
+    "ROW_ID",
+    "TableSchema",
+    "inherited_row_ids",
+    "inherited_sequence_numbers",
+    "lineage_schema",
+    "require_comparable_states",
+    "schemas_before",
+    "with_row_id",
+]
 
 
 _FLOATS: Final = ("float", "double")
@@ -86,7 +42,6 @@ class TableSchema:
     """A table's columns as they are delivered, by field id.
 
     Attributes:
-        columns: PyIceberg's schema.
         name_mapping: gives field ids to the columns of files that carry none; None if the table has no name mapping.
         arrow: the Arrow schema of every batch.
     """
@@ -101,15 +56,6 @@ class TableSchema:
 
         Columns are as wide as in any schema from which rows come. These are the schemas of the snapshots that led to
         this one, and to the start of a range that ends with it.
-
-        Args:
-            metadata: of the table.
-            snapshot_id: the snapshot whose columns, names and order count.
-            after_snapshot_id: the snapshot at which the range starts.
-
-        Raises:
-            TerminalError: the table has no such snapshot, or its schema is gone.
-            NotBuiltError: this release cannot read the type of a column.
         """
         own = _schema_at(metadata, snapshot_id)
         before = schemas_before(metadata, (snapshot_id, after_snapshot_id))
@@ -121,11 +67,7 @@ class TableSchema:
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
-        """A schema with exactly these columns.
-
-        Raises:
-            NotBuiltError: this release cannot read the type of a column.
-        """
+        """A schema with exactly these columns."""
         return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
 
     @classmethod
@@ -168,9 +110,6 @@ class TableSchema:
         Args:
             names: top-level columns, or dotted ones inside structs, which leave the other fields of the struct out;
                 case sensitive.
-
-        Raises:
-            TerminalError: there are no names, or a name is given twice, is not a column, or is inside a list or map.
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
@@ -214,10 +153,6 @@ def require_comparable_states(
 
     They must also have the same initial default, which rows of older files have. Schema evolution ensures both.
     ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
-
-    Raises:
-        TerminalError: the types or the defaults of a column differ; the error names the first such column.
-        NotBuiltError: this release cannot read the type of a column.
     """
     start, end = (TableSchema.at(metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
     before = index_by_id(covering_schema(start, [end]))
@@ -237,9 +172,8 @@ def require_comparable_states(
             continue
         raise TerminalError(
             f"table {table} was replaced by one with another schema: column {end.find_column_name(field_id)!r} "
-            f"{differs}, so no schema fits both states; give the pipeline another name and sink.path to start over",
-            table=table, start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
-        )  # fmt: skip
+            f"{differs}, so no schema fits both states; give the pipeline another name and sink.path to start over"
+        )
 
 
 def _kind(of: IcebergType) -> object:
@@ -263,8 +197,7 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
     if snapshot is None:
         raise TerminalError(
             f"snapshot {snapshot_id} is not in the metadata of the table at {metadata.location}: it "
-            "expired, or the catalog leaves it out",
-            snapshot_id=snapshot_id,
+            "expired, or the catalog leaves it out"
         )
     if snapshot.schema_id is None:
         return metadata.schema()
@@ -273,9 +206,7 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
             return schema
     raise TerminalError(
         f"schema {snapshot.schema_id} of snapshot {snapshot_id} is not in the metadata of the table at "
-        f"{metadata.location}: the metadata is damaged",
-        snapshot_id=snapshot_id,
-        schema_id=snapshot.schema_id,
+        f"{metadata.location}: the metadata is damaged"
     )
 
 
@@ -293,3 +224,49 @@ def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) 
             youngest = lineage[-1].schema_id or 0
             schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
     return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]
+
+
+ROW_ID: Final = "_icefloe_row_id"
+"""The name under which row ids are read; no column that icefloe delivers has it."""
+_FIELD_ID: Final = 2147483540
+_SEQUENCE_NUMBER: Final = "_last_updated_sequence_number"
+_SEQUENCE_NUMBER_FIELD_ID: Final = 2147483539
+
+
+def with_row_id(schema: TableSchema) -> TableSchema:
+    """The same columns, followed by the row id."""
+    columns = Schema(*schema.columns.fields, NestedField(_FIELD_ID, ROW_ID, LongType(), required=False))
+    return TableSchema.of(columns, schema.name_mapping)
+
+
+def lineage_schema(schema: TableSchema) -> TableSchema:
+    """The row id and the last updated sequence number, and no column of the table."""
+    columns = Schema(
+        NestedField(_FIELD_ID, ROW_ID, LongType(), required=False),
+        NestedField(_SEQUENCE_NUMBER_FIELD_ID, _SEQUENCE_NUMBER, LongType(), required=False),
+    )
+    return TableSchema.of(columns, schema.name_mapping)
+
+
+def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: NDArray[np.int64]) -> pa.Array:
+    """Row ids from the file; if a row has none there, the row id follows from its position.
+
+    Args:
+        first_row_id: of the file; None: it has no row ids by which its step could pair updates, whatever the file says.
+    """
+    if first_row_id is None:
+        return pa.nulls(len(row_ids), pa.int64())
+    if not row_ids.null_count:
+        return row_ids
+    return pc.coalesce(row_ids, pa.array(positions + first_row_id, pa.int64()))
+
+
+def inherited_sequence_numbers(numbers: pa.Array, first_row_id: int | None, sequence_number: int) -> pa.Array:
+    """Sequence numbers from the file; a row without one was last updated by the commit that added the file.
+
+    Args:
+        first_row_id: of the file; None: its rows have no lineage, whatever the file says.
+    """
+    if first_row_id is None:
+        return pa.nulls(len(numbers), pa.int64())
+    return pc.fill_null(numbers, sequence_number)

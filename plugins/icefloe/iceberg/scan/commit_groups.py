@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
+from icefloe.iceberg.history.loaded_table import MetadataLog, MetadataVersion
 from icefloe.pipeline.option_values import CommitGroupsOption
 
 
@@ -87,12 +87,7 @@ def commit_groups(
 
 
 def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[Publication]) -> CommitGroups:
-    """Group neighbours that appeared in the same version, if that version is known exactly.
-
-    Args:
-        snapshots: a lineage, oldest first.
-        publications: of each snapshot.
-    """
+    """Group neighbours that appeared in the same version, if that version is known exactly."""
     #   snapshots                 a       b       c
     #   absent in, present in     3, 4    3, 4    4, 5        groups [a b] [c]
     groups: list[list[Snapshot]] = []

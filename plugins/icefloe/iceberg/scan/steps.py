@@ -9,19 +9,18 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import MAIN, is_replace
-from icefloe.iceberg.history.landing import Landing
-from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.metadata_log import MetadataLog
+from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
 from icefloe.iceberg.history.passage import Passage, find_passage
+from icefloe.iceberg.history.rollback import Landing
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm
+from icefloe.iceberg.scan.commit_groups import CommitGroups
+from icefloe.iceberg.scan.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.scan.data_manifests import DataManifests
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
 from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.steps.commit_groups import CommitGroups
-from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
@@ -52,17 +51,8 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
     the rows of the files that the snapshot replaced are counted: a deletion vector says how many of them are deleted,
     other delete files do not.
 
-    Args:
-        snapshot_id: says that it changed no row.
-        states: its manifests and, unless it has expired, those of the state before it.
-        reader: reads them.
-        table: its name.
-
     Returns:
         None if they agree; a warning if they could not be checked.
-
-    Raises:
-        TerminalError: they differ, so the snapshot changed rows although it says that it did not.
     """
     parent_id = states.parents.get(snapshot_id)
     before = None if parent_id is None else _records(states.manifests[parent_id])
@@ -86,9 +76,8 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
         raise TerminalError(
             f"replace snapshot {snapshot_id} of table {table} must keep the {removed} rows of the files that it "
             f"replaced, but there are {added} after it: its writer changed rows under the name of a compaction; load "
-            "the table again",
-            table=table, snapshot_id=snapshot_id, rows_before=removed, rows_after=added,
-        )  # fmt: skip
+            "the table again"
+        )
     if is_known:
         return None
     return (
@@ -143,8 +132,6 @@ class SnapshotRange:
         after_snapshot_id: exclusive; None: from the start of the history, or an initial load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
         steps: by ordinal; empty if there is nothing to do.
-        skipped_replace_snapshots: number of ``replace`` snapshots that were skipped.
-        warnings: one sentence each.
         is_reload: the table is loaded again, because history that its changes need has expired.
     """
 
@@ -167,21 +154,7 @@ def plan_range(
     commit_groups: CommitGroupsOption = "fuse",
     max_steps: int | None = None,
 ) -> SnapshotRange:
-    """The steps that lead from one snapshot of a branch to another; reads metadata only.
-
-    Args:
-        table: as loaded; only this version of its metadata counts.
-        branch: see `find_passage`, also for the next four.
-        after_snapshot_id: exclusive.
-        up_to_snapshot_id: inclusive.
-        load: the changes of the range, or a state first.
-        on_rollback: what to do if the branch left the start behind.
-        commit_groups: see `steps_of`.
-        max_steps: the range ends before the step that would be one too many; None: no limit.
-
-    Raises:
-        TerminalError, TransientError: see `find_passage` and `steps_of`.
-    """
+    """The steps that lead from one snapshot of a branch to another; reads metadata only."""
     passage = find_passage(
         table,
         branch=branch,
@@ -203,14 +176,7 @@ def steps_of(
     """The steps of a passage; commits that do not fit into ``max_steps`` are left out, never half a commit.
 
     Args:
-        passage: the snapshots of a range.
-        table: as loaded.
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
-        max_steps: the most steps, at least one; None: no limit.
-
-    Raises:
-        TerminalError: the metadata is damaged, or a ``replace`` changed the number of rows.
-        TransientError: the store did not answer.
     """
     opening = [] if passage.landing is None else [passage.landing]
     room = None if max_steps is None else max_steps - len(opening)

@@ -1,4 +1,4 @@
-"""Projection by field id: from the columns of one file to the columns of the table, planned once per file."""
+"""Rows of one schema of a table in the columns of another one, by field id."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,26 +7,35 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
-from icefloe.iceberg.projection.conversions import (
+from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type, initial_value
+from icefloe.iceberg.schemas.conversions import (
     KEEP,
     Cast,
     Chain,
     Conversion,
     Decode,
+    Field,
+    FilledField,
     KeepDictionary,
+    ListStep,
+    MapStep,
     Nulls,
+    Parent,
+    StructStep,
+    TakenField,
     Unwrap,
     View,
 )
-from icefloe.iceberg.projection.file_columns import FileColumn, is_list
-from icefloe.iceberg.projection.nested import Field, FilledField, ListStep, MapStep, Parent, StructStep, TakenField
-from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type, initial_value
+from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns, is_list
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["Projection", "plan_projection"]
+__all__ = ["Projection", "plan_projection", "rows_in_schema"]
+
 
 _TEXT: Final = (
     pa.types.is_string,
@@ -40,10 +49,6 @@ _TEXT: Final = (
 
 def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     """The step that turns values of a file into values of the table; None if Iceberg allows no such promotion.
-
-    Args:
-        source: as pyarrow reads the file.
-        target: a type of ``arrow_type``, not nested.
 
     The step raises ``pa.ArrowInvalid`` for values that do not fit, and does not round. Only nanoseconds in a file of a
     microsecond column are truncated, as in PyIceberg.
@@ -130,11 +135,6 @@ def _after(first: Conversion | None, second: Conversion | None) -> Conversion | 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
     """The step that undoes a widening by Iceberg's promotion; None if the type is not a wider one.
 
-    Args:
-        source: as pyarrow reads the file.
-        target: a type of ``arrow_type``, not nested.
-        column: its dotted name, for the error of a value that does not fit.
-
     >>> plan_narrowing(pa.int64(), pa.int32(), column="id")
     Narrow(target=DataType(int32), column='id')
     >>> plan_narrowing(pa.int32(), pa.int64(), column="id") is None
@@ -158,11 +158,7 @@ class Narrow:
     column: str
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A new array of the target type.
-
-        Raises:
-            ColumnError: a value does not fit.
-        """
+        """A new array of the target type."""
         try:
             narrowed = array.cast(self.target)
         except pa.ArrowInvalid as cause:
@@ -175,8 +171,7 @@ class Narrow:
         return ColumnError(
             f"column {self.column!r} holds a value of type {source} that does not fit {self.target}: the table was "
             f"rolled back to a schema from before the column became {source}; end the range at a snapshot with the "
-            "wider type",
-            column=self.column,
+            "wider type"
         )
 
 
@@ -190,12 +185,7 @@ def _same_values(one: pa.Array, other: pa.Array) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The plan that turns batches of one file into batches of the table.
-
-    Attributes:
-        schema: of the batches that ``apply`` gives.
-        fields: one for each column of ``schema``.
-    """
+    """The plan that turns batches of one file into batches of the table."""
 
     schema: pa.Schema
     fields: Sequence[Field]
@@ -206,16 +196,7 @@ class Projection:
         return frozenset(field.position for field in self.fields if isinstance(field, TakenField))
 
     def apply(self, batch: pa.RecordBatch, positions: Mapping[int, int]) -> pa.RecordBatch:
-        """A batch of the table's columns; columns that need not change are not copied.
-
-        Args:
-            batch: of the file.
-            positions: index in the batch of each column of the file.
-
-        Raises:
-            ColumnError: a required column holds a null.
-            pa.ArrowInvalid: a value does not fit the table's type.
-        """
+        """A batch of the table's columns; columns that need not change are not copied."""
         parent = Parent(field=lambda position: batch.column(positions[position]), num_rows=batch.num_rows)
         return pa.RecordBatch.from_arrays([field.read(parent) for field in self.fields], schema=self.schema)
 
@@ -229,13 +210,7 @@ def plan_projection(
     its initial default, null (Iceberg spec, "Column Projection").
 
     Args:
-        columns: of the file.
-        schema: of the table.
-        constants: by source field id, as text.
         keep_dictionaries: text columns that are read dictionary-encoded stay encoded; the schema of the result says so.
-
-    Raises:
-        ColumnError: no column has a field id, a required column is missing, or a type may not become the table's type.
     """
     if columns and schema.fields and all(column.field_id is None for column in columns):
         raise ColumnError(
@@ -285,8 +260,7 @@ class _Planner:
         if field.initial_default is None and field.required:
             raise ColumnError(
                 f"required column {_name(path)!r} is missing and has no initial default: make the column optional, "
-                "or rewrite the file with it",
-                column=_name(path),
+                "or rewrite the file with it"
             )
         return initial_value(field)
 
@@ -306,8 +280,7 @@ class _Planner:
         if step is None:
             raise ColumnError(
                 f"column {_name(path)!r} has type {column.type} there, which cannot become the table's {kind}: "
-                "rewrite the file",
-                column=_name(path),
+                "rewrite the file"
             )
         return step
 
@@ -321,3 +294,14 @@ class _Planner:
 
 def _name(path: _Path) -> str:
     return ".".join(path)
+
+
+def rows_in_schema(rows: pa.RecordBatch, of: TableSchema, to: TableSchema) -> pa.RecordBatch:
+    """Rows with the columns of another schema; a column that is missing gets its initial default, as in a data file.
+
+    Nulls of a column that became required later are kept: the rows may be from before that.
+    """
+    columns = file_columns(rows.schema, create_mapping_from_schema(of.columns))
+    optional = Schema(*(field.model_copy(update={"required": False}) for field in to.columns.fields))
+    projection = plan_projection(columns, optional, {})
+    return projection.apply(rows, {place: place for place in range(rows.num_columns)})

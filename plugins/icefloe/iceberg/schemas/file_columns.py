@@ -11,6 +11,7 @@ from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["FileColumn", "file_columns", "leaves"]
 
+
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
 """Keys under which pyarrow puts the ids of Parquet's and ORC's types."""
 
@@ -21,9 +22,6 @@ class FileColumn:
 
     Attributes:
         field_id: None if neither the file nor the name mapping gives one; nothing reads such a column.
-        position: index among its parent's fields.
-        name: in the file.
-        type: as pyarrow reads it.
         is_nullable: True if the file's own schema allows nulls.
         children: the fields of a struct; the element of a list; key and value of a map.
     """

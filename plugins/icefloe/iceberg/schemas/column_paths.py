@@ -1,0 +1,168 @@
+"""Columns by path: dotted names resolved against a schema, nested in structs but not in lists or maps."""
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StructType
+
+from icefloe.errors import TerminalError
+
+__all__ = [
+    "ColumnPath",
+    "fields_by_name",
+    "has_columns",
+    "identity_columns",
+    "nearest_names",
+    "resolve_identifier_columns",
+    "struct_paths",
+]
+
+
+_NAMED: Final = 10
+
+
+def struct_paths(schema: Schema) -> dict[int, tuple[str, ...]]:
+    """Paths by field id: the names from the top of the schema down to a column, in the schema's order.
+
+    >>> from pyiceberg.types import LongType
+    >>> struct_paths(Schema(NestedField(2, "place", StructType(NestedField(3, "id", LongType())))))
+    {2: ('place',), 3: ('place', 'id')}
+    """
+    return _paths(schema.fields, ())
+
+
+def fields_by_name(schema: Schema) -> dict[str, NestedField]:
+    """The same columns by their dotted names."""
+    return {".".join(path): schema.find_field(field_id) for field_id, path in struct_paths(schema).items()}
+
+
+def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Suggestions for an unknown name: the most similar known names, or the first few if none is similar.
+
+    >>> nearest_names("Citi", ["id", "city", "citizen"]), nearest_names("x", ["id", "city"])
+    (('city', 'citizen'), ('id', 'city'))
+    """
+    by_folded = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=3) or list(by_folded)[:_NAMED]
+    return tuple(by_folded[other] for other in near)
+
+
+def _paths(fields: Sequence[NestedField], parents: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
+    found: dict[int, tuple[str, ...]] = {}
+    for field in fields:
+        found[field.field_id] = (*parents, field.name)
+        if isinstance(field.field_type, StructType):
+            found |= _paths(field.field_type.fields, found[field.field_id])
+    return found
+
+
+ColumnPath = tuple[str, ...]
+"""The names from the top of the schema down to a column; one name unless it is nested in structs."""
+
+
+def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[ColumnPath, ...]:
+    """The paths of identifier columns, in the order they are named.
+
+    >>> from pyiceberg.types import LongType
+    >>> place = NestedField(2, "place", StructType(NestedField(3, "id", LongType())))
+    >>> resolve_identifier_columns(Schema(NestedField(1, "id", LongType()), place), ["place.id", "id"])
+    (('place', 'id'), ('id',))
+    """
+    paths = struct_paths(schema).items()
+    known = {".".join(path): path for field_id, path in paths if schema.find_type(field_id).is_primitive}
+    for name in names:
+        if name not in known:
+            raise _unusable(schema, name, list(known))
+    if len(set(names)) < len(names):
+        raise TerminalError(f"the identifier columns {', '.join(names)} name a column twice: name each one once")
+    return tuple(known[name] for name in names)
+
+
+def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPath]) -> list[pa.Array | pa.ChunkedArray]:
+    """The identifier values of each row: null if the value or a struct around it is null.
+
+    >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})
+    >>> identity_columns(batch, [("place", "id")])[0].to_pylist()
+    [1, None]
+    """
+    columns = []
+    for top, *nested in paths:
+        column = batch.column(top)
+        columns.append(pc.struct_field(column, nested) if nested else column)
+    return columns
+
+
+def has_columns(schema: pa.Schema, paths: Sequence[ColumnPath]) -> bool:
+    """True if rows of a schema have the columns of all paths.
+
+    >>> schema = pa.schema([("place", pa.struct([("id", pa.int64())]))])
+    >>> has_columns(schema, [("place", "id")]), has_columns(schema, [("place", "id"), ("place", "town")])
+    (True, False)
+    """
+    return all(_has_column(schema, path) for path in paths)
+
+
+def _has_column(schema: pa.Schema, path: ColumnPath) -> bool:
+    fields: Any = schema
+    for name in path:
+        place = fields.get_field_index(name)
+        if place < 0:
+            return False
+        fields = fields.field(place).type
+    return True
+
+
+def _unusable(schema: Schema, name: str, known: Sequence[str]) -> TerminalError:
+    if name in schema.column_names:
+        return TerminalError(
+            f"column {name!r} of type {schema.find_type(name)} cannot identify rows: identifier columns are primitive "
+            "and not inside a list or map"
+        )
+    near = difflib.get_close_matches(name, known, n=3) or list(known)
+    return TerminalError(f"identifier column {name!r} is not in the table; did you mean {', '.join(map(repr, near))}?")
+
+
+def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
+    """The named columns with everything inside them, in the schema's order, ids and defaults kept.
+
+    >>> from pyiceberg.types import LongType
+    >>> place = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", LongType()))
+    >>> columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "place", place))
+    >>> sorted(selected_schema(columns, ["place.y", "id"]).column_names)
+    ['id', 'place', 'place.y']
+    """
+    if not names:
+        raise TerminalError("columns is empty: name at least one column, or remove the key to have them all")
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise TerminalError(f"columns names {', '.join(twice)} more than once: name each column once")
+    known = fields_by_name(schema)
+    for name in names:
+        if name not in known:
+            raise _unselectable(schema, name, known)
+    # Two schemas, because one refuses identifier fields that it does not have.
+    fields = list(_within(schema.fields, {known[name].field_id for name in names}))
+    selected = Schema(*fields)
+    identifiers = [field_id for field_id in schema.identifier_field_ids if field_id in selected.field_ids]
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifiers)
+
+
+def _within(fields: Iterable[NestedField], ids: Collection[int]) -> Iterable[NestedField]:
+    for field in fields:
+        if field.field_id in ids:
+            yield field
+        elif isinstance(field.field_type, StructType) and (inner := list(_within(field.field_type.fields, ids))):
+            yield field.model_copy(update={"field_type": StructType(*inner)})
+
+
+def _unselectable(schema: Schema, name: str, known: Iterable[str]) -> TerminalError:
+    if name in schema.column_names:
+        return TerminalError(f"columns names {name!r}, which is inside a list or map: name the whole list or map")
+    near = nearest_names(name, known)
+    return TerminalError(
+        f"columns names {name!r}, which the table does not have; did you mean {', '.join(map(repr, near))}?"
+    )
