@@ -1,6 +1,6 @@
 """icefloe: row-level changes of Apache Iceberg tables, delivered by Airflow and computed on Spark.
 
-The house from the top; a room imports only rooms below it (docs/architecture.md draws it):
+The house from the top; a room imports only rooms below it (docs/developers/architecture.md draws it):
 
 - `orchestration`: what Airflow runs and shows: sensor, trigger, operators, DAGs, page
 - `cli`: the command ``icefloe``

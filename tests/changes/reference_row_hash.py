@@ -1,4 +1,4 @@
-"""The row hash in plain Python, from docs/formats.md, section "Row hash"; shares no code with the library."""
+"""The row hash in plain Python, from docs/developers/formats.md; shares no code with the library."""
 
 import hashlib
 import math

@@ -60,3 +60,11 @@ def test_functions_of_tests_that_a_page_names_exist() -> None:
     sources = {file: (ROOT / "tests" / f"{file}.py").read_text() for _, file, _ in named}
     gone = [words for words in sorted(named) if f"def {words[2]}(" not in sources[words[1]]]
     assert not gone, gone
+
+
+def test_pages_that_the_source_names_exist() -> None:
+    sources = [file for folder in ("plugins", "make", "demo", "dags") for file in (ROOT / folder).rglob("*.py")]
+    named = {(file.name, page) for file in sources for page in re.findall(r"docs/[\w/]+\.md", file.read_text("utf-8"))}
+    assert named
+    gone = [(file, page) for file, page in sorted(named) if not (ROOT / page).is_file()]
+    assert not gone, gone

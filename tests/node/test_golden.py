@@ -1,4 +1,4 @@
-"""The formats of map outputs at nodes, as docs/formats.md defines them: written now like then."""
+"""The formats of map outputs at nodes, as docs/developers/formats.md defines them: written now like then."""
 
 import json
 import struct

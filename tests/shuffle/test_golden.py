@@ -1,4 +1,4 @@
-"""The shuffle's files as docs/formats.md defines them: written now like then, and read by nothing of ours but bytes."""
+"""The shuffle's files as docs/developers/formats.md defines them: written now like then, and read as bytes."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The files of a divided partition as docs/formats.md defines them: written now like then, and read as bytes."""
+"""Files of a divided partition as docs/developers/formats.md has them: written now like then, and read as bytes."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The files of a map output with hash partitions, as docs/formats.md defines them."""
+"""The files of a map output with hash partitions, as docs/developers/formats.md defines them."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The files of a small map output, as docs/formats.md defines them."""
+"""The files of a small map output, as docs/developers/formats.md defines them."""
 
 import json
 import struct

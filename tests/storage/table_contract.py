@@ -37,7 +37,7 @@ def table_client(access: Mapping[str, str]) -> Any:
 
 
 class Attributes(Behind):
-    """Items as docs/formats.md describes them."""
+    """Items as docs/developers/formats.md describes them."""
 
     def __init__(self, client: Any, table: str, place: str, prefix: str = "", objects: MemoryStore | None = None):
         self._client, self._table, self._place, self._prefix = client, table, place, prefix

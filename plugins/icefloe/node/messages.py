@@ -1,4 +1,4 @@
-"""The request of a reader and the answer of a node (docs/formats.md, section "Node requests")."""
+"""The request of a reader and the answer of a node (docs/developers/formats.md, section "Node requests")."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The shuffle's files: map outputs by partition, ranges of partitions, fetching (docs/formats.md).
+"""The shuffle's files: map outputs by partition, ranges of partitions, fetching (docs/developers/formats.md).
 
 Map tasks hash the identity of each row to a partition, so that all rows of an identity meet. Each leaves a block for
 each partition that it has rows of, side by side in one file. Neighbouring partitions are merged into ranges of about

@@ -1,6 +1,6 @@
 """Shuffle blocks: the rows of one map task for one reduce partition, one LZ4 frame of Arrow messages.
 
-The byte format is in docs/formats.md, section "Data file".
+The byte format is in docs/developers/formats.md, section "Data file".
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Extents files: the extents of all ranges, each in a section of its own (docs/formats.md, section "Extents").
+"""Extents files: the extents of all ranges, each in a section of its own (docs/developers/formats.md).
 
 A head names the data files and where the section of each range begins. Sections follow the head, or are an object of
 their own, of which a reduce task fetches one section.

@@ -1,4 +1,4 @@
-"""Hash rows: a row's hash next to the hash of its identity, which map outputs keep by row hash (docs/formats.md).
+"""Hash rows: a row's hash next to the hash of its identity, kept by row hash (docs/developers/formats.md).
 
 Rows are routed by identity, so equal rows of two identities meet in no reduce partition. Their hash rows meet in one
 hash partition. The hash partitions of a map output follow its reduce partitions and are numbered on from them:

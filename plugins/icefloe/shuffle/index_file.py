@@ -1,6 +1,6 @@
 """Index files: the position of each block in a map task's data file.
 
-``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics (docs/formats.md, section "Index file").
+``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics (docs/developers/formats.md).
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Commit records: the files of one attempt that are a map task's output (docs/formats.md, section "Commit record")."""
+"""Commit records: the files of one attempt that are a map task's output (docs/developers/formats.md)."""
 
 import hashlib
 import json

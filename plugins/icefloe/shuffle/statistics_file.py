@@ -1,6 +1,6 @@
 """Statistics: the contents of each reduce partition's block of a map task, per change ordinal.
 
-A header, fixed-width entries, the CRC-32 of each block and one of all that (docs/formats.md, "Statistics"). Together
+A header, fixed-width entries, the CRC-32 of each block and one of all that (docs/developers/formats.md). Together
 they are the rest of an index file.
 """
 

@@ -1,6 +1,6 @@
 """The tests that a sink of another package must pass.
 
-A test module of that package subclasses `SinkConformance`; docs/write_a_sink.md shows one.
+A test module of that package subclasses `SinkConformance`; docs/developers/write_a_sink.md shows one.
 This is the only room that imports pytest.
 
 - `conformance`: the suite, and its cases of two origins

@@ -1,4 +1,4 @@
-"""Moves files as docs/formats.md defines them: written now like then, and read as bytes."""
+"""Moves files as docs/developers/formats.md defines them: written now like then, and read as bytes."""
 
 import struct
 import zlib

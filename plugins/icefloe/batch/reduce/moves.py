@@ -1,6 +1,6 @@
 """Moves: rows of a hash range that cancel across identities, spilled by range and stored in moves files.
 
-A moves file has the rows by reduce range (docs/formats.md):
+A moves file has the rows by reduce range (docs/developers/formats.md):
 
     header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ... | checksum
 

@@ -1,4 +1,4 @@
-"""The row hash: 128 bits that are equal for equal rows in every file and type, under a key (docs/formats.md).
+"""The row hash: 128 bits, equal for equal rows in every file and type, under a key (docs/developers/formats.md).
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""The keyed mixing of the row hash; docs/formats.md, section "Row hash", is its definition, with the proof.
+"""The keyed mixing of the row hash; docs/developers/formats.md, section "Row hash", is its definition, with the proof.
 
 A value is two words (u, v). Secret factors turn them into a contribution, and the contributions of a row are added up:
 

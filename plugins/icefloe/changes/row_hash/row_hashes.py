@@ -1,4 +1,4 @@
-"""The one row hash: 128 bits over canonical values, defined in docs/formats.md, section "Row hash"."""
+"""The one row hash: 128 bits over canonical values, defined in docs/developers/formats.md, section "Row hash"."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
