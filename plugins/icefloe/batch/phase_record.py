@@ -136,23 +136,13 @@ class TrackedApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a batch over all its attempts. No decision depends on it.
+    """One phase of a batch over all its attempts, as docs/formats.md defines it. No decision depends on it.
 
     Attributes:
-        attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, lost with their
-            machine, or failed for good.
-        is_running: True if the last attempt has recorded no end yet.
-        seconds: wall time of all attempts except those that were killed, ran out of time or failed for good.
-        tasks_found: tasks that were done when an attempt began, summed over the attempts.
+        attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, or failed for
+            good. Their seconds are in no sum.
         tasks_run: tasks that were handed to the engine; a task that was done again counts each time.
-        tasks_adopted: tasks run that found the valid output of another attempt and kept it.
-        map_tasks_run_again: map tasks that coalesce or shuffle_read ran again, because an output was damaged or gone.
-        map_outputs_missing: planned map outputs without a record when coalesce, or a further attempt of shuffle_read,
-            looked.
-        requests: requests to the stores of checkpoint, shuffle and sink. They include the requests of tasks, as far as
-            the tasks came back; None before the phase ends.
-        spark_application_id: application that ran the last attempt; None if Spark did not run it.
-        spark_ui: URL of that application's web page; None if Spark did not run it or the page is switched off.
+        requests: to the stores of checkpoint, shuffle and sink; None before the phase ends.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -55,18 +55,6 @@ class FileTerms:
     terms: tuple[tuple[int, int, int], ...]
     delete_states: tuple[DeleteState, ...] = ()
 
-    def delete_sets(self) -> list[frozenset[int]]:
-        """The delete files in force in each delete state, by their place in the map task; state 0 has none.
-
-        >>> states = (DeleteState(added=(0,)), DeleteState(added=(2,), dropped=(0,)))
-        >>> [sorted(one) for one in FileTerms(terms=((0, 1, 2),), delete_states=states).delete_sets()]
-        [[], [0], [2]]
-        """
-        sets = [frozenset[int]()]
-        for state in self.delete_states:
-            sets.append((sets[-1] - frozenset(state.dropped)) | frozenset(state.added))
-        return sets
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:

@@ -83,10 +83,8 @@ class BatchDelivery:
     """A batch that is visible at its sink; the numbers are sums of those of `PartDelivery`.
 
     Attributes:
-        url: the destination, for people.
-        visible_at: time at which the whole batch was there, ISO 8601.
-        lag_seconds: seconds from the last commit of the batch to ``visible_at``; None if the batch has no commit.
-        seconds: seconds that the last try took.
+        lag_seconds: from the last commit of the batch to ``visible_at``; None if the batch has no commit.
+        seconds: of the last try.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -152,27 +150,15 @@ class SummaryCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """Figures of one batch. Values carry their units; ``map_seconds`` and ``reduce_seconds`` are summed over tasks.
+    """Figures of one batch, as docs/formats.md defines them. Values carry their units.
 
     Attributes:
-        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
-        rows_read: rows of all files, each file counted once.
         carried_over_rows: rows that cancelled out before the shuffle. A row that several steps add or remove counts in
             each step, so this may exceed ``rows_read``.
-        shuffled_bytes: compressed bytes of all map outputs.
-        hash_sum: signed sum of the row hashes of all changes. It is the same for the rows read and the changes
-            delivered.
-        seconds: wall time from the plan to the commit, waiting between tasks and retries included; None if the
-            batch delivered nothing or its tasks' files are gone, as are the numbers below.
-        phases: attempts, wall time and figures of each phase; without ``commit``'s own last writes.
-        removed_rows_read: rows read that a step removes, once for each such step.
-        added_rows_read: rows read that a step adds, once for each such step.
-        map_outputs_redone: number of times that a map output was found damaged or gone, and was made again.
-        fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
-        decoded_bytes: bytes that map tasks decoded from data files, in Arrow's memory; data decoded twice counts twice.
-        map_task_bytes: distribution of the file bytes that map tasks read; None if there are no tasks. The
-            distributions below have the same form.
-        delivery: documents and times at the sink that the batch was delivered to; None if its files are the sink.
+        hash_sum: signed sum of the row hashes of all changes, equal for the rows read and the changes delivered.
+        seconds: wall time from the plan to the commit; None if the batch delivered nothing or its tasks' files are
+            gone, as are the numbers below.
+        delivery: None if the files are the sink.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from icefloe.batch.plan.map_tasks import map_task_document
-from icefloe.batch.plan_document import DeleteState, MapTask
+from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, RowGroups
@@ -48,6 +48,14 @@ def task(path: str, terms: Sequence[Term]) -> ScanTask:
     return ScanTask(data_file=file, terms=tuple(terms), partition=(0, ()))
 
 
+def delete_sets(terms: FileTerms) -> list[frozenset[int]]:
+    """The delete files in force in each delete state."""
+    sets = [frozenset[int]()]
+    for state in terms.delete_states:
+        sets.append((sets[-1] - frozenset(state.dropped)) | frozenset(state.added))
+    return sets
+
+
 @given(st.lists(TERMS, min_size=1, max_size=3).flatmap(lambda some: st.lists(st.sampled_from(some), max_size=5)))
 def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[tuple[Term, ...]]) -> None:
     tasks = [task(f"f{place}", terms) for place, terms in enumerate(files)]
@@ -57,7 +65,7 @@ def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[t
     assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
     assert [work.data_file for work in document.files] == [each.data_file for each in tasks]
     for given_task, found_terms in zip(tasks, document.terms_of_files(), strict=True):
-        sets = found_terms.delete_sets()
+        sets = delete_sets(found_terms)
         assert sets[0] == frozenset()
         found = [
             (ordinal, weight, {document.delete_files[place].path for place in sets[state]})

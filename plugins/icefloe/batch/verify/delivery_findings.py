@@ -1,21 +1,19 @@
 """The findings of a comparison of a sink with the table, in sentences."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from icefloe.batch.verify.keyed_rows import KeyDifference, KeyDifferences
+from icefloe.batch.verify.keyed_rows import KeyDifference
 from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.sinks.sink import Sink
 
-_SHOWN: Final = 10
-_KINDS: Final[Mapping[str, str]] = {
+SHOWN: Final = 10
+KINDS: Final[Mapping[str, str]] = {
     KeyDifference.MISSING: "missing in",
     KeyDifference.EXTRA: "only in",
     KeyDifference.DIFFERENT: "different in",
@@ -145,61 +143,6 @@ def left_out_note(differing: int, things: str, left_out: int) -> str:
     )
 
 
-def key_findings(
-    found: KeyDifferences,
-    *,
-    url: str,
-    table: str,
-    snapshot_id: int | None,
-    rows: int,
-    names: Sequence[str],
-    needs_all: bool,
-    retention: Retention,
-    wants_unique_keys: bool = False,
-    left_out: int = 0,
-    notes: Sequence[str] = (),
-) -> DeliveryFindings:
-    """The findings of a comparison by key."""
-    counts, said, absent = Counter(found.counts), [*notes, *retention.notes(url)], 0
-    if counts[KeyDifference.MISSING] and not needs_all:
-        absent = counts.pop(KeyDifference.MISSING)
-        rows -= absent
-        said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
-    if found.ambiguous and not wants_unique_keys:
-        said.append(f"{found.ambiguous:,} keys of {table} have several rows; any of them is right in {url}")
-    keys = {
-        kind: _named(found.kept.filter(pc.equal(found.kept["kind"], kind)), names) for kind in _KINDS if counts[kind]
-    }
-    sentences = [*retention.faults(url)]
-    if found.ambiguous and wants_unique_keys:
-        named = [text for rows in found.ambiguous_kept for text in _named(rows, names)][:_SHOWN]
-        sentences.append(
-            f"{found.ambiguous:,} keys of {table} at snapshot {snapshot_id} have several rows, and {url} shows one row "
-            f"per key: {', '.join(named)}{', ...' if found.ambiguous > len(named) else ''}; correct the table or "
-            "identifier_columns, or write `duplicates: keep_one`"
-        )
-    is_explained = 0 < counts.total() <= left_out
-    if is_explained:
-        said.append(left_out_note(counts.total(), "keys", left_out))
-    for kind, shown in () if is_explained else keys.items():
-        more = ", ..." if counts[kind] > len(shown) else ""
-        sentences.append(
-            f"{counts[kind]:,} keys of {table} at snapshot {snapshot_id} are {_KINDS[kind]} {url}: "
-            f"{', '.join(shown)}{more}"
-        )
-    if found.doubled:
-        sentences.append(f"{found.doubled:,} rows in {url} have the key of another row there; expected one row per key")
-    return DeliveryFindings(
-        url=url,
-        snapshot_id=snapshot_id,
-        rows=rows,
-        uncompared=absent,
-        counts=dict(+counts),
-        keys=keys,
-        sentences=tuple(sentences),
-        notes=tuple(said),
-    )
-
-
-def _named(rows: pa.Table, names: Sequence[str]) -> list[str]:
-    return [" ".join(f"{name}={row[name]}" for name in names) for row in plain_rows(rows.slice(0, _SHOWN))]
+def named(rows: pa.Table, names: Sequence[str]) -> list[str]:
+    """The first rows, each as ``name=value`` of their key."""
+    return [" ".join(f"{name}={row[name]}" for name in names) for row in plain_rows(rows.slice(0, SHOWN))]

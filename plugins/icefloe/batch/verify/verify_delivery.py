@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,14 +16,16 @@ import pyarrow.compute as pc
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.delivery_findings import (
+    KINDS,
+    SHOWN,
     DeliveryFindings,
     Retention,
     dead_letters_note,
     foreign_writes_note,
-    key_findings,
     left_out_note,
+    named,
 )
-from icefloe.batch.verify.keyed_rows import KeyDifferences
+from icefloe.batch.verify.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.batch.verify.promises import delivered_shape
 from icefloe.batch.verify.schema_runs import committed_batches, found_batches, since_last_start
 from icefloe.batch.verify.sink_rows import SinkRows
@@ -250,18 +253,51 @@ class _Comparison:
         retention: Retention,
         notes: Sequence[str] = (),
     ) -> DeliveryFindings:
-        return key_findings(
-            found,
-            url=self._sink.url,
-            table=self._session.pipeline.table,
+        """The findings of a comparison by key.
+
+        Args:
+            rows: rows of the table that were compared; those that need not be at the sink do not count.
+            needs_all: False if the sink need not hold keys that have not changed since the pipeline began.
+        """
+        url, names, table = self._sink.url, self._rows.names, self._session.pipeline.table
+        there, is_unique = f"{table} at snapshot {self._snapshot_id}", self._sink.wants_unique_keys
+        counts, absent = Counter(found.counts), 0
+        said = [*notes, *(dead_letters_note(self._sink) if counts else ()), *retention.notes(url)]
+        if counts[KeyDifference.MISSING] and not needs_all:
+            absent = counts.pop(KeyDifference.MISSING)
+            said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
+        if found.ambiguous and not is_unique:
+            said.append(f"{found.ambiguous:,} keys of {table} have several rows; any of them is right in {url}")
+        keys = {
+            kind: named(found.kept.filter(pc.equal(found.kept["kind"], kind)), names) for kind in KINDS if counts[kind]
+        }
+        sentences = [*retention.faults(url)]
+        if found.ambiguous and is_unique:
+            shown = [text for some in found.ambiguous_kept for text in named(some, names)][:SHOWN]
+            sentences.append(
+                f"{found.ambiguous:,} keys of {there} have several rows, and {url} shows one row per key: "
+                f"{', '.join(shown)}{', ...' if found.ambiguous > len(shown) else ''}; correct the table or "
+                "identifier_columns, or write `duplicates: keep_one`"
+            )
+        is_explained = 0 < counts.total() <= self._left_out
+        if is_explained:
+            said.append(left_out_note(counts.total(), "keys", self._left_out))
+        for kind, shown in () if is_explained else keys.items():
+            more = ", ..." if counts[kind] > len(shown) else ""
+            sentences.append(f"{counts[kind]:,} keys of {there} are {KINDS[kind]} {url}: {', '.join(shown)}{more}")
+        if found.doubled:
+            sentences.append(
+                f"{found.doubled:,} rows in {url} have the key of another row there; expected one row per key"
+            )
+        return DeliveryFindings(
+            url=url,
             snapshot_id=self._snapshot_id,
-            rows=rows,
-            names=self._rows.names,
-            needs_all=needs_all,
-            retention=retention,
-            wants_unique_keys=self._sink.wants_unique_keys,
-            left_out=self._left_out,
-            notes=(*notes, *(dead_letters_note(self._sink) if found.counts else ())),
+            rows=rows - absent,
+            uncompared=absent,
+            counts=dict(+counts),
+            keys=keys,
+            sentences=tuple(sentences),
+            notes=tuple(said),
         )
 
     def _has_moved(self) -> bool:
