@@ -14,6 +14,7 @@ from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Positions, listed
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.files.opened_file import KeptProjections
 from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import (
@@ -112,9 +113,6 @@ class TableRowReader:
 
         No names if the files are not alike, or if the columns are too few to help.
         """
-        # Loaded here, because most tasks have no two files to compare.
-        from icefloe.iceberg.files.identical_columns import identical_columns
-
         # A name with a dot cannot be selected.
         if self.shape.has_row_id or any("." in name for name in self.shape.read.arrow.names):
             return frozenset()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import about_key
+from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.column_paths import (
     ColumnPath,
     has_columns,
@@ -18,9 +19,6 @@ from icefloe.iceberg.schemas.column_paths import (
     resolve_identifier_columns,
 )
 from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema, with_row_id
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["RowShape", "ShuffledForm"]
 
@@ -42,7 +40,7 @@ class RowShape:
 
     read: TableSchema
     delivered: TableSchema
-    row_filter: "RowFilter | None"
+    row_filter: RowFilter | None
     identity: tuple[ColumnPath, ...]
     is_identity_carried: bool
     hash_key: int
@@ -73,8 +71,6 @@ class RowShape:
         with about_key("filter"):
             row_filter = None
             if filter_text is not None:
-                from icefloe.iceberg.filters.row_filter import RowFilter  # not needed without a filter
-
                 row_filter = RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
         # Columns id, a, c; delivered are a; the filter is c > 0; the identity is id:
         #   read       a c id
