@@ -8,8 +8,8 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
+from icefloe.shuffle.fetch import LostOutputs, NodeOutputsLostError
 from icefloe.shuffle.map_output_log import MissingMapOutputError
-from icefloe.shuffle.node_outputs import LostOutputs, NodeOutputsLostError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.pipelines.transfers import data_in_the_storage

@@ -13,7 +13,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.node.node_key import is_node_key
+from icefloe.node.messages import is_node_key
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop

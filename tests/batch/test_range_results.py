@@ -4,7 +4,7 @@ import pytest
 
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.errors import TerminalError
-from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.location import open_store
 

@@ -7,14 +7,12 @@ import pyarrow as pa
 import pytest
 
 from icefloe.node.machine import Machine
-from icefloe.node.messages import NodeLostError, Piece, PieceFault
-from icefloe.node.node_key import node_key
+from icefloe.node.messages import NodeLostError, Piece, PieceFault, node_key
 from icefloe.shuffle import fetch
 from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.node_outputs import NodeOutputsLostError
-from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.shuffle.fetch import NodeOutputsLostError, fetch_blocks
 from icefloe.storage.store import Store
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents

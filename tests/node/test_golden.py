@@ -11,10 +11,10 @@ from icefloe.documents import dump_document
 from icefloe.node.machine import BatchPlace
 from icefloe.node.messages import Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
 from icefloe.node.node_folder import NodeFolder
+from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_record import MapOutputRecord
-from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.shuffle.map_output_log import MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows

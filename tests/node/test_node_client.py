@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.servers.free_port import free_port
+from icefloe.errors import TerminalError
 from icefloe.node import node_client
 from icefloe.node.messages import (
     BUSY,
@@ -25,7 +26,7 @@ from icefloe.node.messages import (
     PieceFault,
     encode_rows,
 )
-from icefloe.node.node_config import NodeConfig, NodeConfigError
+from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
 from support.nodes.members import member
@@ -202,7 +203,7 @@ def test_a_certificate_that_is_gone_for_a_moment_loses_no_fetch(
     back.join()
     assert content(found) == DATA[:5]
     own.unlink()
-    with pytest.raises(NodeConfigError, match="a certificate of this node cannot be read"):
+    with pytest.raises(TerminalError, match="a certificate of this node cannot be read"):
         read(node, renewed, piece(0, 5), patience=0.5)
 
 

@@ -8,12 +8,11 @@ import pytest
 
 from demo.servers.free_port import free_port
 from icefloe.errors import TransientError
-from icefloe.node import serve
+from icefloe.node import node_server
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig, Pem
 from icefloe.node.node_folder import NodeFolder
-from icefloe.node.node_server import NodeServer
-from icefloe.node.serve import serve_node
+from icefloe.node.node_server import NodeServer, serve_node
 from support.nodes.members import is_shown, member
 from support.nodes.served_file import DATA, content, piece, waited
 from support.servers.private_authority import PrivateAuthority
@@ -64,7 +63,7 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
         waited_more = len(found) + 3
         waited(lambda: len(found) > waited_more)
         with monkeypatch.context() as patches:
-            patches.setattr(serve, "_is_usable", gone)
+            patches.setattr(node_server, "_is_usable", gone)
             authority.issue(holder="third").rename(own)
             reader_file = authority.issue()
             waited(lambda: is_shown("third", renewed, reader_file))
@@ -84,9 +83,9 @@ def test_a_node_that_does_not_get_its_port_back_says_so_and_ends(
     own = tmp_path / "own.pem"
     own.write_bytes(authority.issue(holder="first").read_bytes())
     renewed = replace(config, certificate=own, key=own, address=f"127.0.0.1:{free_port()}")
-    monkeypatch.setattr(serve, "_QUIET_SECONDS", 0.1)
-    monkeypatch.setattr(serve, "_MOST_SECONDS_WITHOUT_PORT", 0.3)
-    start = serve._started
+    monkeypatch.setattr(node_server, "_QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(node_server, "_MOST_SECONDS_WITHOUT_PORT", 0.3)
+    start = node_server._started
 
     def taken(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:
         if not at and b"second" in own.read_bytes():
@@ -96,7 +95,7 @@ def test_a_node_that_does_not_get_its_port_back_says_so_and_ends(
     def renew(_: str) -> None:
         own.write_bytes(authority.issue(holder="second").read_bytes() + b"# second")
 
-    monkeypatch.setattr(serve, "_started", taken)
+    monkeypatch.setattr(node_server, "_started", taken)
     with pytest.raises(
         TransientError, match=r"^node 127\.0\.0\.1:\d+ has served nobody for .*has the port\)$"
     ) as ended:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
-from icefloe.node import node_server, serve
+from icefloe.node import node_server
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig, load_node_config
 from icefloe.node.node_folder import NodeFolder
@@ -190,10 +190,10 @@ def test_a_fault_while_a_node_looks_at_its_folder_does_not_end_it(
         raise fault
 
     monkeypatch.setattr(NodeFolder, "expire", failing)
-    monkeypatch.setattr(serve, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(serve, "_EXPIRE_SECONDS", 0.0)
+    monkeypatch.setattr(node_server, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(node_server, "_EXPIRE_SECONDS", 0.0)
     own, stop = replace(config, address=f"127.0.0.1:{free_port()}"), threading.Event()
-    node = threading.Thread(target=serve.serve_node, args=(own, stop), kwargs={"say": lambda _: None})
+    node = threading.Thread(target=node_server.serve_node, args=(own, stop), kwargs={"say": lambda _: None})
     node.start()
     try:
         waited(lambda: len(looks) > 2)

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_outputs
-from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.map_output_record import MapOutputRecord
-from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
+from icefloe.shuffle.map_output_log import MapOutputRecord
 from icefloe.storage.store import Store
 
 __all__ = ["planned_extents"]

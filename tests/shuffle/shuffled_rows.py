@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.map_output_log import MapOutputRecord
 from icefloe.storage.store import Store
 
 __all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows", "write_map_output"]

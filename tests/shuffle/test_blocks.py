@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.shuffle import block_frame
-from icefloe.shuffle.block_frame import stream_block
+from icefloe.shuffle import blocks
 from icefloe.shuffle.blocks import (
     CorruptBlockError,
     block_schema,
@@ -16,6 +15,7 @@ from icefloe.shuffle.blocks import (
     decode_block,
     encode_block,
     split_batch,
+    stream_block,
 )
 from shuffle.shuffled_rows import some_rows
 
@@ -153,7 +153,7 @@ def test_damage_that_both_checksums_miss_never_crashes(decode):
 def test_a_block_is_read_piece_by_piece(piece_bytes, monkeypatch):
     batches = [small_batch(300), small_batch(5), small_batch(300)]
     data = encode_block(batches)
-    monkeypatch.setattr(block_frame, "_READ_BYTES", piece_bytes)
+    monkeypatch.setattr(blocks, "_READ_BYTES", piece_bytes)
     decoded = streamed(data, batches[0].schema, max_bytes=MAX_BYTES)
     assert pa.Table.from_batches(decoded).equals(pa.Table.from_batches(batches))
 

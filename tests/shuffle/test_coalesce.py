@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.shuffle.coalesce import CoalescePlan, coalesce
 
 SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_000)), max_size=80)
 

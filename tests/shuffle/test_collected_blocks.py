@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.shuffle import collected_blocks
+from icefloe.shuffle import extents as extents_module
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_outputs
-from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.shuffle.extents import CollectedBlocks
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
@@ -47,8 +47,8 @@ def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds
         ReduceRange(range_id=number, start=start, stop=stop) for number, (start, stop) in enumerate(pairwise(edges))
     ]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(collected_blocks, "_GROUP_BLOCKS", group_blocks)
-        patched.setattr(collected_blocks, "_WINDOW_BLOCKS", window_blocks)
+        patched.setattr(extents_module, "_GROUP_BLOCKS", group_blocks)
+        patched.setattr(extents_module, "_WINDOW_BLOCKS", window_blocks)
         planned = planned_extents(store, records, ranges, table_schema=TABLE_SCHEMA, num_partitions=P)
     assert [(each.range_id, each.start, each.stop) for each in planned] == [
         (each.range_id, each.start, each.stop) for each in ranges
@@ -103,8 +103,8 @@ def test_rows_that_no_range_covers_are_never_dropped():
 
 
 def test_a_full_disk_under_the_blocks_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(collected_blocks, "_GROUP_BLOCKS", 1)
-    monkeypatch.setattr(collected_blocks, "task_folder", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(extents_module, "_GROUP_BLOCKS", 1)
+    monkeypatch.setattr(extents_module, "task_folder", lambda *_: nullcontext(tmp_path))
     (tmp_path / "blocks").symlink_to("/dev/full")
     store, records, _ = committed([40] * 60)
     with pytest.raises(TransientError, match=r"cannot be put in order: .*No space left on device"):

@@ -14,12 +14,11 @@ import pytest
 
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import CoalescePlan, coalesce
 from icefloe.shuffle.committed_output import read_committed_output
+from icefloe.shuffle.extents import CollectedBlocks
+from icefloe.shuffle.extents_file import store_extents
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.reduce_ranges import CoalescePlan
-from icefloe.shuffle.stored_extents import store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 from support.pipelines.transfers import blocks_in_a_file_of_their_own

@@ -14,11 +14,11 @@ import pytest
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.divided_partitions import BlockNumbers
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
+from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_record import MapOutputRecord
-from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
-from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.shuffle.map_output_log import MapOutputRecord
+from icefloe.shuffle.partitions import BlockNumbers
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows

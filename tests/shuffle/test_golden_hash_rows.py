@@ -15,14 +15,14 @@ import pytest
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
 from icefloe.shuffle.committed_output import read_committed_output
-from icefloe.shuffle.divided_partitions import BlockNumbers
+from icefloe.shuffle.extents import CollectedBlocks
+from icefloe.shuffle.extents_file import store_extents
+from icefloe.shuffle.index_file import decode_statistics, encode_statistics
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
-from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
-from icefloe.shuffle.statistics_file import decode_statistics, encode_statistics
-from icefloe.shuffle.stored_extents import store_extents
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
+from icefloe.shuffle.partitions import BlockNumbers
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
 from support.pipelines.transfers import blocks_in_a_file_of_their_own

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_output
-from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.shuffle.stored_extents import store_extents
+from icefloe.shuffle.extents import CollectedBlocks
+from icefloe.shuffle.extents_file import store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

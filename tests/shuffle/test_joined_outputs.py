@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.shuffle import collected_blocks
+from icefloe.shuffle import extents
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_output, read_committed_outputs
-from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.extents_file import CorruptExtentsError
+from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
+from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
-from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
@@ -116,7 +114,7 @@ def test_a_range_gets_its_rows_whether_its_extents_have_them_or_not(
                 patched.setattr("icefloe.shuffle.map_output._JOINED_BYTES", -1)
             records += committed(store, count, first_map=map_id)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(collected_blocks, "_MOST_EMBEDDED_BYTES", embeddable)
+        patched.setattr(extents, "_MOST_EMBEDDED_BYTES", embeddable)
         opened = write_extents(store, records)
     for each in RANGES:
         assert ids(store, opened.of(each.range_id), max_fetch_bytes) == rows_of(counts, each.start, each.stop)
@@ -135,7 +133,7 @@ def test_extents_take_no_more_blocks_than_fit_and_the_rest_is_fetched() -> None:
     records = committed(store, 30, 40, 50)
     assert records[0].data is not None
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(collected_blocks, "_MOST_EMBEDDED_BYTES", records[0].data.size_bytes)
+        patched.setattr(extents, "_MOST_EMBEDDED_BYTES", records[0].data.size_bytes)
         opened = write_extents(store, records)
     store.requests.clear()
     assert ids(store, opened.of(0)) == rows_of([30, 40, 50], 0, 3)

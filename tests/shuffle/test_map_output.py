@@ -13,13 +13,12 @@ from changes.hash_values import KEY
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
-from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
-from icefloe.shuffle.reduce_ids import reduce_ids
-from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputLog
+from icefloe.shuffle.partitions import reduce_ids
 from icefloe.storage.location import open_store
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents

@@ -4,8 +4,7 @@ import threading
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.map_output_log import MapOutputLog, MissingMapOutputError
-from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.map_output_log import MapOutputLog, MapOutputRecord, MissingMapOutputError
 from shuffle.memory_store import MemoryStore
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile
-from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.shuffle.index_file import OrdinalSums
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord, StoredFile
 
 RECORD = MapOutputRecord(
     map_id=3,

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.shuffle.ordinal_sums import OrdinalSums, grouped_hash_sums
+from icefloe.shuffle.index_file import OrdinalSums, grouped_hash_sums
 
 WEIGHTS = st.one_of(st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1))
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
+from icefloe.shuffle.partitions import order_by_reduce_id, reduce_ids
 
 
 def test_a_reduce_id_is_the_128_bit_hash_modulo_the_partitions():

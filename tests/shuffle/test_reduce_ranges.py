@@ -2,7 +2,7 @@ import pytest
 
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange, create_coalesce_plan
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, create_coalesce_plan
 from shuffle.memory_store import MemoryStore
 
 

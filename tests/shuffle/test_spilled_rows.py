@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.spilled_rows import SpilledRows
+from icefloe.shuffle.block_file import SpilledRows
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.shuffle import stored_extents
-from icefloe.shuffle.extents_file import CorruptExtentsError
-from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.shuffle import extents_file
+from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
 from icefloe.storage.store import KeyMissingError
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
@@ -31,7 +30,7 @@ def planned():
 
 @pytest.fixture(params=[1 << 20, 0], ids=["sections behind the head", "sections in an object of their own"])
 def stored(planned, request, monkeypatch):
-    monkeypatch.setattr(stored_extents, "_INLINE_BYTES", request.param)
+    monkeypatch.setattr(extents_file, "_INLINE_BYTES", request.param)
     store = MemoryStore()
     store_extents(store, "0.extents", planned, planned[0].files)
     assert len(store.objects) == (1 if request.param else 2)
@@ -99,7 +98,7 @@ def crc32_of(data):
 
 
 def test_sections_are_never_read_under_the_head_of_other_ones(planned, monkeypatch):
-    monkeypatch.setattr(stored_extents, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(extents_file, "_INLINE_BYTES", 0)
     store = MemoryStore()
     store_extents(store, "0.extents", planned, planned[0].files)
     opened = StoredExtents.open(store, "0.extents")
@@ -108,8 +107,8 @@ def test_sections_are_never_read_under_the_head_of_other_ones(planned, monkeypat
 
 
 def test_a_full_disk_under_the_sections_is_one_sentence(planned, monkeypatch, tmp_path):
-    monkeypatch.setattr(stored_extents, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(stored_extents, "task_folder", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(extents_file, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(extents_file, "task_folder", lambda *_: nullcontext(tmp_path))
     (tmp_path / "sections").symlink_to("/dev/full")
     # As many as no buffer holds: the file is written, and fails, before it is closed.
     many = [replace(planned[0], range_id=number) for number in range(200)]

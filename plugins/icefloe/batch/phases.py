@@ -42,8 +42,8 @@ from icefloe.batch.table_access import TableAccess
 from icefloe.errors import IcefloeError
 from icefloe.flow import FlowTask, Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
-from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.shuffle.coalesce import CoalescePlan
+from icefloe.shuffle.map_output_log import CorruptMapOutputError
 
 __all__ = ["TasksInProcess", "run_coalesce", "run_phase"]
 

@@ -16,7 +16,7 @@ from icefloe.batch.sums import Sums
 from icefloe.changes.columns import ChangeType, change_batch, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import STRICT, dump_document
-from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.requests import map_parallel

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.shuffle.index_file import OrdinalSums
 
 _MODULUS: Final = 1 << 128
 

@@ -19,7 +19,7 @@ from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.node.node_config import load_node_config
-from icefloe.node.serve import drain_node, refill_node, serve_node
+from icefloe.node.node_server import drain_node, refill_node, serve_node
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import refuse_nested_places, refuse_unbuilt, with_sink_of
 from icefloe.sinks.sink import PartDelivery

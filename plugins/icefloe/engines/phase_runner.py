@@ -31,18 +31,10 @@ class PhaseRunner(Protocol):
         """Sentences on settings that an operator may want to change, though the phases can run; none if all is well."""
 
     def check_engine(self) -> None:
-        """Proves that the phases can run here; changes nothing.
-
-        Raises:
-            TerminalError: they cannot, and why.
-        """
+        """Proves that the phases can run here; changes nothing."""
 
     def check_session(self, session: PipelineSession) -> None:
-        """Proves that the phases can read the table and be given what opens it; changes nothing.
-
-        Raises:
-            TerminalError: they cannot, and why.
-        """
+        """Proves that the phases can read the table and be given what opens it; changes nothing."""
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch; repeating it redoes only the missing results."""
@@ -124,16 +116,7 @@ class PhasesBySize:
 def phase_runner(
     pipeline: Pipeline, environ: Mapping[str, str], *, report_progress: Callable[[int, int], None] | None = None
 ) -> PhaseRunner:
-    """The runner of the phases of an expanded pipeline, by its ``engine``.
-
-    Args:
-        pipeline: the pipeline.
-        environ: of this process.
-        report_progress: see `LocalEngine`.
-
-    Raises:
-        TerminalError: its Spark configuration cannot be used.
-    """
+    """The runner of the phases of an expanded pipeline, by its ``engine``."""
     local = LocalPhases(environ=environ, report_progress=report_progress)
     if pipeline.engine == "local":
         return local

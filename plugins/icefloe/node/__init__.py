@@ -11,13 +11,11 @@ answer, or answers other bytes, its map outputs are void. They are made again an
 Read in this order:
 
 - `node_config`: the file by which a machine knows its folder, its address and its certificates
-- `node_key`: the name of a file at a node
+- `messages`: names of files at nodes, the request of a reader and the answer of a node
 - `node_folder`: the folder of one machine, its writers and its readers
-- `messages`: the request of a reader and the answer of a node
-- `node_server`: serves a folder
+- `node_server`: ``icefloe node`` until it is stopped
 - `node_client`: asks nodes
 - `machine`: the nodes as a task of this machine sees them
-- `serve`: ``icefloe node`` until it is stopped
 """
 
-__all__ = ["machine", "messages", "node_config", "node_key", "serve"]
+__all__ = ["machine", "messages", "node_config", "node_server"]

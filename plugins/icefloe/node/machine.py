@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icefloe.node.node_key import node_key
+from icefloe.node.messages import node_key
 
 if TYPE_CHECKING:
     from icefloe.node.messages import Piece, PieceFault
@@ -18,13 +18,7 @@ __all__ = ["BatchPlace", "Machine"]
 
 
 class BatchPlace:
-    """The place of a batch's map outputs on this machine.
-
-    Args:
-        folder: folder of the machine.
-        address: address at which readers find it.
-        batch: ``<checkpoint id>/<number>``.
-    """
+    """The place of a batch's map outputs on this machine."""
 
     def __init__(self, folder: "NodeFolder", address: str, batch: str) -> None:
         self._folder = folder
@@ -68,7 +62,7 @@ class Machine:
         """The configuration.
 
         Raises:
-            NodeConfigError: there is none, or it is wrong.
+            TerminalError: there is none, or it is wrong.
         """
         from icefloe.node.node_config import configured_node
 
@@ -85,7 +79,7 @@ class Machine:
         """Reads the configuration and the certificates; returns a sentence about this machine.
 
         Raises:
-            NodeConfigError: there is no configuration, or it or a certificate cannot be read.
+            TerminalError: there is no configuration, or it or a certificate cannot be read.
         """
         self.config.pem()
         if self.config.address is None:
@@ -97,10 +91,6 @@ class Machine:
 
         An output that is made again goes to the store. So a node that loses outputs costs each of them one more task
         and no more, whatever its state.
-
-        Args:
-            batch: ``<checkpoint id>/<number>``.
-            generation: generation of the map output.
         """
         if not self._keeps_outputs or generation or self._folder is None or self.config.address is None:
             return None
@@ -120,7 +110,7 @@ class Machine:
 
         Raises:
             NodeLostError: the node did not answer in time.
-            NodeConfigError: this machine has no configuration, so no node would answer.
+            TerminalError: this machine has no configuration, so no node would answer.
         """
         if address == self.config.address and self._folder is not None:
             # Its own folder, without the way through the server.

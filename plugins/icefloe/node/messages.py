@@ -1,6 +1,7 @@
-"""The request of a reader and the answer of a node (docs/developers/formats.md, section "Node requests")."""
+"""Messages between readers and nodes: names of files, requests, answers (docs/developers/formats.md)."""
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 
 from icefloe.errors import TransientError
 
-__all__ = ["NodeLostError", "Piece", "PieceFault"]
+__all__ = ["NodeLostError", "Piece", "PieceFault", "is_node_key", "split_node_key"]
 
 READ: Final = "read_pieces"
 DELETE: Final = "delete_batch"
@@ -52,14 +53,6 @@ class NodeLostError(TransientError):
     is_busy: bool
 
 
-class WrongAnswerError(TransientError):
-    """An answer that no node of this release gives."""
-
-
-class BadRequestError(TransientError):
-    """A request that this release does not understand."""
-
-
 def encode_pieces(pieces: Iterable[Piece]) -> bytes:
     """The ticket of a request.
 
@@ -70,18 +63,14 @@ def encode_pieces(pieces: Iterable[Piece]) -> bytes:
 
 
 def decode_pieces(ticket: bytes) -> list[Piece]:
-    """The pieces that a ticket asks for; whether they exist is another question.
-
-    Raises:
-        BadRequestError: it is no ticket of this version.
-    """
+    """The pieces that a ticket asks for; whether they exist is another question."""
     try:
         document: Any = json.loads(ticket)
         version, pieces = document["version"], [_piece(*each) for each in document["pieces"]]
     except (ValueError, TypeError, KeyError, RecursionError) as cause:
-        raise BadRequestError("this is no request for pieces of map outputs") from cause
+        raise ValueError("this is no request for pieces of map outputs") from cause
     if version != _VERSION:
-        raise BadRequestError(f"this node answers requests of version {_VERSION}, and this one is of another")
+        raise ValueError(f"this node answers requests of version {_VERSION}, and this one is of another")
     return pieces
 
 
@@ -92,29 +81,21 @@ def _piece(path: object, size_bytes: object, start: object, stop: object) -> Pie
 
 
 def encode_rows(rows: Sequence[tuple[int, bool, bytes]]) -> bytes:
-    """A message of an answer.
-
-    Args:
-        rows: each the place of a piece in the request, True for the reason of a fault, and the bytes.
-    """
+    """A message of an answer."""
     heads = [number for place, is_fault, data in rows for number in (place, is_fault, len(data))]
     return b"".join((struct.pack(f">I{len(heads)}I", len(rows), *heads), *(data for *_, data in rows)))
 
 
 def decode_rows(message: memoryview) -> Iterator[tuple[int, bool, memoryview]]:
-    """The rows of a message; see `encode_rows`. The bytes are not copied.
-
-    Raises:
-        WrongAnswerError: the lengths of the rows are not those of the message.
-    """
+    """The rows of a message; see `encode_rows`. The bytes are not copied."""
     try:
         count = int(np.frombuffer(message, ">u4", 1)[0])
         heads = np.frombuffer(message, ">u4", 3 * count, 4).reshape(count, 3).tolist()
     except ValueError as cause:
-        raise WrongAnswerError("its node answered in another form") from cause
+        raise ValueError("its node answered in another form") from cause
     at = 4 + ROW_BYTES * count
     if at + sum(length for *_, length in heads) != len(message):
-        raise WrongAnswerError("its node answered in another form")
+        raise ValueError("its node answered in another form")
     for place, is_fault, length in heads:
         yield place, bool(is_fault), message[at : at + length]
         at += length
@@ -125,3 +106,37 @@ def whole_piece(data: memoryview, piece: Piece) -> memoryview | PieceFault:
     if len(data) != piece.stop - piece.start:
         return PieceFault(f"its node answered {len(data)} bytes for {piece.start} to {piece.stop}")
     return data
+
+
+PATH: Final = re.compile(r"[0-9A-Za-z_-]+/[0-9]+/[0-9]+\.[0-9]+\.[0-9A-Za-z_-]+\.data")
+"""The only paths that a node reads, writes or deletes: no segment can be ``..``, and none begins with a dot."""
+BATCH: Final = re.compile(r"[0-9A-Za-z_-]+/[0-9]+")
+"""The folder of a batch."""
+
+
+def node_key(address: str, path: str) -> str:
+    """The key of a file at a node.
+
+    >>> node_key("worker-1:4995", "5f0c/7/0.0.a1.data")
+    '//worker-1:4995/5f0c/7/0.0.a1.data'
+    """
+    return f"//{address}/{path}"
+
+
+def is_node_key(key: str) -> bool:
+    """True if the file is at a node, and not in the store.
+
+    >>> is_node_key("//worker-1:4995/5f0c/7/0.0.a1.data"), is_node_key("0.0.a1.data")
+    (True, False)
+    """
+    return key.startswith("//")
+
+
+def split_node_key(key: str) -> tuple[str, str]:
+    """The address of the node and the path there.
+
+    >>> split_node_key("//worker-1:4995/5f0c/7/0.0.a1.data")
+    ('worker-1:4995', '5f0c/7/0.0.a1.data')
+    """
+    address, _, path = key.removeprefix("//").partition("/")
+    return address, path

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from pyarrow import ArrowException, flight
 
-from icefloe.errors import one_line
+from icefloe.errors import TerminalError, one_line
 from icefloe.node.messages import (
     BUSY,
     DELETE,
@@ -19,12 +19,11 @@ from icefloe.node.messages import (
     NodeLostError,
     Piece,
     PieceFault,
-    WrongAnswerError,
     decode_rows,
     encode_pieces,
     whole_piece,
 )
-from icefloe.node.node_config import NodeConfig, NodeConfigError
+from icefloe.node.node_config import NodeConfig
 from icefloe.patience import brief_seconds
 
 logger = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class NodeClients:
         """The bytes of the pieces, in their order, from one node.
 
         Raises:
-            NodeConfigError: a certificate of this machine cannot be read.
+            TerminalError: a certificate of this machine cannot be read.
             NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts; or it
                 answered only others for ten times as long.
         """
@@ -92,7 +91,7 @@ class NodeClients:
                     sentence = f"node {address} does not answer: {_said(cause)}"
                     raise NodeLostError(sentence, address=address, reason=reason, is_busy=False) from cause
                 logger.info("node %s is asked again: %s", address, _said(cause))
-            except NodeConfigError:
+            except TerminalError:
                 # Certificates may be renewed on this machine now, so that a file is gone for a moment.
                 if time.monotonic() + pause >= began + brief_seconds(self._patience):
                     raise
@@ -157,15 +156,15 @@ def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
     """The pieces of an answer; None: the node is busy. Bytes that are missing or too many are faults."""
     try:
         return _filled(answer, pieces)
-    except WrongAnswerError as error:
-        return [PieceFault(error.sentence)] * len(pieces)
+    except ArrowException:
+        raise  # Faults of the network, some of which are ValueErrors too.
+    except ValueError as error:
+        return [PieceFault(str(error))] * len(pieces)
 
 
 def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
-    """See `_pieces`.
-
-    The room for all bytes is there before they come, so a node that lies takes no more, however it cuts them.
-    """
+    """The pieces of an answer in the form of this release."""
+    # The room for all bytes is there before they come, so a node that lies takes no more, however it cuts them.
     starts = [0, *accumulate(max(0, piece.stop - piece.start) for piece in pieces)]
     room, ends = np.empty(starts[-1], np.uint8).data, starts[:-1]
     faults: dict[int, PieceFault] = {}
@@ -175,13 +174,13 @@ def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
             return None
         for place, is_fault, data in decode_rows(message):
             if place >= len(pieces):
-                raise WrongAnswerError("its node answered in another form")
+                raise ValueError("its node answered in another form")
             if is_fault:
                 faults[place] = PieceFault(f"its node says {_quoted(bytes(data).decode(errors='replace'))}")
                 continue
             end = ends[place] + len(data)
             if end > starts[place + 1]:
-                raise WrongAnswerError("its node answered more bytes than were asked for")
+                raise ValueError("its node answered more bytes than were asked for")
             room[ends[place] : end] = data
             ends[place] = end
     return [

@@ -96,31 +96,23 @@ class NodeConfig:
         return "grpc+tcp" if self.plain else "grpc+tls"
 
     def pem(self) -> Pem:
-        """Certificate, key and authority as they are now; three times nothing if ``plain``.
-
-        Raises:
-            NodeConfigError: a file cannot be read.
-        """
+        """Certificate, key and authority as they are now; three times nothing if ``plain``."""
         if self.certificate is None or self.key is None or self.authority is None:
             return b"", b"", b""
         try:
             return self.certificate.read_bytes(), self.key.read_bytes(), self.authority.read_bytes()
         except OSError as cause:
-            raise NodeConfigError(
+            raise TerminalError(
                 f"a certificate of this node cannot be read: {one_line(cause)}; correct certificate, key or authority "
                 "in its configuration, or the permissions of the file"
             ) from cause
-
-
-class NodeConfigError(TerminalError):
-    """The configuration of a node is missing or wrong."""
 
 
 def load_node_config(path: Path) -> NodeConfig:
     """The configuration in a YAML file.
 
     Raises:
-        NodeConfigError: it is missing, not YAML, a key is unknown or wrong, or it holds a certificate or a key itself.
+        TerminalError: it is missing, not YAML, a key is unknown or wrong, or it holds a certificate or a key itself.
     """
     try:
         text = path.read_text()
@@ -132,19 +124,19 @@ def load_node_config(path: Path) -> NodeConfig:
         first = cause.errors()[0]
         place = ".".join(map(str, first["loc"]))[:_LONGEST] or "the file"
         fault = str(first.get("ctx", {}).get("error", first["msg"]))[:_LONGEST]
-        raise NodeConfigError(
+        raise TerminalError(
             f"the node configuration {path} is wrong at {place}: {fault}; docs/node_shuffle.md lists its keys",
             path=str(path),
         ) from cause
     except _UNREADABLE as cause:
-        raise NodeConfigError(
+        raise TerminalError(
             f"the node configuration {path} cannot be read: {one_line(cause)[:_LONGEST]}", path=str(path)
         ) from cause
 
 
 def _refuse_inline_key(path: Path, text: str) -> None:
     if _PEM in text:
-        raise NodeConfigError(
+        raise TerminalError(
             f"the node configuration {path} holds a certificate or a key itself: write it to a file of its own, and "
             "the path of that file here",
             path=str(path),
@@ -152,14 +144,10 @@ def _refuse_inline_key(path: Path, text: str) -> None:
 
 
 def configured_node(environ: Mapping[str, str]) -> NodeConfig:
-    """The configuration of this machine.
-
-    Raises:
-        NodeConfigError: the environment names none, or it is wrong.
-    """
+    """The configuration of this machine."""
     name = environ.get(CONFIG_VARIABLE, "")
     if not name:
-        raise NodeConfigError(
+        raise TerminalError(
             f"this batch keeps map outputs on nodes, but {CONFIG_VARIABLE} is not set here: set it to the path of the "
             "node configuration on every machine that runs tasks, Airflow's workers too"
         )

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.errors import TransientError, one_line
-from icefloe.node.messages import Piece, PieceFault, whole_piece
-from icefloe.node.node_key import BATCH, PATH
+from icefloe.node.messages import BATCH, PATH, Piece, PieceFault, whole_piece
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +30,6 @@ class NodeFolder:
     """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``.
 
     Nothing is synced to disk: a file that a crash of the machine takes away is made again.
-
-    Args:
-        folder: made when it is first written to.
     """
 
     def __init__(self, folder: Path) -> None:

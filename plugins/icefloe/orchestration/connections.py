@@ -334,7 +334,7 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
     """The Spark master that runs the jobs of an expanded pipeline.
 
     Raises:
-        SparkConnectionError: the connection is missing or misleads Airflow.
+        TerminalError: the connection is missing or misleads Airflow.
         TerminalError: the pipeline keeps files on a disk that the master's workers do not share, or the Spark
             applications are not installed.
     """

@@ -19,48 +19,28 @@ sizes, after all map tasks are done.
 Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
-- `map_output_record`: the commit record
-- `map_output_log`: which map tasks have a valid output, and the error that names those without: of each task the first
-  attempt counts
-- `blocks`: rows of one map task for one partition
-- `block_frame`: a large block, read piece by piece
-- `block_file`: the blocks of all partitions
-- `spilled_rows`: rows on local disk in numbered parts
-- `index_file`: the position of each block
-- `statistics_file`: the contents of each block
-- `piece_of_file`: some bytes of a file
+- `map_output_log`: the commit record, and which map tasks have a valid output: of each task the first attempt counts
+- `blocks`: rows of one map task for one partition; hash rows, kept by row hash, where equal rows of two identities meet
+- `block_file`: the blocks of all partitions, and rows on local disk in numbered parts
+- `index_file`: the position and the contents of each block, in sums by change ordinal
 - `committed_output`: a map output as readers find it
-- `reduce_ids`: the partition of a row
-- `hash_rows`: row and identity hashes, kept by row hash, where equal rows of two identities meet
-- `divided_partitions`: hot partitions, which have a block for each of 64 parts
-- `coalesce`: partitions merged into ranges
-- `reduce_ranges`: the ranges, created once
-- `extents`: the blocks of a range
-- `collected_blocks`: the blocks of all map outputs, by reduce partition; refuses ranges that leave one out
-- `extents_file`: extents as bytes
-- `stored_extents`: the extents of all ranges in the store
-- `node_outputs`: the blocks that are at nodes
-- `fetch`: reads and checks the bytes of a range
-- `ordinal_sums`: sums by change ordinal
+- `partitions`: the partition of a row; hot partitions have a block for each of 64 parts
+- `coalesce`: partitions merged into ranges, created once
+- `extents`: the blocks of a range, from those of all map outputs; refuses ranges that leave one out
+- `extents_file`: extents of all ranges as bytes, and in the store
+- `fetch`: reads and checks the bytes of a range, from the store and from nodes
 """
 
 __all__ = [
+    "block_file",
     "blocks",
     "coalesce",
-    "collected_blocks",
     "committed_output",
-    "divided_partitions",
     "extents",
     "extents_file",
     "fetch",
-    "hash_rows",
+    "index_file",
     "map_output",
     "map_output_log",
-    "map_output_record",
-    "node_outputs",
-    "ordinal_sums",
-    "reduce_ids",
-    "reduce_ranges",
-    "spilled_rows",
-    "stored_extents",
+    "partitions",
 ]

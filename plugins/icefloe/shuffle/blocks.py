@@ -1,10 +1,16 @@
 """Shuffle blocks: the rows of one map task for one reduce partition, one LZ4 frame of Arrow messages.
 
 The byte format is in docs/developers/formats.md, section "Data file".
+
+Rows are routed by identity, so equal rows of two identities meet in no reduce partition. Their hash rows meet in one
+hash partition. The hash partitions of a map output follow its reduce partitions and are numbered on from them:
+
+    partition     0   1   2   3   4   5          6   7
+                  rows, by identity hash         hash rows, by row hash
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import lz4.frame
 import numpy as np
@@ -12,9 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_ORDINAL, WEIGHT
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
+from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["BlockRows", "CorruptBlockError", "block_schema", "decode_block", "encode_block"]
+__all__ = ["BlockRows", "CorruptBlockError", "HashRows", "block_schema", "decode_block", "encode_block"]
 
 _FRAME_START: Final = bytes.fromhex("04224d18 4c 40")
 """LZ4's magic, then the flags every block has: version 1, linked blocks of 64 KiB, content size, content checksum."""
@@ -35,11 +43,7 @@ class CorruptBlockError(TransientError):
 
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
-    """The schema of the rows in blocks: the table's columns, then weight and change ordinal.
-
-    Raises:
-        TerminalError: a column holds a dictionary type, which Arrow's record-batch messages do not carry.
-    """
+    """The schema of the rows in blocks: the table's columns, then weight and change ordinal."""
     _refuse_dictionaries(table_schema)
     ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
     return pa.schema([*table_schema, *ours])
@@ -66,11 +70,7 @@ class BlockRows(NamedTuple):
 
 
 def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """One block of the rows of all batches, at least one batch, which share one schema.
-
-    Raises:
-        TerminalError: a dictionary type, or a row too large for one message.
-    """
+    """One block of the rows of all batches, at least one batch, which share one schema."""
     pieces: list[pa.RecordBatch] = []
     for batch in batches:
         _refuse_dictionaries(batch.schema)
@@ -81,26 +81,13 @@ def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none if empty.
-
-    Raises:
-        TerminalError: a row whose message would reach 2 GiB.
-    """
+    """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none if empty."""
     if batch.num_rows:
         yield from _halves(batch, message_bytes)
 
 
 def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: bool = False) -> Iterator[bytes]:
-    """The LZ4 frame of messages that are ``content_bytes`` long together, piece by piece.
-
-    Args:
-        messages: encapsulated record-batch messages, or runs of several; anything with the buffer protocol.
-        content_bytes: written to the frame's header, so that a reader knows how much to allocate.
-        is_spill: True if the block stays on this machine; speed then counts more than size.
-
-    Raises:
-        MemoryError: the process has no memory for LZ4's state.
-    """
+    """The LZ4 frame of messages that are ``content_bytes`` long together, piece by piece."""
     level = _FAST if is_spill or content_bytes > _SMALL_BLOCK_BYTES else _DENSE
     with lack_of_memory_named():
         compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
@@ -122,7 +109,6 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
 
     Raises:
         CorruptBlockError: damaged, truncated or trailing bytes, more than ``max_bytes``, or rows of another schema.
-        MemoryError: the process has no memory for the block.
     """
     content = decompress_block(data, max_bytes=max_bytes)
     try:
@@ -137,17 +123,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
 def record_batches(
     reader: pa.NativeFile, content_bytes: int, schema: pa.Schema, *, size_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches in the content of a block, one at a time.
-
-    Args:
-        reader: the content, uncompressed.
-        content_bytes: its size.
-        schema: schema of the rows, from `block_schema`.
-        size_bytes: size of the block, for errors.
-
-    Raises:
-        CorruptBlockError: as `decode_block`.
-    """
+    """The record batches in the content of a block, one at a time."""
     try:
         while reader.tell() < content_bytes:
             message = pa.ipc.read_message(reader)
@@ -164,12 +140,7 @@ def record_batches(
 
 
 def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
-    """The messages of one block, uncompressed.
-
-    Raises:
-        CorruptBlockError: not exactly one whole frame as `compress_block` writes it, or more than ``max_bytes``.
-        MemoryError: the process has no memory for the messages, or for LZ4's state.
-    """
+    """The messages of one block, uncompressed."""
     declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
     try:
         # Not lz4.frame.decompress: it ignores bytes after the frame, and a second frame.
@@ -184,16 +155,7 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
 
 
 def declared_bytes(head: bytes | memoryview, *, size_bytes: int, max_bytes: int) -> int:
-    """The uncompressed bytes that the header of a block declares.
-
-    Args:
-        head: the block, or its first bytes.
-        size_bytes: size of the block, for errors.
-        max_bytes: the most the block may hold.
-
-    Raises:
-        CorruptBlockError: no header of a block, or it declares nothing or more.
-    """
+    """The uncompressed bytes that the header of a block declares."""
     # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
     # them.
     if bytes(head[: len(_FRAME_START)]) != _FRAME_START:
@@ -247,3 +209,131 @@ def corrupt_block(size_bytes: int, reason: str) -> CorruptBlockError:
 
 def _unfit(size_bytes: int, cause: Exception) -> CorruptBlockError:
     return corrupt_block(size_bytes, f"its Arrow messages do not fit the schema: {one_line(cause)}")
+
+
+_HEAD_BYTES: Final = 64
+_READ_BYTES: Final = 1 << 20
+
+
+def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The record batches of one block, one at a time: the block may be larger than the memory of the task."""
+    frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
+    yield from record_batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
+    frame.require_end()
+
+
+class FrameReader:
+    """The uncompressed bytes of one block, as a file that Arrow reads. Little of the block is in memory at once.
+
+    Args:
+        source: the bytes of exactly one block, at its start.
+        size_bytes: size of the block.
+        max_bytes: the most the block may hold uncompressed.
+
+    Attributes:
+        content_bytes: size of the block uncompressed.
+
+    Raises:
+        CorruptBlockError: the header is damaged or declares more.
+    """
+
+    closed = False
+
+    def __init__(self, source: BinaryIO, *, size_bytes: int, max_bytes: int) -> None:
+        self._source = source
+        self._size_bytes = size_bytes
+        self._waiting = source.read(_HEAD_BYTES)
+        self.content_bytes = declared_bytes(self._waiting, size_bytes=size_bytes, max_bytes=max_bytes)
+        self._position = 0
+        with lack_of_memory_named():
+            self._decompressor = lz4.frame.LZ4FrameDecompressor()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer only at the end of the frame; never more than its header declares."""
+        wanted = min(size, self.content_bytes - self._position)
+        found: list[bytes] = []
+        while wanted:
+            piece = self._piece(wanted)
+            if not piece and self._is_over:
+                break
+            found.append(piece)
+            wanted -= len(piece)
+            self._position += len(piece)
+        return b"".join(found)
+
+    def tell(self) -> int:
+        """Bytes that were read."""
+        return self._position
+
+    def close(self) -> None:
+        """Nothing: the source is its owner's."""
+
+    def require_end(self) -> None:
+        """Checks that the frame ends here, and the block with it."""
+        surplus = b""
+        while not self._decompressor.eof and not surplus and not self._is_over:
+            surplus = self._piece(1)
+        if surplus or not self._decompressor.eof or self._decompressor.unused_data or self._source.read(1):
+            raise corrupt_block(
+                self._size_bytes, f"{self._position} of {self.content_bytes} bytes came out, or bytes follow the frame"
+            )
+
+    @property
+    def _is_over(self) -> bool:
+        return self._decompressor.eof or (self._decompressor.needs_input and not self._next())
+
+    def _next(self) -> bytes:
+        if not self._waiting:
+            with on_local_disk("a shuffle block cannot be read back"):
+                self._waiting = self._source.read(_READ_BYTES)
+        return self._waiting
+
+    def _piece(self, most: int) -> bytes:
+        data = b""
+        if self._decompressor.needs_input:
+            data, self._waiting = self._next(), b""
+        try:
+            with lack_of_memory_named():
+                return self._decompressor.decompress(data, max_length=most)
+        except (RuntimeError, EOFError) as cause:
+            raise corrupt_block(self._size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause
+
+
+_HASH_ROWS: Final = block_schema(
+    pa.schema([pa.field(name, RowHashes.COLUMN_TYPE, nullable=False) for name in ("_row", "_identity")])
+)
+
+
+class HashRows(NamedTuple):
+    """Hash rows; all of one length.
+
+    Attributes:
+        row_hashes: hash of each row.
+        identity_hashes: hash of its identity.
+        change_ordinals: its step.
+        weights: its weight.
+    """
+
+    row_hashes: RowHashes
+    identity_hashes: RowHashes
+    change_ordinals: NDArray[np.int32]
+    weights: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Self:
+        """The hash rows in a batch."""
+        hashes, weights, ordinals = BlockRows.of(batch)
+        row_column, identity_column = hashes.columns
+        return cls(RowHashes.of_column(row_column), RowHashes.of_column(identity_column), ordinals, weights)
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """The schema of hash rows in blocks."""
+        return _HASH_ROWS
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The hash rows as a batch of the schema."""
+        ours = [pa.array(self.weights, pa.int64()), pa.array(self.change_ordinals, pa.int32())]
+        columns = [self.row_hashes.to_column(), self.identity_hashes.to_column(), *ours]
+        return pa.RecordBatch.from_arrays(columns, schema=_HASH_ROWS)

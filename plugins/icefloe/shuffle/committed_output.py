@@ -1,7 +1,7 @@
 """Committed map outputs as readers find them: a commit record with its index file, checked against it."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.shuffle.divided_partitions import NUM_PARTS, BlockNumbers
-from icefloe.shuffle.index_file import CorruptIndexError, decode_index, index_bytes
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
-from icefloe.shuffle.piece_of_file import read_piece
-from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
+from icefloe.errors import IcefloeError
+from icefloe.shuffle.index_file import (
+    PartitionStatistics,
+    decode_index,
+    decode_statistics,
+    index_bytes,
+)
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
+from icefloe.shuffle.partitions import NUM_PARTS, BlockNumbers
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -60,19 +64,7 @@ def read_committed_output(
     hash_partitions: int = 0,
     with_blocks: bool = False,
 ) -> CommittedOutput:
-    """Reads and checks the files that a commit record names, except a data file of its own.
-
-    Args:
-        store: the place of the shuffle's map outputs.
-        record: commit record, from `MapOutputLog.records`.
-        schema: schema of the rows in the blocks (`block_schema`).
-        num_partitions: reduce partitions of the plan.
-        hash_partitions: hash partitions of the plan.
-        with_blocks: True to read the blocks too, if they are in one file with their index.
-
-    Raises:
-        CorruptMapOutputError: a file is gone, damaged, or of another plan, or two of them contradict each other.
-    """
+    """Reads and checks the files that a commit record names, except a data file of its own."""
     if record.data is None or record.index is None:
         raise _corrupt(record, "its commit record names no shuffle files")
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
@@ -88,8 +80,8 @@ def read_committed_output(
     try:
         offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
         statistics, block_crc32 = decode_statistics(entries, num_partitions=len(numbers))
-    except (CorruptIndexError, CorruptStatisticsError) as cause:
-        raise _corrupt(record, cause.reason) from cause
+    except ValueError as cause:
+        raise _corrupt(record, str(cause)) from cause
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     blocks_of_rows = len(numbers) - hash_partitions
@@ -176,3 +168,22 @@ def _whole(record: MapOutputRecord, file: StoredFile, data: bytes) -> bytes:
 
 def _corrupt(record: MapOutputRecord, reason: str) -> CorruptMapOutputError:
     return CorruptMapOutputError.of(record.map_id, record.generation, reason)
+
+
+def read_piece(
+    store: Store, key: str, start: int, stop: int, *, size_bytes: int, damage: Callable[[str], CorruptMapOutputError]
+) -> bytes:
+    """The bytes from ``start`` up to ``stop``."""
+    try:
+        [data] = store.get_ranges(key, [(start, stop)])
+    except IcefloeError as cause:
+        # The error alone does not say whose fault it is: stores answer a range beyond the end in many ways. If the file
+        # has its planned size, it is the store's fault and may go away; otherwise the map task must run again.
+        found_bytes = store.size(key)
+        if found_bytes == size_bytes:
+            raise
+        shortage = f"has {found_bytes} bytes, expected {size_bytes}"
+        raise damage(f"{key} {'is gone' if found_bytes is None else shortage}") from cause
+    if len(data) != stop - start:
+        raise damage(f"{key} answered {len(data)} bytes for {start} to {stop}")
+    return data

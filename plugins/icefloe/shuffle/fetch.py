@@ -1,4 +1,4 @@
-"""Fetching: a reduce range's blocks by ranged reads, proven whole before they are decoded.
+"""Fetching: the blocks of a reduce range, from the store and from nodes, read by few requests and proven whole.
 
 The store is asked once for each map output, a node once for all its map outputs. Blocks that the extents have are not
 asked for.
@@ -18,18 +18,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.node.machine import Machine
-from icefloe.shuffle.block_frame import stream_block
-from icefloe.shuffle.blocks import CorruptBlockError, decode_block
-from icefloe.shuffle.divided_partitions import WHOLE
+from icefloe.node.messages import NodeLostError, Piece, PieceFault, is_node_key, split_node_key
+from icefloe.shuffle.blocks import CorruptBlockError, decode_block, stream_block
+from icefloe.shuffle.committed_output import read_piece
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile, pieces_of
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
-from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
-from icefloe.shuffle.piece_of_file import read_piece
+from icefloe.shuffle.map_output_log import CorruptMapOutputError
+from icefloe.shuffle.partitions import WHOLE
 from icefloe.storage.local_folders import local_folders, on_local_disk
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 
-__all__ = ["fetch_blocks"]
+__all__ = ["NodeOutputsLostError", "fetch_blocks"]
 
 _CANNOT_KEEP: Final = "a large shuffle block cannot be kept on local disk"
 _READ_BYTES: Final = 1 << 20
@@ -97,7 +96,6 @@ def fetch_blocks(
 
     Raises:
         CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
-        TransientError: the store did not answer, or local disk is full or broken.
     """
     machine = machine or Machine()
 
@@ -253,3 +251,96 @@ def _crc32(data: memoryview | BinaryIO) -> int:
 
 def _corrupt(file: ShuffledFile, reason: str) -> CorruptMapOutputError:
     return CorruptMapOutputError.of(file.map_id, file.generation, reason)
+
+
+class LostOutputs(NamedTuple):
+    """The map outputs of a node that is lost.
+
+    Attributes:
+        address: of the node.
+        reason: the fault that was met first.
+        outputs: all its map outputs: each a map id and a generation.
+        is_busy: True if the node asked a task to come again, for as long as the task could wait.
+    """
+
+    address: str
+    reason: str
+    outputs: tuple[tuple[int, int], ...]
+    is_busy: bool = False
+
+
+class NodeOutputsLostError(CorruptMapOutputError):
+    """Nodes are away, or lost or changed a map output: none of their map outputs counts any more."""
+
+    nodes: tuple[LostOutputs, ...]
+
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """All map outputs of the nodes: each a map id and a generation."""
+        return tuple(output for node in self.nodes for output in node.outputs)
+
+
+def read_from_node(
+    machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[tuple[ShuffledFile, int, int]]
+) -> list[memoryview]:
+    """Bytes of data files that are at one node, in the order in which they are wanted."""
+    address = node_of(wanted[0][0])
+    pieces = [
+        Piece(split_node_key(file.data_key)[1], file.data_size_bytes, start, stop) for file, start, stop in wanted
+    ]
+    try:
+        answers = machine.read(address, pieces)
+    except NodeLostError as cause:
+        raise _lost(files, wanted[0][0], cause.reason, is_busy=cause.is_busy) from cause
+    found: list[memoryview] = []
+    for (file, _, _), answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, PieceFault):
+            raise _lost(files, file, f"{file.data_key}: {answer.reason}")
+        found.append(answer)
+    return found
+
+
+def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) -> list[list[memoryview]]:
+    """The answers, if no node is lost."""
+    found: list[list[memoryview]] = []
+    losses: list[NodeOutputsLostError] = []
+    for answer in answers:
+        if isinstance(answer, NodeOutputsLostError):
+            losses.append(answer)
+        else:
+            found.append(answer)
+    if losses:
+        first, nodes = losses[0], tuple(node for each in losses for node in each.nodes)
+        said = "; ".join(each.reason for each in losses)
+        raise first.restated("; ".join(each.sentence for each in losses), reason=said, nodes=nodes) from first
+    return found
+
+
+def node_of(file: ShuffledFile) -> str:
+    """The address of the node that has a data file; empty: it is in the store."""
+    return split_node_key(file.data_key)[0] if is_node_key(file.data_key) else ""
+
+
+def whole_damage(
+    damage: CorruptMapOutputError, files: Sequence[ShuffledFile], file: ShuffledFile
+) -> CorruptMapOutputError:
+    """The damage of one data file or, if the file is at a node, of all data files there.
+
+    A node that changed one byte is not asked for the others: each would cost another round of the whole phase.
+    """
+    return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage
+
+
+def _lost(
+    files: Sequence[ShuffledFile], file: ShuffledFile, reason: str, *, is_busy: bool = False
+) -> NodeOutputsLostError:
+    address = node_of(file)
+    lost = tuple((each.map_id, each.generation) for each in files if node_of(each) == address)
+    said = f"node {address}: {reason}"
+    return NodeOutputsLostError(
+        f"{said}; the {len(lost)} map outputs that it has must be made again, which go to the store then",
+        map_id=file.map_id,
+        generation=file.generation,
+        reason=said,
+        nodes=(LostOutputs(address, reason, lost, is_busy),),
+    )

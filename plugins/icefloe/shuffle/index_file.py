@@ -1,18 +1,87 @@
-"""Index files: the position of each block in a map task's data file.
+"""Index files: the position and contents of each block in a map task's data file (docs/developers/formats.md).
 
-``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics (docs/developers/formats.md).
+First ``num_blocks + 1`` big-endian signed 64-bit offsets. Then the statistics: a header, fixed-width entries, the
+CRC-32 of each block and one of all that.
 """
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
-from icefloe.errors import TransientError
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.documents import STRICT, Hash128
+
+__all__ = ["OrdinalSums"]
+
+_MASK: Final = np.uint64(0xFFFF_FFFF)
+_HALF: Final = np.uint64(32)
+_EXACT_WEIGHTS: Final = 1 << 30
+"""Up to this sum of absolute weights the sums of 32-bit limbs and their carries fit into 63 bits."""
 
 
-class CorruptIndexError(TransientError):
-    """The bytes of an index file are not what a map task wrote; its map output must be redone."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrdinalSums:
+    """Sums of the rows of one change ordinal.
 
-    reason: str
+    Attributes:
+        rows: number of rows, whatever their weights.
+        signed_count: the sum of their weights.
+        hash_sum: the sum of their row hashes times their weights, mod 2^128.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    change_ordinal: int
+    rows: int
+    signed_count: int
+    hash_sum: Hash128
+
+    def __add__(self, other: "OrdinalSums") -> "OrdinalSums":
+        return OrdinalSums(
+            change_ordinal=self.change_ordinal,
+            rows=self.rows + other.rows,
+            signed_count=self.signed_count + other.signed_count,
+            hash_sum=(self.hash_sum + other.hash_sum) % (1 << 128),
+        )
+
+
+def grouped_hash_sums(
+    high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The signed sum of 128-bit hashes of each group of neighbouring rows, mod 2^128, as its high and low halves.
+
+    >>> one = np.ones(3, np.uint64)
+    >>> [half.tolist() for half in grouped_hash_sums(0 * one, one, np.array([1, 1, -1]), np.array([0, 2]))]
+    [[0, 18446744073709551615], [2, 18446744073709551615]]
+    """
+    if not len(starts):
+        return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+    limbs = [low & _MASK, low >> _HALF, high & _MASK, high >> _HALF]
+    exact = _absolute_sum(weights) <= _EXACT_WEIGHTS
+    kind = np.int64 if exact else object  # Python's integers for weights no table has
+    # As on paper, in digits of 32 bits: each digit is added up by itself, then carries go from the lowest digit up. A
+    # negative carry borrows, because >> rounds down.
+    signed = [np.add.reduceat(limb.astype(kind) * weights.astype(kind), starts) for limb in limbs]
+    carried = []
+    carry = np.zeros(len(starts), kind)
+    for limb_sum in signed:
+        total = limb_sum + carry
+        carried.append((total & 0xFFFF_FFFF).astype(np.uint64))
+        carry = total >> 32
+    return carried[3] << _HALF | carried[2], carried[1] << _HALF | carried[0]
+
+
+def _absolute_sum(weights: NDArray[np.int64]) -> int:
+    if not len(weights):
+        return 0
+    largest = max(-int(weights.min()), int(weights.max()))
+    return largest * len(weights)
 
 
 def encode_index(offsets: NDArray[np.int64]) -> bytes:
@@ -33,22 +102,212 @@ def decode_index(data: bytes, *, num_blocks: int, data_size_bytes: int) -> NDArr
     """The offsets that an index file begins with.
 
     Block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
-
-    Raises:
-        CorruptIndexError: the length does not fit the number of blocks, or the offsets do not rise from 0 to the
-            data file's size.
     """
     expected_bytes = index_bytes(num_blocks)
     if len(data) != expected_bytes:
-        raise _corrupt(f"{len(data)} bytes, but {num_blocks} blocks take {expected_bytes}")
+        raise ValueError(f"{len(data)} bytes, but {num_blocks} blocks take {expected_bytes}")
     offsets = np.frombuffer(data, ">i8").astype(np.int64)
     # Equal neighbours are an empty block:  |0 0|1 1 1 1|3 3| has the offsets 0 2 6 6 8.
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
-        raise _corrupt("its offsets do not rise from 0")
+        raise ValueError("its offsets do not rise from 0")
     if offsets[-1] != data_size_bytes:
-        raise _corrupt(f"it ends at {offsets[-1]}, but the data file has {data_size_bytes} bytes")
+        raise ValueError(f"it ends at {offsets[-1]}, but the data file has {data_size_bytes} bytes")
     return offsets
 
 
-def _corrupt(reason: str) -> CorruptIndexError:
-    return CorruptIndexError(f"an index file is damaged: {reason}; its map task must run again", reason=reason)
+_MAGIC: Final = b"IFST"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sIII")
+_TRAILER: Final = struct.Struct(">I")
+_ENTRY: Final = np.dtype(
+    [("reduce_id", ">i4"), ("change_ordinal", ">i4"), ("rows", ">i8"), ("signed_count", ">i8"), ("hash_high", ">u8"),
+     ("hash_low", ">u8")]
+)  # fmt: skip
+_ORDINAL_BITS: Final = 32
+_ENTRIES_MERGED_AT: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatistics:
+    """One entry per non-empty (reduce partition, change ordinal), ascending; the arrays have equal lengths.
+
+    If a map output has divided partitions, its blocks are counted in place of the reduce partitions.
+
+    Attributes:
+        reduce_ids: int64.
+        change_ordinals: int64.
+        rows: int64, rows whatever their weights.
+        signed_counts: int64, sums of weights.
+        hash_high: uint64, upper half of the signed hash sum mod 2^128.
+        hash_low: uint64, lower half.
+    """
+
+    reduce_ids: NDArray[np.int64]
+    change_ordinals: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    signed_counts: NDArray[np.int64]
+    hash_high: NDArray[np.uint64]
+    hash_low: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """The statistics of no rows."""
+        none, no_hashes = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return cls(
+            reduce_ids=none,
+            change_ordinals=none,
+            rows=none,
+            signed_counts=none,
+            hash_high=no_hashes,
+            hash_low=no_hashes,
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        *,
+        reduce_ids: NDArray[np.int32],
+        change_ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+        row_hashes: RowHashes,
+    ) -> Self:
+        """The statistics of rows; all arguments have one length."""
+        return cls._grouped(
+            reduce_ids=reduce_ids.astype(np.int64),
+            change_ordinals=change_ordinals.astype(np.int64),
+            rows=np.ones(len(weights), np.int64),
+            signed_counts=weights,
+            hashes=(row_hashes.high, row_hashes.low),
+            hash_weights=weights,
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """The statistics of the rows of all parts together, at least one."""
+        arrays = {name: np.concatenate([getattr(each, name) for each in parts]) for name in cls.__slots__}
+        hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
+        return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
+
+    def renumbered(self, reduce_ids: NDArray[np.int64]) -> Self:
+        """The same rows under other numbers; each number has its new one at its place."""
+        return self.merged([replace(self, reduce_ids=reduce_ids[self.reduce_ids])])
+
+    def between(self, start: int, stop: int) -> Self:
+        """The entries of the numbers from ``start`` to ``stop`` (exclusive), which are then counted from 0."""
+        first, last = np.searchsorted(self.reduce_ids, [start, stop])
+        picked = {name: getattr(self, name)[first:last] for name in self.__slots__}
+        picked["reduce_ids"] = picked["reduce_ids"] - start
+        return replace(self, **picked)
+
+    def partition_rows(self, num_partitions: int) -> NDArray[np.int64]:
+        """The rows of each reduce partition, over all ordinals."""
+        rows = np.zeros(num_partitions, np.int64)
+        np.add.at(rows, self.reduce_ids, self.rows)
+        return rows
+
+    def sums(self, start: int, stop: int) -> tuple[OrdinalSums, ...]:
+        """The sums per change ordinal of the reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
+        first, last = np.searchsorted(self.reduce_ids, [start, stop])
+        picked = slice(first, last)
+        by_ordinal = self._grouped(
+            reduce_ids=np.zeros(last - first, np.int64),
+            change_ordinals=self.change_ordinals[picked],
+            rows=self.rows[picked],
+            signed_counts=self.signed_counts[picked],
+            hashes=(self.hash_high[picked], self.hash_low[picked]),
+            hash_weights=np.ones(last - first, np.int64),
+        )
+        return tuple(
+            OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed_count, hash_sum=high << 64 | low)
+            for ordinal, rows, signed_count, high, low in zip(
+                by_ordinal.change_ordinals.tolist(), by_ordinal.rows.tolist(), by_ordinal.signed_counts.tolist(),
+                by_ordinal.hash_high.tolist(), by_ordinal.hash_low.tolist(), strict=True,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def _grouped(
+        cls,
+        *,
+        reduce_ids: NDArray[np.int64],
+        change_ordinals: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        signed_counts: NDArray[np.int64],
+        hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+        hash_weights: NDArray[np.int64],
+    ) -> Self:
+        # One number for both keys, so that one sort groups by both.
+        groups = reduce_ids << _ORDINAL_BITS | change_ordinals
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        hash_high, hash_low = grouped_hash_sums(hashes[0][order], hashes[1][order], hash_weights[order], starts)
+        return cls(
+            reduce_ids=ordered[starts] >> _ORDINAL_BITS,
+            change_ordinals=ordered[starts] & ((1 << _ORDINAL_BITS) - 1),
+            rows=np.add.reduceat(rows[order], starts) if len(starts) else rows,
+            signed_counts=np.add.reduceat(signed_counts[order], starts) if len(starts) else signed_counts,
+            hash_high=hash_high,
+            hash_low=hash_low,
+        )
+
+
+class GatheredStatistics:
+    """The statistics of rows that come chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._merged = PartitionStatistics.empty()
+        self._new: list[PartitionStatistics] = []
+        self._new_entries = 0
+
+    def add(self, statistics: PartitionStatistics) -> None:
+        """Takes the statistics of a chunk."""
+        self._new.append(statistics)
+        self._new_entries += len(statistics)
+        # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
+        # chunk.
+        if self._new_entries > max(_ENTRIES_MERGED_AT, len(self._merged)):
+            self.total()
+
+    def total(self) -> PartitionStatistics:
+        """The statistics of all rows so far."""
+        self._merged = PartitionStatistics.merged([self._merged, *self._new])
+        self._new, self._new_entries = [], 0
+        return self._merged
+
+
+def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:
+    """The statistics of a map output as bytes."""
+    entries = np.empty(len(statistics), _ENTRY)
+    for entry_field, name in zip(_ENTRY.names or (), PartitionStatistics.__slots__, strict=True):
+        entries[entry_field] = getattr(statistics, name)
+    header = _HEADER.pack(_MAGIC, _VERSION, len(block_crc32), len(entries))
+    body = header + entries.tobytes() + block_crc32.astype(">u4").tobytes()
+    return body + _TRAILER.pack(zlib.crc32(body))
+
+
+def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionStatistics, NDArray[np.uint32]]:
+    """The statistics and the block checksums."""
+    if len(data) < _HEADER.size + _TRAILER.size:
+        raise ValueError(f"{len(data)} bytes are too few")
+    magic, version, partitions, count = _HEADER.unpack_from(data)
+    if _TRAILER.unpack(data[-_TRAILER.size :])[0] != zlib.crc32(data[: -_TRAILER.size]):
+        raise ValueError("its checksum does not match")
+    if (magic, version, partitions) != (_MAGIC, _VERSION, num_partitions):
+        raise ValueError(f"it is version {version} for {partitions} partitions, not {_VERSION} for {num_partitions}")
+    if len(data) != _HEADER.size + count * _ENTRY.itemsize + 4 * partitions + _TRAILER.size:
+        raise ValueError(f"{len(data)} bytes do not hold {count} entries")
+    entries = np.frombuffer(data, _ENTRY, count, _HEADER.size)
+    block_crc32 = np.frombuffer(data, ">u4", partitions, _HEADER.size + entries.nbytes)
+    statistics = PartitionStatistics(
+        reduce_ids=entries["reduce_id"].astype(np.int64),
+        change_ordinals=entries["change_ordinal"].astype(np.int64),
+        rows=entries["rows"].astype(np.int64),
+        signed_counts=entries["signed_count"].astype(np.int64),
+        hash_high=entries["hash_high"].astype(np.uint64),
+        hash_low=entries["hash_low"].astype(np.uint64),
+    )
+    return statistics, block_crc32.astype(np.uint32)

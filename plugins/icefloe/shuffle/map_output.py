@@ -20,12 +20,10 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import BlockRows, block_schema
-from icefloe.shuffle.divided_partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
-from icefloe.shuffle.index_file import encode_index
-from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
-from icefloe.shuffle.reduce_ids import reduce_ids as partitions_of
-from icefloe.shuffle.statistics_file import GatheredStatistics, PartitionStatistics, encode_statistics
+from icefloe.shuffle.index_file import GatheredStatistics, PartitionStatistics, encode_index, encode_statistics
+from icefloe.shuffle.map_output_log import MapOutputLog, MapOutputRecord, StoredFile, schema_fingerprint
+from icefloe.shuffle.partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
+from icefloe.shuffle.partitions import reduce_ids as partitions_of
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 from icefloe.storage.store import Store
 
@@ -86,13 +84,7 @@ class BufferedRows:
     def write(
         self, writer: BlockFileWriter, numbers: BlockNumbers, count: Callable[[PartitionStatistics], None]
     ) -> BlockFile:
-        """Writes the rows as blocks, and their hash rows after them; the buffer is then empty.
-
-        Args:
-            writer: writes the blocks.
-            numbers: numbers of the blocks.
-            count: takes the statistics of the rows, chunk by chunk.
-        """
+        """Writes the rows as blocks, and their hash rows after them; the buffer is then empty."""
         chunks, hash_rows = self._chunks, self._hash_rows
         self._chunks, self._hash_rows, self.size_bytes = [], [], 0
         if not chunks:
@@ -167,9 +159,6 @@ class MapOutputWriter(KeepsLocalFiles):
         spill_folders: local folders for spills, used in turn; None is the machine's temporary folder.
         hash_partitions: number of hash partitions; 0: no hash rows are kept.
         sizes: of the batch; hot reduce partitions among the rows before the first spill are divided. None: none is.
-
-    Raises:
-        TerminalError: a column holds a dictionary type.
     """
 
     def __init__(
@@ -227,9 +216,6 @@ class MapOutputWriter(KeepsLocalFiles):
             row_hashes: hash of each row.
             identity_hashes: hashes that gave the reduce partitions; None only if there are neither ``sizes`` nor hash
                 partitions.
-
-        Raises:
-            TransientError: local disk is full or broken.
         """
         if identity_hashes is None and (self._sizes is not None or self._hash_partitions):
             raise ValueError("rows need their identity hashes if partitions may be divided or there are hash rows")
@@ -246,17 +232,13 @@ class MapOutputWriter(KeepsLocalFiles):
         hash_rows = None
         if self._hash_partitions and identity_hashes is not None:
             # Loaded here, because few batches need it.
-            from icefloe.shuffle.hash_rows import HashRows
+            from icefloe.shuffle.blocks import HashRows
 
             hash_rows = HashRows(row_hashes, identity_hashes, change_ordinals, weights).batch
         self._buffer.append(RowsChunk(rows, reduce_ids, parts, row_hashes), hash_rows)
 
     def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
-        """Writes the files and then the commit record; returns the record that counts, of whichever attempt.
-
-        Raises:
-            TransientError: local disk or the store is full or broken; nothing was committed.
-        """
+        """Writes the files and then the commit record; returns the record that counts, of whichever attempt."""
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         numbers = self._block_numbers()
         block_file, blocks = self._block_file()

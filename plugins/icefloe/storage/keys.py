@@ -14,12 +14,6 @@ _NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
 _RESERVED_END: Final = re.compile(r"#\d+\Z")
 
 
-class InvalidKeyError(TerminalError):
-    """Not every kind of store can hold a value under the key."""
-
-    key: str
-
-
 def is_unfinished(key: str) -> bool:
     """True for the name of an unfinished write, which is no key.
 
@@ -45,7 +39,7 @@ def check_key(key: str) -> str:
     'offsets/7.json'
     """
     if is_unfinished(key):
-        raise InvalidKeyError(
+        raise TerminalError(
             f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark an unfinished write",
             key=key,
         )
@@ -55,7 +49,7 @@ def check_key(key: str) -> str:
 def check_folder(folder: str) -> str:
     """The folder, if every kind of store can hold keys below it."""
     if _CONTROL.search(folder) or any(segment in ("", ".", "..") for segment in folder.split("/")):
-        raise InvalidKeyError(
+        raise TerminalError(
             f"{folder!r} cannot be the key of a stored object or a folder of them: expected segments joined by single "
             "slashes, none of them '.' or '..', and no control characters",
             key=folder,

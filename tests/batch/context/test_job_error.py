@@ -8,12 +8,10 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.worker_libraries import SilentWorkerError
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.flow import Phase
 from icefloe.pipeline.yaml_file import PipelineFileError, Problem
-from icefloe.shuffle.map_output_log import MissingMapOutputError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MissingMapOutputError
 
 REFERENCE = BatchReference(
     plan_url="memory://job-errors/7/plan.json",
@@ -44,7 +42,7 @@ def test_an_error_is_read_back_as_one_of_its_family(kind: type[IcefloeError], fa
         UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
         PipelineFileError.of("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
         ConfigurationChangedError("the pipeline was edited", differences=(("changes", "each", None),)),
-        SilentWorkerError("no worker ran the task", driver={"pyarrow": "26", "lz4": None}),
+        TransientError("no worker ran the task", url="s3://lake"),
     ],
     ids=lambda error: type(error).__name__,
 )

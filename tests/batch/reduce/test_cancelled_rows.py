@@ -11,7 +11,7 @@ from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.cancelled_rows import CancelledRows
 from icefloe.batch.reduce.moves import WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.shuffle.partitions import reduce_ids
 
 PARTITIONS: Final = 3
 

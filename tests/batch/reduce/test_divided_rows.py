@@ -6,7 +6,7 @@ import pytest
 
 from icefloe.batch.reduce.range_rows import BYTES_PER_ROW, RowDivision, _next_bits
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.divided_partitions import part_ids
+from icefloe.shuffle.partitions import part_ids
 
 SCHEMA = pa.schema([pa.field("high", pa.uint64()), pa.field("low", pa.uint64()), pa.field("place", pa.int64())])
 

@@ -15,9 +15,9 @@ from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from icefloe.shuffle import map_output
-from icefloe.shuffle.divided_partitions import WHOLE, hot_partitions
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.map_output_log import MapOutputRecord
+from icefloe.shuffle.partitions import WHOLE, hot_partitions
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA

@@ -10,7 +10,7 @@ import pytest
 from icefloe.batch.reduce.moves import SpilledMoves, WeightedHashes
 from icefloe.batch.reduce.write_moves import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
 
 PLAN = CoalescePlan.of(
     (ReduceRange(range_id=0, start=0, stop=2), ReduceRange(range_id=1, start=2, stop=4)),

@@ -15,7 +15,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.shuffle.stored_extents import store_extents
+from icefloe.shuffle.extents_file import store_extents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop

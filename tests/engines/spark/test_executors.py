@@ -11,6 +11,7 @@ import pytest
 
 from icefloe.engines.spark.executors import exclusion_settings
 from icefloe.engines.spark.master import SparkMaster
+from icefloe.engines.spark.spark_conf import machine_defaults
 
 SCRIPT = Path(__file__).parent / "bad_executors.py"
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)
@@ -48,7 +49,7 @@ def test_an_error_that_all_executors_have_keeps_its_class_and_names_the_host(
 
 def test_executors_are_excluded_on_clusters_unless_somebody_chose_otherwise() -> None:
     def settings(configured: Mapping[str, str], url: str = CLUSTER.url) -> Mapping[str, str]:
-        return exclusion_settings(configured, master=SparkMaster(url=url, is_local=False), environ=NOWHERE)
+        return exclusion_settings(configured, SparkMaster(url=url, is_local=False))
 
     ours = {"spark.excludeOnFailure.taskAndStage.enabled": "true", "spark.icefloe.excludesExecutors": "true"}
     assert settings({}) == settings({}, "yarn") == settings({"spark.task.maxFailures": "8"}) == ours
@@ -60,4 +61,4 @@ def test_executors_are_excluded_on_clusters_unless_somebody_chose_otherwise() ->
 
 def test_the_machines_defaults_are_a_choice_too(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.task.maxFailures 1\n")
-    assert exclusion_settings({}, master=CLUSTER, environ={"SPARK_CONF_DIR": str(tmp_path)}) == {}
+    assert exclusion_settings(machine_defaults({"SPARK_CONF_DIR": str(tmp_path)}), CLUSTER) == {}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.engines.spark import java as java_of_spark
-from icefloe.engines.spark.java import refuse_other_java
+from icefloe.engines.spark import master
+from icefloe.engines.spark.master import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
 
 
@@ -89,6 +89,6 @@ def test_a_java_that_dies_before_it_says_its_version_is_tried_again(tmp_path: Pa
 
 
 def test_a_java_that_takes_too_long_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_of_spark, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(master, "_PATIENCE_SECONDS", 0.1)
     with pytest.raises(TransientError, match=r"did not say its version .*timed out"):
         refuse_other_java({"JAVA_HOME": str(program(tmp_path, "exec sleep 5")), "PATH": "/bin"})

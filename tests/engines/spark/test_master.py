@@ -6,7 +6,6 @@ import pytest
 
 from icefloe.batch.open.cores import local_cores
 from icefloe.engines.spark.master import (
-    SparkConnectionError,
     SparkMaster,
     configured_master,
     greedy_advice,
@@ -59,22 +58,22 @@ def test_a_connection_that_airflow_would_turn_into_yarn_is_refused(value: str | 
     if value:
         os.environ["AIRFLOW_CONN_SPARK_UNDER_TEST"] = value
     assert SparkSubmitHook(conn_id="spark_under_test")._connection["master"] == "yarn"
-    with pytest.raises(SparkConnectionError, match=r"not defined .* AIRFLOW_CONN_SPARK_UNDER_TEST="):
+    with pytest.raises(TerminalError, match=r"not defined .* AIRFLOW_CONN_SPARK_UNDER_TEST="):
         spark_master("spark_under_test", find_connection("spark_under_test"), conf={})
 
 
 @pytest.mark.parametrize("value", ["local://", '{"conn_type": "spark"}', '{"conn_type": "yarn"}', "postgres://h/d"])
 def test_a_connection_that_names_no_master_is_refused(value: str) -> None:
-    with pytest.raises(SparkConnectionError, match="unknown to Spark"):
+    with pytest.raises(TerminalError, match="unknown to Spark"):
         resolve(value)
 
 
 def test_deploy_mode_cluster_is_refused_in_the_connection_and_in_the_configuration() -> None:
-    with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
+    with pytest.raises(TerminalError, match="deploy mode 'cluster'"):
         resolve("spark://master:7077?deploy-mode=cluster")
     os.environ["AIRFLOW_CONN_SPARK_UNDER_TEST"] = "spark://master:7077"
     conf = {"spark.submit.deployMode": "cluster"}
-    with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
+    with pytest.raises(TerminalError, match="deploy mode 'cluster'"):
         spark_master("spark_under_test", find_connection("spark_under_test"), conf=conf)
 
 
@@ -116,13 +115,13 @@ def test_all_cores_of_a_container_are_those_whose_time_it_has(monkeypatch: pytes
 
 
 def test_a_configured_master_that_spark_does_not_know_is_refused() -> None:
-    with pytest.raises(SparkConnectionError, match="'nowhere', unknown to Spark"):
+    with pytest.raises(TerminalError, match="'nowhere', unknown to Spark"):
         configured_master({"spark.master": "nowhere"})
 
 
 @pytest.mark.parametrize("master", ["local[99x]", "local[]", "local[2,x]", "lokal", "local-cluster[two]"])
 def test_a_master_that_spark_could_not_parse_is_refused_here(master: str) -> None:
-    with pytest.raises(SparkConnectionError, match="unknown to Spark: write local"):
+    with pytest.raises(TerminalError, match="unknown to Spark: write local"):
         configured_master({"spark.master": master})
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.rpc import machine_defaults, open_rpc_advice, rpc_settings
-from icefloe.engines.spark.spark_conf import spark_conf
+from icefloe.engines.spark.spark_conf import machine_defaults, open_rpc_advice, rpc_settings, spark_conf
 from support.tiers import extended
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)

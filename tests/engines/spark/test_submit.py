@@ -15,7 +15,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
-from icefloe.engines.spark.master import SparkConnectionError, SparkMaster
+from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
@@ -250,7 +250,7 @@ def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Pa
 
 
 def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
-    with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
+    with pytest.raises(TerminalError, match="deploy mode 'cluster'"):
         submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})
 
 

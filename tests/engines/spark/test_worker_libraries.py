@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import icefloe
-from icefloe.engines.spark import worker_libraries
-from icefloe.engines.spark.worker_libraries import (
+from icefloe.engines.spark import workers
+from icefloe.engines.spark.workers import (
     CheckedTask,
     WorkerLibraries,
     found_libraries,
@@ -23,7 +23,7 @@ def answer_of_a_worker(monkeypatch: pytest.MonkeyPatch, versions: Mapping[str, s
     """The answer of a worker with these versions, as the driver unpacks it."""
     packed = pickle.dumps(CheckedTask(lambda number: number * 2))
     with monkeypatch.context() as worker:
-        worker.setattr(worker_libraries, "_version", lambda name: versions.get(name, version(name)))
+        worker.setattr(workers, "_version", lambda name: versions.get(name, version(name)))
         return pickle.loads(pickle.dumps(pickle.loads(packed)(21)))
 
 
@@ -47,7 +47,7 @@ def test_a_function_is_unpacked_only_where_its_libraries_are(monkeypatch: pytest
     monkeypatch.setattr(pickle, "loads", fail)
     with pytest.raises(AssertionError, match="unpacked"):
         task(1)
-    monkeypatch.setattr(worker_libraries, "_version", lambda _: None)
+    monkeypatch.setattr(workers, "_version", lambda _: None)
     assert isinstance(task(1), WorkerLibraries)
 
 
@@ -76,12 +76,12 @@ def test_other_words_of_spark_say_nothing_of_python() -> None:
 
 
 def test_a_library_that_the_driver_lacks_too_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_libraries, "_LIBRARIES", ("no-such-library",))
+    monkeypatch.setattr(workers, "_LIBRARIES", ("no-such-library",))
     assert found_libraries()["no-such-library"] is None
     assert CheckedTask(lambda number: number)(7) == 7
 
 
-@pytest.mark.parametrize("module", ["engine", "placed_results", "worker_libraries"])
+@pytest.mark.parametrize("module", ["engine", "workers"])
 def test_a_worker_without_libraries_can_run_the_task_that_asks_for_them(module: str) -> None:
     # Without the site's packages, as a worker that unpacked another archive.
     subprocess.run(

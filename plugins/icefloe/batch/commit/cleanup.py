@@ -13,7 +13,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.node.machine import Machine
-from icefloe.node.node_key import is_node_key, split_node_key
+from icefloe.node.messages import is_node_key, split_node_key
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 from icefloe.units import natural

@@ -19,9 +19,8 @@ from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.pipeline.option_values import SummaryMismatchOption
-from icefloe.shuffle.map_output_log import MissingMapOutputError
-from icefloe.shuffle.map_output_record import MapOutputRecord
-from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.shuffle.index_file import OrdinalSums
+from icefloe.shuffle.map_output_log import MapOutputRecord, MissingMapOutputError
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError
 
 __all__ = ["FinishedTasks", "UnfinishedTasksError", "prove_and_publish"]

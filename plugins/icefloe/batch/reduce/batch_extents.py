@@ -7,11 +7,9 @@ import numpy as np
 from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.batch_folder import BatchFolder, says_remedy
 from icefloe.errors import TransientError
-from icefloe.shuffle.collected_blocks import CollectedBlocks
-from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.extents_file import CorruptExtentsError
-from icefloe.shuffle.reduce_ranges import CoalescePlan
-from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.shuffle.coalesce import CoalescePlan
+from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
+from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError, RangeMissingError
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from icefloe.batch.reduce.moves import CANNOT_KEEP, WeightedHashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.shuffle.partitions import reduce_ids
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 
 _BYTES_PER_ROW: Final = 176

@@ -15,14 +15,12 @@ from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.coalesce import CoalescePlan, coalesce, create_coalesce_plan
 from icefloe.shuffle.committed_output import read_committed_outputs
+from icefloe.shuffle.extents import CollectedBlocks
+from icefloe.shuffle.fetch import NodeOutputsLostError
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.shuffle.map_output_log import MissingMapOutputError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
-from icefloe.shuffle.node_outputs import NodeOutputsLostError
-from icefloe.shuffle.reduce_ranges import CoalescePlan, create_coalesce_plan
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord, MissingMapOutputError
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError
 

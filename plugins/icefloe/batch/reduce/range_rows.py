@@ -18,10 +18,10 @@ from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import Machine
+from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.spilled_rows import SpilledRows
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import Store
 

@@ -26,10 +26,10 @@ from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.blocks import HashRows
+from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.hash_rows import HashRows
-from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
 
 __all__ = ["write_moves"]

@@ -1,12 +1,13 @@
 """The arguments of spark-submit for one phase, the same from the Airflow operator and from the command line."""
 
 import hashlib
+import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs_in_driver
@@ -16,11 +17,21 @@ from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.local_folders import on_local_disk
+from icefloe.units import format_bytes
 
-__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage"]
+if TYPE_CHECKING:
+    from icefloe.batch.context.session import PipelineSession
+
+__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_session", "refuse_unshared_storage"]
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACKAGE: Final = Path(__file__).parents[2]
+_MOST_BYTES: Final = 6 << 20
+"""Linux allows no more for environment and arguments together, however large the stack may be."""
+_SPARE_BYTES: Final = 128 << 10
+"""For the arguments, and for what the scripts of Spark add."""
+_BYTES_OF_AN_ENTRY: Final = 10
+"""Two separators and a pointer."""
 
 
 def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
@@ -28,10 +39,6 @@ def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
 
     Modules in a zip are compiled by each process that imports them: the driver and every worker of each application.
     The folder in which the package lies is no place to search: other files there would hide modules of the same name.
-
-    Args:
-        folder: gets the new folder; it must exist and outlive the processes.
-        package: the package's folder.
     """
     path = folder / "packages"
     path.mkdir()
@@ -43,10 +50,6 @@ def build_package_zip(folder: Path, *, package: Path = _PACKAGE) -> Path:
     """Zips a package into ``folder``, named by the hash of its contents.
 
     Equal sources give an equal name and equal bytes, whatever the machine, the time or the order of the directory.
-
-    Args:
-        folder: gets the zip; it must exist.
-        package: the package's folder; its name becomes the top level of the zip.
     """
     sources = [(f"{package.name}/{name}", data) for name, data in _sources(package)]
     path = folder / f"{package.name}-{_content_hash(sources)}.zip"
@@ -87,25 +90,6 @@ _ASIDE: Final = re.compile(r"\s*at \S+\(|\s+at |\s*\.\.\. \d+ more|\d\d/\d\d/\d\
 """A line of a Java stack trace below its message, or what Spark says while it ends."""
 
 
-class SilentApplicationError(TransientError):
-    """An application failed without an error document."""
-
-    exit_code_of_job: int
-    last_lines: tuple[str, ...]
-
-    @classmethod
-    def of(cls, phase: str, exit_code: int, last_lines: Sequence[str]) -> Self:
-        """The error of an application by the last lines of its output, without secrets."""
-        lines = [redacted_foreign(line).rstrip() for line in last_lines]
-        told = (line.strip() for line in reversed(lines) if line.strip() and not _ASIDE.match(line))
-        return cls(
-            f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: "
-            f"{next(told, 'nothing')}",
-            exit_code_of_job=exit_code,
-            last_lines=tuple(lines),
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkApplication:
     """One attempt of a phase.
@@ -135,23 +119,7 @@ class SparkApplication:
         environ: Mapping[str, str],
         credentials: Mapping[str, str],
     ) -> Self:
-        """An attempt with a name of its own.
-
-        Args:
-            pipeline: expanded.
-            phase: insert_only, shuffle_write or shuffle_read.
-            master: runs the job.
-            folder: a temporary one that outlives the job.
-            environ: of this process.
-            credentials: the variables that hand them over.
-
-        Raises:
-            TerminalError: a setting cannot be used.
-            TransientError: the local disk is full or fails.
-        """
-        # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
-        from icefloe.engines.spark.job_limits import refuse_large_environment
-
+        """An attempt with a name of its own."""
         refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
         added = {**credentials, **submitter_variables(), ATTEMPT_VARIABLE: attempt}
@@ -185,15 +153,16 @@ class SparkApplication:
 
     def silent_error(self, exit_code: int, last_lines: Sequence[str]) -> TransientError:
         """The error that it failed and left no error document."""
-        return SilentApplicationError.of(self.path.stem, exit_code, last_lines)
+        lines = (redacted_foreign(line) for line in reversed(last_lines))
+        told = (line.strip() for line in lines if line.strip() and not _ASIDE.match(line))
+        return TransientError(
+            f"spark-submit of {self.path.stem} ended with exit code {exit_code} and left no error document; it last "
+            f"said: {next(told, 'nothing')}"
+        )
 
 
 def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
-    """Stops if the library was installed without its Spark applications, as pip does.
-
-    Raises:
-        TerminalError: the folder does not exist.
-    """
+    """Stops if the library was installed without its Spark applications, as pip does."""
     if not jobs.is_dir():
         raise TerminalError(
             f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
@@ -203,12 +172,37 @@ def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
 
 
 def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
-    """Stops a pipeline whose job would write to disks of its workers' own.
-
-    Raises:
-        TerminalError: it keeps files on a disk that the master's workers do not share.
-    """
+    """Stops a pipeline whose job would write to disks of its workers' own."""
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
     # A sink that batches are delivered to has no path.
     urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+
+
+def refuse_session(session: "PipelineSession", master: SparkMaster, environ: Mapping[str, str]) -> None:
+    """Stops a batch whose jobs could not read the table, or could not be given what opens it."""
+    pipeline = session.pipeline
+    urls = {f"the location of {pipeline.table}": session.table.location()}
+    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+    handed = {**session.credentials.to_environment(), **session.settings.to_environment()}
+    refuse_large_environment(driver_environment(environ, handed, master=master), handed)
+
+
+def refuse_large_environment(environment: Mapping[str, str], handed: Mapping[str, str]) -> None:
+    """Stops an application that the system would not start."""
+    size = sum(
+        len(os.fsencode(name)) + len(os.fsencode(value)) + _BYTES_OF_AN_ENTRY for name, value in environment.items()
+    )
+    most = min(os.sysconf("SC_ARG_MAX"), _MOST_BYTES) - _SPARE_BYTES
+    if size <= most:
+        return
+    # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
+    from icefloe.batch.context.references import BatchReference
+
+    key, of_key = BatchReference.largest_option(handed)
+    raise TerminalError(
+        f"the environment of a Spark job would have {format_bytes(size)}, {format_bytes(of_key)} of it for {key}, and "
+        f"this system starts no program with more than {format_bytes(most)}: make that shorter (of certificates, name "
+        "a file with those that are needed), or set engine: local",
+        key=key,
+    )

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from icefloe.engines.spark.placed_results import Executor, PlacedResult
-from icefloe.engines.spark.worker_libraries import (
+from icefloe.engines.spark.workers import (
     CheckedTask,
+    Executor,
+    PlacedResult,
     WorkerLibraries,
     refuse_other_libraries,
     refuse_workers_without_python,
@@ -62,8 +63,7 @@ class SparkEngine:
             numbers: to call it with.
 
         Raises:
-            TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
-            OtherLibrariesError: a worker has other libraries than the driver.
+            TerminalError: a worker has other libraries than the driver.
         """
         if not numbers:
             return []

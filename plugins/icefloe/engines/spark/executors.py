@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from icefloe.engines.spark.master import SparkMaster, runs_in_driver
-from icefloe.engines.spark.placed_results import Executor
-from icefloe.engines.spark.rpc import machine_defaults
+from icefloe.engines.spark.workers import Executor
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -69,17 +68,8 @@ class Exclusion:
         return self._of_jvm.conf()
 
 
-def exclusion_settings(
-    configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]
-) -> dict[str, str]:
-    """The settings by which Spark can keep a stage from an executor; none if somebody chose such settings.
-
-    Args:
-        configured: the pipeline's ``spark.conf``.
-        master: runs the job.
-        environ: of spark-submit; names the folder of the machine's own ``spark-defaults.conf``.
-    """
-    chosen = {**machine_defaults(environ), **configured}
+def exclusion_settings(chosen: Mapping[str, str], master: SparkMaster) -> dict[str, str]:
+    """The settings by which Spark can keep a stage from an executor; none if somebody chose such settings."""
     # With fewer tries Spark refuses to begin: it could not try another machine.
     has_tries = chosen.get(_TRIES, _MOST_TRIES).strip() not in ("1", "2")
     is_chosen = any(key.startswith((_PREFIX, "spark.blacklist.")) for key in chosen)

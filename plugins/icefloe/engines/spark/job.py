@@ -32,10 +32,6 @@ logger = logging.getLogger(__name__)
 def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     """Runs a phase on Spark; an error is left next to the plan for the process that started the application.
 
-    Args:
-        phase: the phase to run.
-        arguments: the plan's URI, and nothing else.
-
     Returns:
         The exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
     """

@@ -1,14 +1,19 @@
-"""The Spark that a connection or a configuration names, refused before another one is silently taken."""
+"""The Spark that a connection or a configuration names and the Java that runs it, refused if they cannot run a job."""
 
+import errno
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from icefloe.batch.open.cores import allocates_dynamically, cores_of_an_executor, local_cores
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.redaction.hidden import redacted_foreign
 
-__all__ = ["SparkMaster", "spark_master"]
+__all__ = ["SparkMaster", "refuse_other_java", "spark_master"]
 
 _LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
 _MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")
@@ -16,12 +21,6 @@ _EXPECTED: Final = (
     'set it, for example AIRFLOW_CONN_{variable}=\'{{"conn_type": "spark", "host": "local[2]"}}\' '
     '(host: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn)'
 )  # fmt: skip
-
-
-class SparkConnectionError(TerminalError):
-    """A Spark connection that is missing, names no Spark master, or asks for a deploy mode we refuse."""
-
-    deploy_mode: str | None = None
 
 
 class SparkConnection(Protocol):
@@ -69,28 +68,26 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
         conf: the pipeline's ``spark.conf``, which may ask for a deploy mode too.
 
     Raises:
-        SparkConnectionError: no connection, no known form of master, or a deploy mode other than client.
-        TerminalError: ``spark.executor.cores`` is not a whole number from 1.
+        TerminalError: no connection, no known form of master, or a deploy mode other than client.
     """
     if connection is None:
-        raise SparkConnectionError(
+        raise TerminalError(
             f"the Spark connection {conn_id!r} is not defined or its URI is invalid: {_expected(conn_id)}",
             conn_id=conn_id,
         )
     url = _master_url(connection)
     if not _MASTER.fullmatch(url):
-        raise SparkConnectionError(
+        raise TerminalError(
             f"the Spark connection {conn_id!r} names the master {url!r}, unknown to Spark: {_expected(conn_id)}",
             conn_id=conn_id,
             master=url,
         )
     deploy_mode = connection.extra_dejson.get("deploy-mode") or conf.get("spark.submit.deployMode") or "client"
     if deploy_mode != "client":
-        raise SparkConnectionError(
+        raise TerminalError(
             f"the Spark connection {conn_id!r} asks for deploy mode {deploy_mode!r}: credentials reach a driver "
             "only in its environment on this machine, so use deploy mode client",
             conn_id=conn_id,
-            deploy_mode=deploy_mode,
         )
     return _usable(url, conf)
 
@@ -100,24 +97,19 @@ def configured_master(conf: Mapping[str, str]) -> SparkMaster:
 
     >>> configured_master({"spark.master": "local[3]"}).cores
     3
-
-    Raises:
-        SparkConnectionError: no known form of master, or a deploy mode other than client.
-        TerminalError: ``spark.executor.cores`` is not a whole number from 1.
     """
     url = conf.get("spark.master", "local[*]")
     if not _MASTER.fullmatch(url):
-        raise SparkConnectionError(
+        raise TerminalError(
             f"spark.conf names the master {url!r}, unknown to Spark: write local[N], spark://HOST:PORT, "
             "k8s://https://HOST:PORT or yarn",
             master=url,
         )
     deploy_mode = conf.get("spark.submit.deployMode", "client")
     if deploy_mode != "client":
-        raise SparkConnectionError(
+        raise TerminalError(
             f"spark.conf asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on "
             "this machine, so use deploy mode client",
-            deploy_mode=deploy_mode,
         )
     return _usable(url, conf)
 
@@ -129,16 +121,7 @@ def _usable(url: str, conf: Mapping[str, str]) -> SparkMaster:
 
 
 def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storage_is_shared: bool) -> None:
-    """Stops a job whose workers would write to disks of their own.
-
-    Args:
-        urls: the pipeline's locations by the key that sets them.
-        master: runs the job.
-        storage_is_shared: the pipeline says that every machine mounts the same file system there.
-
-    Raises:
-        TerminalError: one of them is a ``file:`` URL and the master is not local.
-    """
+    """Stops a job whose workers would write to disks of their own."""
     if master.is_local or storage_is_shared:
         return
     for key, url in urls.items():
@@ -188,3 +171,55 @@ def _cores(url: str) -> int | None:
 
 def _expected(conn_id: str) -> str:
     return _EXPECTED.format(variable=conn_id.upper())
+
+
+_SUPPORTED: Final = range(17, 22)
+_SPECIFICATION: Final = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)\s*$", re.MULTILINE)
+_PATIENCE_SECONDS: Final = 60
+_MOST_CHARACTERS: Final = 300
+_NO_PROGRAM: Final = frozenset(
+    [errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ELOOP]
+)
+"""Why a file does not run, whatever the machine has to spare."""
+_REMEDY: Final = "set JAVA_HOME to a Java 17 to 21, or use the engine local"
+
+
+def refuse_other_java(environ: Mapping[str, str]) -> None:
+    """Stops if spark-submit would fail because of its Java, with a sentence that spark-submit does not have."""
+    java = _java(environ)
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell; the program is the one spark-submit would start
+            [java, "-XshowSettings:properties", "-version"],
+            env=environ, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        if isinstance(cause, OSError) and cause.errno in _NO_PROGRAM:
+            raise TerminalError(
+                f"the engine spark needs Java, but {java} does not run ({one_line(cause)}): {_REMEDY}", java=java
+            ) from cause
+        raise _silent(java, one_line(cause)) from cause
+    found = _SPECIFICATION.search(done.stderr)
+    if found is None:
+        said = " ".join((done.stderr or done.stdout).split()) or "nothing"
+        raise _silent(java, f"exit code {done.returncode}, it said: {redacted_foreign(said[:_MOST_CHARACTERS])}")
+    if int(found[1]) not in _SUPPORTED:
+        raise TerminalError(f"the engine spark needs Java 17 to 21, but {java} is {found[1]}: {_REMEDY}", java=java)
+
+
+def _silent(java: str, why: str) -> TransientError:
+    """The error of a Java that did not say its version. Only a version that it says proves that it is the wrong one."""
+    return TransientError(
+        f"{java} did not say its version ({why}): the machine may have no memory or processes left; run again, and if "
+        "that does not help, run it there with -version"
+    )
+
+
+def _java(environ: Mapping[str, str]) -> str:
+    """The program that Spark's own scripts take: the one of JAVA_HOME, otherwise the first on the path."""
+    home = environ.get("JAVA_HOME")
+    if home:
+        return str(Path(home, "bin", "java"))
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is None:
+        raise TerminalError(f"the engine spark needs Java, but JAVA_HOME is not set and the path has none: {_REMEDY}")
+    return on_path

@@ -1,15 +1,16 @@
-"""Configuration and environment that Spark cannot know, for a job whose memory is Arrow's, not the JVM's."""
+"""Configuration and environment that Spark cannot know: memory, authentication and encryption."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from icefloe.batch.open.cores import cores_of_an_executor
 from icefloe.engines.spark.executors import exclusion_settings
 from icefloe.engines.spark.master import SparkMaster, greedy_advice
-from icefloe.engines.spark.rpc import open_rpc_advice, rpc_settings
 from icefloe.errors import TerminalError
 from icefloe.memory_pool import pool_variable
 
@@ -34,17 +35,6 @@ def spark_conf(
     The deploy mode is named, so that the machine's ``spark-defaults.conf`` cannot send the driver elsewhere.
     The heap is small, because rows never enter it. The overhead holds, per core, the Arrow memory of one task and half
     a gibibyte for its Python process. Messages between driver and executors are encrypted if Spark can do so by itself.
-
-    Args:
-        configured: the pipeline's ``spark.conf``.
-        master: runs the job.
-        memory_bytes: the pipeline's ``shuffle.memory_bytes``, per task.
-        warehouse: a folder Spark may claim as its warehouse instead of one in the working directory.
-        environ: of spark-submit.
-
-    Raises:
-        TerminalError: ``spark.executor.pyspark.memory`` is set: it limits address space, which Arrow maps freely; or
-            ``spark.executor.cores`` is not a whole number from 1.
     """
     if "spark.executor.pyspark.memory" in configured:
         raise TerminalError(
@@ -61,7 +51,7 @@ def spark_conf(
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
         **rpc_settings(configured, master=master, environ=environ),
-        **exclusion_settings(configured, master=master, environ=environ),
+        **exclusion_settings({**machine_defaults(environ), **configured}, master),
     }
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}
@@ -69,26 +59,13 @@ def spark_conf(
 
 
 def spark_advice(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> list[str]:
-    """Settings that take too many cores, or that leave messages open, as sentences; none if all is well.
-
-    Args:
-        configured: the pipeline's ``spark.conf``.
-        master: runs the jobs.
-        environ: of spark-submit.
-    """
+    """Settings that take too many cores, or that leave messages open, as sentences; none if all is well."""
     found = greedy_advice(master, configured), open_rpc_advice(master, configured, environ=environ)
     return [each for each in found if each]
 
 
 def refuse_missing_archives(configured: Mapping[str, str]) -> None:
-    """Stops a job whose driver would serve its workers a missing archive.
-
-    Args:
-        configured: the pipeline's ``spark.conf``.
-
-    Raises:
-        TerminalError: ``spark.archives`` names a file of this machine that does not exist.
-    """
+    """Stops a job whose driver would serve its workers a missing archive."""
     for written in filter(None, configured.get("spark.archives", "").split(",")):
         path = written.strip().partition("#")[0].removeprefix("file://")
         if ":" not in path and not Path(path).is_file():
@@ -107,12 +84,6 @@ def driver_environment(
     The interpreter that runs the task runs the driver, and its folder comes first on the path, so that the spark-submit
     of this very environment is found. Workers elsewhere keep the interpreter that their image or
     ``spark.pyspark.python`` names.
-
-    Args:
-        environ: this process's environment.
-        secrets: variables that hand credentials over; they are in no argument and no configuration.
-        master: runs the job.
-        packages: a folder from which driver and workers import the library; None: they get it from ``--py-files``.
     """
     folder = str(Path(sys.executable).parent)
     added = {
@@ -126,3 +97,73 @@ def driver_environment(
     if packages is not None:
         added["PYTHONPATH"] = os.pathsep.join(filter(None, [str(packages), environ.get("PYTHONPATH")]))
     return {**environ, **added, **secrets}
+
+
+_AUTHENTICATE: Final = "spark.authenticate"
+_TLS: Final = "spark.ssl.rpc.enabled"
+_ENCRYPTIONS: Final = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", _TLS)
+_ENCRYPTED: Final = {
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+}
+_ON_DISK: Final = {"spark.io.encryption.enabled": "true"}
+"""PySpark writes a closure above 1 MiB, with its credentials, to disks of the driver and of each executor."""
+_PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
+
+
+def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings that protect a job: on disk under any master, and on the network under YARN or Kubernetes.
+
+    There Spark makes a secret for each job by itself. Elsewhere the cluster has one secret, which only its own
+    configuration may hold. A job that must not authenticate cannot encrypt either, and a job that uses TLS needs no
+    second encryption. No setting replaces one of the pipeline or of the machine's ``spark-defaults.conf``: spark-submit
+    would let ours win over the latter, and the people who operate the cluster would look for the reason in vain.
+    """
+    chosen = {**machine_defaults(environ), **configured}
+    ours = dict(_ON_DISK)
+    if _makes_secrets(master) and _is_true(chosen.get(_AUTHENTICATE, "true")):
+        ours |= {_AUTHENTICATE: "true", **({} if _is_true(chosen.get(_TLS)) else _ENCRYPTED)}
+    return {key: value for key, value in ours.items() if key not in chosen}
+
+
+def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Mapping[str, str]) -> str | None:
+    """Advice for a job whose credentials cross the network readable; None for any other job."""
+    if master.is_local:
+        return None
+    effective = {**machine_defaults(environ), **rpc_settings(conf, master=master, environ=environ), **conf}
+    is_encrypted = any(_is_true(effective.get(key)) for key in _ENCRYPTIONS)
+    if _is_true(effective.get(_AUTHENTICATE)) and is_encrypted:
+        return None
+    remedy = (
+        "remove spark.authenticate and spark.network.crypto.enabled from spark.conf and from the spark-defaults.conf "
+        "of this machine, or set both to true"
+        if _makes_secrets(master)
+        else "set spark.authenticate, spark.authenticate.secret and spark.network.crypto.enabled in the "
+        "spark-defaults.conf of its machines and of this one"
+    )
+    return f"credentials cross the network to the workers of {master.url} unencrypted: {remedy}"
+
+
+def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings in ``spark-defaults.conf`` of this machine, as spark-submit finds it; empty if there is no file."""
+    folder = environ.get("SPARK_CONF_DIR") or f"{environ.get('SPARK_HOME') or _package_folder()}/conf"
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {found[1]: found[2] for line in lines if (found := _PROPERTY.fullmatch(line))}
+
+
+def _makes_secrets(master: SparkMaster) -> bool:
+    return master.url == "yarn" or master.url.startswith("k8s://")
+
+
+def _package_folder() -> str:
+    spec = find_spec("pyspark")
+    return str(Path(spec.origin).parent) if spec is not None and spec.origin is not None else "."
+
+
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"

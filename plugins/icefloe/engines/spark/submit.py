@@ -16,11 +16,10 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.engines.spark.application import (
     SparkApplication,
     refuse_missing_jobs,
+    refuse_session,
     refuse_unshared_storage,
 )
-from icefloe.engines.spark.java import refuse_other_java
-from icefloe.engines.spark.job_limits import refuse_session
-from icefloe.engines.spark.master import SparkMaster, configured_master
+from icefloe.engines.spark.master import SparkMaster, configured_master, refuse_other_java
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Phase
@@ -54,8 +53,7 @@ class SparkSubmit:
         """The jobs of a pipeline, on the master of its ``spark.conf``, otherwise on all cores of this machine.
 
         Raises:
-            SparkConnectionError: no known form of master, or a deploy mode other than client.
-            TerminalError: the pipeline keeps files on a disk that the master's workers do not share.
+            TerminalError: no known form of master, or a deploy mode other than client.
         """
         master = configured_master(pipeline.spark.conf)
         refuse_unshared_storage(pipeline, master)
@@ -72,11 +70,7 @@ class SparkSubmit:
         return spark_advice(self.pipeline.spark.conf, master=self.master, environ=self.environ)
 
     def check_engine(self) -> None:
-        """Proves that a job could be started here; starts none.
-
-        Raises:
-            TerminalError: there is no spark-submit or no Java that Spark can use, or a setting cannot be used.
-        """
+        """Proves that a job could be started here; starts none."""
         refuse_missing_archives(self.pipeline.spark.conf)
         spark_conf(
             self.pipeline.spark.conf,
@@ -91,20 +85,11 @@ class SparkSubmit:
         refuse_other_java(environment)
 
     def check_session(self, session: PipelineSession) -> None:
-        """Proves that the workers can read the table, and that a driver can be given what opens it.
-
-        Raises:
-            TerminalError: the table is on a disk that they do not share, or credentials or settings are too large.
-        """
+        """Proves that the workers can read the table, and that a driver can be given what opens it."""
         refuse_session(session, self.master, self.environ)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
-        """Runs one phase and waits for it.
-
-        Raises:
-            TerminalError: the job's own error, if retrying cannot help; or there is no spark-submit.
-            TransientError: the job's own error; or it died without leaving one, or could not be started.
-        """
+        """Runs one phase and waits for it."""
         with task_folder("submit") as folder:
             application = SparkApplication.of(
                 self.pipeline,

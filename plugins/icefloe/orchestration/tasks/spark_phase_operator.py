@@ -10,7 +10,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
-from icefloe.engines.spark.java import refuse_other_java
+from icefloe.engines.spark.master import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import FlowTask
 from icefloe.memory_pool import share_heap

@@ -1,0 +1,166 @@
+"""Messages between a driver and its Spark workers: tasks, results with their executors, and versions of libraries.
+
+Workers import this module before their libraries are known to be the driver's, so it imports none of them.
+"""
+
+import os
+import pickle
+import platform
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+
+_Result = TypeVar("_Result")
+
+
+class Executor(NamedTuple):
+    """An executor of a Spark application.
+
+    Attributes:
+        host: the machine's name of itself.
+        folders: where Spark keeps its blocks, of which no two executors have the same.
+    """
+
+    host: str
+    folders: str
+
+    @classmethod
+    def here(cls) -> "Executor":
+        """The executor of this Python worker."""
+        return cls(socket.gethostname(), os.environ.get("SPARK_LOCAL_DIRS", ""))
+
+    def refuse_if_in(self, avoided: Collection["Executor"], *, most_tries: int) -> None:
+        """Gives the task of this worker back to Spark, which then keeps its stage away from this executor.
+
+        The last try is never refused: Spark would end the job, and with it the tasks that run elsewhere.
+
+        Args:
+            avoided: executors on which tasks of the phase have failed.
+            most_tries: number of failures of a task with which Spark ends the job.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if self in avoided and context is not None and context.attemptNumber() + 1 < most_tries:
+            raise TransientError(f"tasks of this phase failed on host {self.host}: Spark gives this one to another")
+
+
+class PlacedResult(NamedTuple, Generic[_Result]):
+    """The result of a task, and the executor that ran it."""
+
+    executor: Executor
+    result: _Result
+
+    @property
+    def error(self) -> IcefloeError | None:
+        """The error that the function returned, if it returned one as a part of a named tuple."""
+        error = getattr(self.result, "error", None)
+        return error if isinstance(error, IcefloeError) else None
+
+    @property
+    def may_do_better_elsewhere(self) -> bool:
+        """True if the task failed by an error that another machine may not meet."""
+        return isinstance(self.error, TransientError) and not self.error.is_met_everywhere
+
+    def named(self) -> "PlacedResult[_Result]":
+        """The same, with the host in the sentence of its error."""
+        if self.error is None:
+            return self
+        return self._with(error=self.error.restated(f"{self.error.sentence}; it ran on host {self.executor.host}"))
+
+    def after(self, earlier: "PlacedResult[_Result]") -> "PlacedResult[_Result]":
+        """The same, with the requests of the try before."""
+        before, now = getattr(earlier.result, "requests", None), getattr(self.result, "requests", None)
+        return self if before is None or now is None else self._with(requests=before + now)
+
+    def _with(self, **changes: object) -> "PlacedResult[_Result]":
+        outcome: Any = self.result
+        return self._replace(result=outcome._replace(**changes))
+
+
+_LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
+_NO_PYTHON: Final = ("Cannot run program", "PYTHON_VERSION_MISMATCH")
+"""What Spark says of a worker without the Python that ``spark.pyspark.python`` names, or with another minor version."""
+
+
+class WorkerLibraries(NamedTuple):
+    """The libraries of a worker that are not the driver's: the answer of a task that was not begun there.
+
+    Attributes:
+        versions: by library; None if it is missing.
+    """
+
+    versions: Mapping[str, str | None]
+
+
+class CheckedTask(Generic[_Result]):
+    """A function that is unpacked only in workers with the libraries of the driver: its modules need them.
+
+    Each worker looks by itself, with each task. A job of its own that asks first would take a second of every phase,
+    and it would ask one worker.
+    """
+
+    def __init__(self, function: Callable[[int], _Result]) -> None:
+        from pyspark.serializers import CloudPickleSerializer
+
+        self._driver = found_libraries()
+        self._packed: bytes = CloudPickleSerializer().dumps(function)
+
+    def __call__(self, number: int) -> _Result | WorkerLibraries:
+        """The function's result, or the libraries of this worker where they are not the driver's."""
+        found = found_libraries()
+        if found != self._driver:
+            return WorkerLibraries(found)
+        function: Callable[[int], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
+        return function(number)
+
+
+def refuse_other_libraries(worker: WorkerLibraries) -> NoReturn:
+    """Stops a job whose workers have other libraries than the driver: rows and documents pass between them.
+
+    Raises:
+        TerminalError: naming every library that it lacks or has in another version.
+    """
+    driver = found_libraries()
+    raise TerminalError(
+        f"the Spark workers have {', '.join(_differences(driver, worker.versions))}: run them from the driver's "
+        "environment, which `make env` packs for spark.archives, or from the same image",
+    )
+
+
+def refuse_workers_without_python(said: str) -> None:
+    """Names the way out if Spark says that no worker could start the driver's Python.
+
+    Raises:
+        TransientError: that is what it says.
+    """
+    if any(sign in said for sign in _NO_PYTHON):
+        driver = found_libraries()
+        raise TransientError(
+            f"the Spark workers do not start Python {driver['Python']}: set spark.pyspark.python to one that is there; "
+            f"{said}",
+        )
+
+
+def found_libraries() -> dict[str, str | None]:
+    """The versions here; None for a library that is not installed."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, **{name: _version(name) for name in _LIBRARIES}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _differences(driver: Mapping[str, str | None], worker: Mapping[str, str | None]) -> Iterator[str]:
+    for name, found in driver.items():
+        if worker[name] is None and found is not None:
+            yield f"no {name}"
+        elif worker[name] != found:
+            yield f"{name} {worker[name]} instead of {found}"
