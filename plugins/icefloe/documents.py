@@ -103,13 +103,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
     """The document in ``data``.
 
     Args:
-        kind: the document's dataclass.
-        data: UTF-8 JSON.
         what: names the document and its place, for the error.
-
-    Raises:
-        TornDocumentError: it is empty, or ends before its last brace.
-        TerminalError: not JSON, a missing or unknown key, a wrong type, or a version this code does not know.
     """
     try:
         return _adapter(kind).validate_json(data)

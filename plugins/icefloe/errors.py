@@ -34,10 +34,7 @@ def _positional(*, kw_only: bool = False) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
 class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes its annotations fields
-    """An error whose facts are the annotations of its classes, given by keyword, as dataclasses have it.
-
-    The decorator lets type checkers see the fields. A fact without a default must be given.
-    """
+    """An error whose facts are the annotations of its classes, given by keyword, as dataclasses have it."""
 
     exit_code: ClassVar[int] = 65
     _declared: ClassVar[frozenset[str]] = frozenset()
@@ -170,11 +167,7 @@ class NotBuiltError(TerminalError):
 
 @contextmanager
 def about_key(key: str) -> Iterator[None]:
-    """Marks errors inside with the key of the pipeline file that is their reason.
-
-    Raises:
-        TerminalError: the error that was raised, with the fact ``key``.
-    """
+    """Marks errors inside with the key of the pipeline file that is their reason."""
     try:
         yield
     except TerminalError as error:

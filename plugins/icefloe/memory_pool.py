@@ -13,9 +13,6 @@ def pool_variable(environ: Mapping[str, str]) -> dict[str, str]:
 
     Arrow's own allocators reserve up to a gigabyte at once, and keep freed bytes that the rest of the process cannot
     use. A task that alternates between Arrow and NumPy then holds both: measured in a reduce task, 85 MiB more.
-
-    Args:
-        environ: of this process.
     """
     return {_VARIABLE: environ.get(_VARIABLE, "").strip() or "system"}
 

@@ -79,7 +79,6 @@ class Patience:
         """Makes a call; returns its value or raises its error.
 
         Args:
-            call: as for `answer_within`.
             doing: request to the place: one of its services may be silent while another answers.
 
         Raises:
@@ -125,8 +124,6 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     requests should have a timeout too.
 
     Args:
-        seconds: time to wait.
-        call: keeps no thread-local state.
         place: name of the place that is asked. While several calls to it that were given up still run, no other call is
             made. Otherwise a process that lives for weeks would fill with their threads. Empty: a call is always made.
 

@@ -37,7 +37,6 @@ def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> 
     """Raises an error that leads to no value of a configuration, whatever is being handled now.
 
     Args:
-        error: to raise.
         cause: its cause, which is made fit to print.
     """
     try:

@@ -24,8 +24,6 @@ class BegunThread(Thread):
     """A thread whose `start` ends, also if the system has no memory for it.
 
     Args:
-        target: called in the thread.
-        name: for stack dumps.
         daemon: whether the process ends without waiting for it.
     """
 
@@ -56,11 +54,7 @@ class _Birth(Event):
     """Set by a thread when it begins. A wait without a limit gets one."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `Event`.
-
-        Raises:
-            MemoryError: there was no limit, and the thread did not begin.
-        """
+        """See `Event`."""
         if timeout is not None:
             return super().wait(timeout)
         # Second by second: the time for which the whole process was stopped counts as one of them.
@@ -182,7 +176,6 @@ class Lanes:
 
         Args:
             lane: the catalog or store that the call asks.
-            call: may take long.
 
         Raises:
             MemoryError: the system refused the only thread of the lane, or memory for it.

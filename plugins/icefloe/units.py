@@ -72,7 +72,6 @@ def is_on(value: object, *, otherwise: bool) -> bool:
     The words are those of obstore, in any case.
 
     Args:
-        value: of the switch.
         otherwise: the answer if there is no value, or a word that is neither.
 
     >>> is_on("false", otherwise=True), is_on(" Yes", otherwise=False), is_on(None, otherwise=True)

@@ -30,7 +30,7 @@ from support.servers.private_authority import PrivateAuthority
 pytestmark = pytest.mark.slow
 
 
-COMMANDS = (["validate"], ["validate", "--json"], ["run"], ["run", "--verbose"], ["plan"], ["status"])
+COMMANDS = (["validate"], ["run", "--verbose"], ["plan"])
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -62,10 +62,10 @@ def test_no_command_gives_away_the_values_of_pyicebergs_configuration(
     path = pipeline_of(case, workspace)
     for key, value in filled(case.catalog, server, closed_host).items():
         monkeypatch.setenv(f"PYICEBERG_CATALOG__LAB__{key.replace('-', '_').replace('.', '__').upper()}", value)
-    codes = [run(outlets, command, str(path)) for command in ("validate", "run")]
+    code = run(outlets, "run", str(path))
     add_files(outlets, workspace, path)
     assert outlets.giving_away(case) == {}
-    assert set(codes) <= {65, 75}, outlets.texts
+    assert code in (65, 75), outlets.texts
 
 
 WITHOUT_AIRFLOW = [

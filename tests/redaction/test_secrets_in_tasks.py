@@ -81,7 +81,7 @@ def tasks(pipeline: Pipeline, prepared: Any) -> dict[str, Callable[[], Any]]:
         "sensor": lambda: sensor.execute({}),
         "trigger": lambda: asyncio.run(first_event(pipeline)),
         "plan": in_task("plan", lambda: use_cases.plan_batch(pipeline, None)),
-        **{name: phase(name) for name in ("insert_only", "shuffle_write", "shuffle_read")},
+        "shuffle_write": phase("shuffle_write"),
         "coalesce": in_task("coalesce", lambda: use_cases.coalesce_batch(pipeline, prepared)),
         "commit": in_task("commit", lambda: use_cases.commit(pipeline, prepared)),
         "cleanup": in_task("cleanup", lambda: use_cases.clean_up_batch(pipeline, prepared)),

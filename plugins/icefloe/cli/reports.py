@@ -81,10 +81,7 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
 
 
 def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
-    """The session, and the sentence of the missing table or branch that the pipeline waits for.
-
-    There is no session without the table. The sentence is None if nothing is missing.
-    """
+    """The session, and the sentence of the missing table or branch that the pipeline waits for."""
     session = None
     try:
         session = open_session(pipeline)

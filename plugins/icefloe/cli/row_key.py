@@ -45,12 +45,7 @@ class RowKey:
         """The key in arguments such as ``id=4``; the name may be left out if there is one identifier column.
 
         Args:
-            given: the arguments.
-            schema: schema of the table.
             identity: dotted names of the identifier columns; empty: any columns may be named.
-
-        Raises:
-            UsageError: a column is missing or unknown, a value does not fit its type, or no filter can find the key.
         """
         whole = " ".join(given)
         if len(identity) == 1:

@@ -78,10 +78,7 @@ def run(arguments: Namespace, screen: Screen) -> None:
 def _deliver(
     pipeline: Pipeline, request: RequestedRange | None, screen: Screen, *, takes_over: bool
 ) -> tuple[BatchRun, int]:
-    """Delivers a batch; returns the run, and the number of snapshots that it left to later batches.
-
-    A missing table or branch counts as nothing to do if the pipeline has ``wait_for_table``.
-    """
+    """Delivers a batch; returns the run, and the number of snapshots that it left to later batches."""
     try:
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
@@ -157,10 +154,7 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 
 
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
-    """The batch, or the reason why a run would deliver nothing.
-
-    A missing table or branch counts as nothing to do if the pipeline has ``wait_for_table``.
-    """
+    """The batch, or the reason why a run would deliver nothing."""
     try:
         session = open_session(pipeline)
         return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)

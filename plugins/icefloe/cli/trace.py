@@ -110,10 +110,7 @@ def _row_lines(name: str, rows: Sequence[Mapping[str, object]]) -> list[tuple[st
 
 
 def _plain(value: object) -> object:
-    """Rows and what is in them in values of JSON.
-
-    Dates and decimals are text. ``NaN``, ``Infinity`` and ``-Infinity`` are text too: JSON has no such numbers.
-    """
+    """Rows and what is in them in values of JSON, which has no dates, decimals, NaN or infinity: they are text."""
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -151,12 +148,8 @@ def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str])
     from the table's history, as long as its snapshots are there.
 
     Args:
-        session: session of the pipeline.
         sink: sink that staged batches are delivered to; None: the files are the sink.
         given: the key as it is written on the command line.
-
-    Raises:
-        UsageError: the key names no row, or nothing is delivered yet.
     """
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
@@ -167,13 +160,7 @@ def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str])
 
 
 class _Trace:
-    """One search.
-
-    Args:
-        session: session of the pipeline.
-        identity: identity of its rows.
-        given: the key as it was written.
-    """
+    """One search."""
 
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
         self._session = session

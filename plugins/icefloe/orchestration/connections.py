@@ -72,10 +72,6 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ======================  =======================================================================
 
     ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
-
-    Raises:
-        TerminalError: another type of connection, a key by which Airflow's own hooks are another user, options
-            that are no mapping, or a file of certificates that cannot be read.
     """
     extra = connection.extra_dejson
     match connection.conn_type:
@@ -179,10 +175,6 @@ def find_connection(conn_id: str) -> Any | None:
 
     Code that opens a catalog or a store with a connection hides all of it. Other connections, such as Spark's, hold
     ordinary words too.
-
-    Raises:
-        TerminalError: its extra is no JSON object.
-        TransientError: a place that may have the connection does not answer, or denies access.
     """
     connection = _found(conn_id)
     if connection is None and _is_kept(conn_id):
@@ -264,10 +256,6 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
     A catalog that is no Airflow connection of type iceberg is left to PyIceberg's own configuration; a store without
     a connection is left to the machine's own identity.
-
-    Raises:
-        TerminalError: a connection the pipeline names for storage or sink is missing or of no known type.
-        TransientError: see `find_connection`.
     """
     from icefloe.batch.credentials import Credentials
 
@@ -316,11 +304,7 @@ def _store_options(key: str, conn_id: str | None) -> dict[str, str]:
 
 
 def _defined(key: str, conn_id: str) -> Any:
-    """The connection that a key names.
-
-    Raises:
-        TerminalError: it is not defined.
-    """
+    """The connection that a key names."""
     connection = find_connection(conn_id)
     if connection is None:
         raise TerminalError(f"{key} names the Airflow connection {conn_id!r}, which is not defined", conn_id=conn_id)
@@ -331,13 +315,7 @@ logger = logging.getLogger(__name__)
 
 
 def usable_master(pipeline: Pipeline) -> SparkMaster:
-    """The Spark master that runs the jobs of an expanded pipeline.
-
-    Raises:
-        TerminalError: the connection is missing or misleads Airflow.
-        TerminalError: the pipeline keeps files on a disk that the master's workers do not share, or the Spark
-            applications are not installed.
-    """
+    """The Spark master that runs the jobs of an expanded pipeline."""
     refuse_missing_jobs()
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)

@@ -97,7 +97,6 @@ def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
 
     Args:
         data: of the file, as it is written.
-        environ: the environment.
 
     Returns:
         The hidden words.

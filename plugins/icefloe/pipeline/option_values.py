@@ -98,11 +98,8 @@ class ExpandedText:
         return found
 
     def _kept(self) -> Iterator[tuple[int, int, int]]:
-        """The pieces of the file that nothing replaced: position in the text, position in the file, length.
-
-        If a piece occurs inside a value too, its first occurrence is taken. The text after the last reference is
-        counted from the end.
-        """
+        """The pieces of the file that nothing replaced: position in the text, position in the file, length."""
+        # If a piece occurs inside a value too, its first occurrence is taken.
         #   in the file   a = '${NAME}' or
         #   expanded      a = 'x' or           pieces (0, 0, 5) and (6, 12, 4)
         start = written_start = 0

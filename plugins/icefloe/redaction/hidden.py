@@ -237,7 +237,6 @@ def redacted_foreign(text: str, *, only_secrets: bool = False) -> str:
     Characters that nobody sees are escapes, but for line breaks and tabs.
 
     Args:
-        text: as it came.
         only_secrets: the text is for others, too: hides the secrets of this process, and leaves everything else.
 
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")

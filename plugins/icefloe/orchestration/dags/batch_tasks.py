@@ -38,7 +38,6 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     """Adds plan to cleanup to the current DAG and returns plan.
 
     Args:
-        pipeline: whose batch.
         range_of_run: refuses a run's configuration or reads a range from it.
         asset_name: of the asset that starts consumers after a batch with changes.
         delivers: True if the batch is staged first, and then delivered to the pipeline's sink.
@@ -171,8 +170,6 @@ def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None)
     none, and the next try owes it. If that cannot be known, consumers start twice rather than never.
 
     Args:
-        name: name of the asset.
-        batch: the batch.
         committed_before_at: time of the commit that was found, ISO 8601; None: this try committed the batch.
     """
     if committed_before_at is None:

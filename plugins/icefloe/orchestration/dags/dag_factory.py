@@ -35,8 +35,6 @@ def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
     """A DAG whose page and only task show the fault of the file.
 
     Args:
-        dag_id: of the DAG.
-        path: of the file.
         sentence: the fault, its place, and the expected value.
     """
     with DAG(
@@ -152,9 +150,6 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
 
     Args:
         conf: the run's configuration; empty values count as not given.
-
-    Raises:
-        UsageError: an unknown key, a value of a wrong form, both forms for one end, or no bound at all.
     """
     from icefloe.batch.open.requested_range import RequestedRange
 
@@ -168,11 +163,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
 
 
 def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:
-    """Refuses unknown keys in a run's configuration, which Airflow accepts silently.
-
-    Raises:
-        UsageError: a key that is not among ``known``.
-    """
+    """Refuses unknown keys in a run's configuration, which Airflow accepts silently."""
     unknown = sorted(set(conf) - set(known))
     if unknown:
         raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))

@@ -21,17 +21,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from sqlalchemy.orm import Session
 
-from icefloe.errors import UsageError
 from icefloe.orchestration.page.page_documents import PageDocuments, UnknownPageError
 
 _FOLDER: Final = Path(__file__).parents[4] / "docs"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _CHAPTER: Final = re.compile(r"([a-z][a-z0-9_-]*)\.md(#.*)?")
 _MARKS: Final = re.compile(r"[^\w\- ]")
-
-
-class UnknownChapterError(UsageError):
-    """The documentation has no such page."""
 
 
 class Manual:
@@ -53,25 +48,17 @@ class Manual:
         return sorted(name for name in found if _NAME.fullmatch(name))
 
     def page(self, name: str) -> str:
-        """A chapter as HTML.
-
-        Raises:
-            UnknownChapterError: there is no chapter of that name.
-        """
+        """A chapter as HTML."""
         if name not in self.chapters():
-            raise UnknownChapterError(f"the documentation has no page {name!r}, or is not installed next to plugins/")
+            raise UnknownPageError(f"the documentation has no page {name!r}, or is not installed next to plugins/")
         path = self._folder / f"{name}.md"
         return self._rendered(path, path.stat().st_mtime_ns)
 
     def picture(self, name: str) -> Path:
-        """The file of a picture.
-
-        Raises:
-            UnknownChapterError: there is no picture of that name.
-        """
+        """The file of a picture."""
         path = self._folder / "images" / f"{name}.png"
         if not _NAME.fullmatch(name) or not path.is_file():
-            raise UnknownChapterError(f"the documentation has no picture {name!r}")
+            raise UnknownPageError(f"the documentation has no picture {name!r}")
         return path
 
     def _render(self, path: Path, _written_ns: int) -> str:
@@ -178,7 +165,6 @@ def create_page_app() -> FastAPI:
     app.include_router(_documents(documents), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
     app.include_router(_chapters(Manual()), prefix="/docs", dependencies=[Depends(get_user)])
     app.add_exception_handler(UnknownPageError, _not_found)
-    app.add_exception_handler(UnknownChapterError, _not_found)
     app.mount("/", StaticFiles(directory=_STATIC, html=True))
     return app
 

@@ -28,7 +28,6 @@ def spark_links(
     Args:
         phases: phase records from a report or from the folder of an open batch.
         run: the run that may be at work on them.
-        history: as `history_url` gives it.
     """
     links = {}
     for phase in phases:
@@ -69,11 +68,8 @@ def batch_document(
 
     Args:
         dag: with the runs that may have worked on it.
-        number: of the batch.
-        status: the pipeline's ``status.json``.
         report: of the batch; missing while it is open.
         phases: their records so far, while it is open.
-        now: of this machine.
     """
     runs = runs_by_batch(dag.runs).get(number, [])
     return _document(dag, number, runs, status, report, phases, now)

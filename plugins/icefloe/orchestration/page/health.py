@@ -98,7 +98,6 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
     Args:
         dag: the DAG that follows the table.
         status: its ``status.json``, as of now if its catalog answers; None if it could not be read.
-        now: of this machine.
     """
     if dag.is_broken or dag.facts.pipeline is None:
         return Health(state=State.BROKEN, sentence=dag.facts.sentence or "Its pipeline file makes no DAG.")

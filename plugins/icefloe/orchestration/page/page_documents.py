@@ -157,7 +157,7 @@ _SUFFIX: Final = "__backfill"
 
 
 class UnknownPageError(UsageError):
-    """There is no such pipeline, run or batch."""
+    """There is no such pipeline, run, batch or chapter."""
 
 
 class PageDocuments:

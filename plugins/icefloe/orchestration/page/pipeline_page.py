@@ -49,10 +49,8 @@ def pipeline_document(
     Args:
         dag: with more runs than the overview needs.
         status: its ``status.json``, as of now if its catalog answers.
-        look: the catalog's answer.
         reports: of the batches that are shown, newest first.
         backfills: its backfill DAG, if the user may see it.
-        now: of this machine.
     """
     runs = runs_by_batch(dag.runs)
     row = pipeline_row(dag, status, look, now=now)
@@ -112,7 +110,6 @@ def overview_document(
     Args:
         dags: the DAGs that the user may see.
         statuses: the ``status.json`` of each pipeline, by DAG id, as of now if its catalog answers.
-        looks: the catalogs' answers.
         now: of this machine; the browser's clock may differ.
     """
     rows = [

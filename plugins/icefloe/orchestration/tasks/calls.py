@@ -321,7 +321,6 @@ def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], 
     restored, answers 404 to everything.
 
     Args:
-        pipeline: the pipeline.
         open_checkpoint: opens its checkpoint; called only if the table is missing.
 
     Raises:
@@ -347,11 +346,7 @@ class AbsencePatience:
         self._since: datetime | None = None
 
     def note(self, error: TransientError | None) -> None:
-        """Takes the error of a look; None: it went well.
-
-        Raises:
-            TerminalError: the table has been absent for too long.
-        """
+        """Takes the error of a look; None: it went well."""
         if not isinstance(error, AbsentTableError):
             self._since = None
             return

@@ -31,7 +31,6 @@ def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator
     Airflow retries every other error. No raised error and no log line holds a value that opens a catalog or a store.
 
     Args:
-        task_id: of the task.
         pipeline: its status records the failure and the reason.
     """
     try:

@@ -91,14 +91,9 @@ def make_owner() -> None:
 
 
 def _variable() -> str:
-    """The owner that the Variable names.
-
-    A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
-    checkpoint would refuse a new owner.
-
-    Raises:
-        TransientError: it cannot be read.
-    """
+    """The owner that the Variable names."""
+    # A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
+    # checkpoint would refuse a new owner.
     from airflow.sdk import Variable
 
     owner = Variable.get(OWNER_VARIABLE, default=None)

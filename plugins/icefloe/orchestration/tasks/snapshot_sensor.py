@@ -39,7 +39,6 @@ class TableSnapshotSensor(BaseSensorOperator):
     ``timeout`` fails a run. The checkpoint decides what is read, never the result of this sensor.
 
     Args:
-        pipeline: whose table is watched.
         waits: False: poke once and succeed whatever was found.
         check_configuration: refuses a run's configuration at once. Its plan would do so only after a day of waiting.
     """

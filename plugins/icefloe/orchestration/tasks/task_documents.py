@@ -68,11 +68,7 @@ class CommittedBatch(TypedDict):
 
 
 def given_by_plan(found: PlanResult | None) -> PlanResult:
-    """The result of plan, as a later task pulled it.
-
-    Raises:
-        TerminalError: there is none. Airflow gives None for a task that was marked as success, and for a lost XCom.
-    """
+    """The result of plan, as a later task pulled it."""
     if found is None:
         raise TerminalError("plan returned no batch: it was marked as success or its XCom was deleted; clear plan")
     return found
@@ -140,9 +136,5 @@ def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def pipeline_from_mapping(mapping: Mapping[str, Any]) -> Pipeline:
-    """The pipeline that such a mapping was made from; faults are reported without their lines.
-
-    Raises:
-        PipelineFileError: another release wrote the mapping, and this release does not accept it.
-    """
+    """The pipeline that such a mapping was made from; faults are reported without their lines."""
     return Pipeline.of(YamlFile(path=mapping["path"], data=mapping["data"], lines={}), None)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.orchestration.page.app import Manual, UnknownChapterError
+from icefloe.orchestration.page.app import Manual, UnknownPageError
 
 
 def test_every_chapter_is_a_page_whose_links_lead_to_headings_that_are_there() -> None:
@@ -33,9 +33,9 @@ def test_a_changed_page_is_shown_and_html_is_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "../README", "..", "", "images/overview"])
 def test_nothing_else_is_a_chapter_or_a_picture(name: str) -> None:
-    with pytest.raises(UnknownChapterError, match="has no page"):
+    with pytest.raises(UnknownPageError, match="has no page"):
         Manual().page(name)
-    with pytest.raises(UnknownChapterError, match="has no picture"):
+    with pytest.raises(UnknownPageError, match="has no picture"):
         Manual().picture(name)
 
 
