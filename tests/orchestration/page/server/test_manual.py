@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.orchestration.page.app import Manual, UnknownPageError
+from icefloe.orchestration.page.app import Manual
+from icefloe.orchestration.page.page_documents import UnknownPageError
 
 
 def test_every_chapter_is_a_page_whose_links_lead_to_headings_that_are_there() -> None:
