@@ -136,7 +136,7 @@ class TrackedApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a batch over all its attempts, as docs/formats.md defines it. No decision depends on it.
+    """One phase of a batch over all its attempts, as docs/developers/formats.md defines it. No decision depends on it.
 
     Attributes:
         attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, or failed for

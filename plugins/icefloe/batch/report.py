@@ -150,7 +150,7 @@ class SummaryCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """Figures of one batch, as docs/formats.md defines them. Values carry their units.
+    """Figures of one batch, as docs/developers/formats.md defines them. Values carry their units.
 
     Attributes:
         carried_over_rows: rows that cancelled out before the shuffle. A row that several steps add or remove counts in
