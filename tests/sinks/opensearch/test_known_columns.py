@@ -86,7 +86,7 @@ def test_an_index_without_documents_takes_any_columns() -> None:
         sink.begin(of(2, FIRST))
 
 
-def test_an_index_of_an_earlier_release_takes_the_columns_of_the_next_batch() -> None:
+def test_an_index_whose_columns_no_batch_has_said_takes_those_of_the_next_one() -> None:
     _, sink = loaded({})
     run(sink, of(1, {"id": 1, "name": 3}, "name"), BO)
     run(sink, of(2, {}, is_replay=True), BO)

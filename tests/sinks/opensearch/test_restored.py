@@ -99,9 +99,3 @@ def test_batches_that_ended_without_changes_are_not_missed(restorable: Restorabl
     sink = sink_at(restorable.cluster)
     run(sink, proven(7, delivered_before=2), part(changes(("+", 7, "Gus"))))
     assert restorable.ids() == [0, 1, 2, 7]
-
-
-def test_an_index_whose_uuid_an_earlier_release_did_not_note_goes_on(restorable: Restorable) -> None:
-    del restorable.cluster.indexes["people-icefloe"].documents["progress"].source["uuid"]
-    restorable.deliver(restorable.restore("people-0"), 3)
-    assert restorable.ids() == [0, 3]
