@@ -2,6 +2,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,9 @@ def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
 def test_a_folder_of_dead_letters_has_a_path() -> None:
     with pytest.raises(TerminalError, match=r"sink\.dead_letters\.path does not fit the kafka sink"):
         KafkaOptions.of({"topic": "flights", "dead_letters": {"limit": 1}})
+
+
+def test_a_size_may_be_a_text_with_its_unit_in_both_sinks() -> None:
+    assert KafkaOptions.of({"topic": "flights", "transaction_bytes": "1MiB"}).transaction_bytes == 2**20
+    search = {"url": "https://search.example", "index": "people", "bulk_bytes": "1MiB", "conn_id": "search"}
+    assert OpenSearchSettings.of(search, {}).bulk_bytes == 2**20
