@@ -1,13 +1,14 @@
 """Names of indexes, an index that the cluster has, and the facts and columns that batches leave at it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.dotted_names import column_paths, column_type
 from icefloe.units import parse_seconds
 
 _META: Final = "icefloe"
@@ -66,8 +67,8 @@ def generation_of(version: int) -> int:
 
 def known_columns(batch: ProvenBatch) -> dict[str, int]:
     """Field ids of the columns that the documents of a batch show, by dotted name; empty if the batch has none."""
-    shown = _Shown.of(batch)
-    return {name: field_id for name, field_id in batch.field_ids.items() if shown.has(name)}
+    is_shown = _shown_by(batch)
+    return {name: field_id for name, field_id in batch.field_ids.items() if is_shown(name)}
 
 
 def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
@@ -78,38 +79,21 @@ def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
 
 def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
     """A new column of a batch that has a value in the rows before it, and so in no document."""
-    # A field of a new struct has no value in the rows before it, unless the struct has one.
-    added = [name for name in sorted(batch.defaulted) if name not in known and not _is_inside_new(name, known, batch)]
-    return next(filter(_Shown.of(batch).has, added), None)
+    for name in filter(_shown_by(batch), sorted(batch.defaulted - known.keys())):
+        # A field of a new struct has no value in the rows before it, unless the struct has one.
+        parent = name.rpartition(".")[0]
+        if parent in known or parent not in batch.field_ids:
+            return name
+    return None
 
 
-def _is_inside_new(name: str, known: Mapping[str, int], batch: ProvenBatch) -> bool:
-    parent = name.rpartition(".")[0]
-    return parent in batch.field_ids and parent not in known
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The dotted names that documents show: columns, fields of structs, and what is inside of lists and maps."""
-
-    names: frozenset[str]
-    nested: tuple[str, ...]
-
-    @classmethod
-    def of(cls, batch: ProvenBatch) -> Self:
-        kinds = dict(_kinds(batch.shown_schema))
-        nested = (name for name, kind in kinds.items() if pa.types.is_nested(kind) and not pa.types.is_struct(kind))
-        return cls(frozenset(kinds), tuple(f"{name}." for name in nested))
-
-    def has(self, name: str) -> bool:
-        return name in self.names or name.startswith(self.nested)
-
-
-def _kinds(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    for field in fields:
-        yield f"{prefix}{field.name}", field.type
-        if pa.types.is_struct(field.type):
-            yield from _kinds(field.type, f"{prefix}{field.name}.")
+def _shown_by(batch: ProvenBatch) -> Callable[[str], bool]:
+    """Tells dotted names that documents show: columns, fields of structs, and what is inside of lists and maps."""
+    schema = batch.shown_schema
+    kinds = {name: column_type(schema, name) for name in map(".".join, column_paths(schema))}
+    nested = (name for name, kind in kinds.items() if pa.types.is_nested(kind) and not pa.types.is_struct(kind))
+    inside = tuple(f"{name}." for name in nested)
+    return lambda name: name in kinds or name.startswith(inside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
