@@ -12,6 +12,8 @@ from icefloe.storage.dynamodb_access import coordinated
 __all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
 
 _MOST_CHARACTERS: Final = 1 << 16
+CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
+"""The environment variable by which an operator hands credentials to a driver it starts."""
 
 
 def long_variable(name: str, text: str) -> dict[str, str]:
@@ -33,10 +35,6 @@ def text_of_variable(name: str, environ: Mapping[str, str]) -> str | None:
         return text
     pieces = [environ.get(f"{name}_{number}") for number in range(int(text))]
     return text if None in pieces else "".join(filter(None, pieces))
-
-
-CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
-"""The environment variable by which an operator hands credentials to a driver it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

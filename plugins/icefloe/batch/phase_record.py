@@ -25,6 +25,15 @@ logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
+PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
+"""The tasks that leave a record; commit writes the report instead."""
+PHASE_KEYS: Final = tuple(map(phase_key, PHASES))
+"""Keys of the records below the folder of a batch, in the order of the tasks."""
+_COUNTS: Final = (
+    "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
+    "map_outputs_missing",
+)  # fmt: skip
+
 
 class Engine(Protocol):
     """Hands numbers to a function in as many processes or threads as it has."""
@@ -110,16 +119,6 @@ def sentence_about(node: LostNode) -> str:
     return (
         f"map outputs of node {node.address} were made again in the storage, {node.map_outputs:,} in all: {node.reason}"
     )
-
-
-PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
-"""The tasks that leave a record; commit writes the report instead."""
-PHASE_KEYS: Final = tuple(map(phase_key, PHASES))
-"""Keys of the records below the folder of a batch, in the order of the tasks."""
-_COUNTS: Final = (
-    "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
-    "map_outputs_missing",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

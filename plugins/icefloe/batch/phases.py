@@ -49,6 +49,8 @@ __all__ = ["TasksInProcess", "run_coalesce", "run_phase"]
 
 logger = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTaskRun:
@@ -312,9 +314,6 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
         tally.counting(running.requests),
     ):
         return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)
-
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

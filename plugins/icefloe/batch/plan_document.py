@@ -23,6 +23,21 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.storage.store import Store
 from icefloe.storage.values import ByteRange
 
+_INCIDENTAL: Final[Mapping[str, Any]] = {
+    "icefloe_version": "",
+    "checkpoint_id": "",
+    "offset_digest": "",
+    "settings_digest": "",
+    "table_location": "",
+    "catalog": "",
+    "allowed_locations": (),
+    "partitions_reason": "",
+    "warnings": (),
+    "planned_at": "",
+    "crc32": None,
+}
+"""Fields that may differ when the same plan is made again, with the values that the digest uses for them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteState:
@@ -200,19 +215,3 @@ class Plan:
     def digest(self) -> str:
         """Digest of everything that decides rows, parts and their order; the same for a plan that is made again."""
         return document_digest(replace(self, **_INCIDENTAL))
-
-
-_INCIDENTAL: Final[Mapping[str, Any]] = {
-    "icefloe_version": "",
-    "checkpoint_id": "",
-    "offset_digest": "",
-    "settings_digest": "",
-    "table_location": "",
-    "catalog": "",
-    "allowed_locations": (),
-    "partitions_reason": "",
-    "warnings": (),
-    "planned_at": "",
-    "crc32": None,
-}
-"""Fields that may differ when the same plan is made again, with the values that the digest uses for them."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changes.hash_values import KEY
@@ -48,6 +48,7 @@ def counted(parts: Iterable[WeightedRows]) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(FILES)
 def test_gathered_rows_are_the_rows_of_their_files(files: list[tuple[list[str | None], list[Effect]]]) -> None:
     gathered, alone = CombinedReads(KEY), list[WeightedRows]()

@@ -54,7 +54,7 @@ def weights_of(carryover: CarryOver) -> dict[Any, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(REWRITES, st.sampled_from([5, 16, BATCH_ROWS]))
 def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, batch_rows: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:

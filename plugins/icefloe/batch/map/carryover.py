@@ -30,6 +30,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 _SMALL_ROWS: Final = 4096
 _SMALL_BYTES: Final = 256 << 10
 _COMBINED_BYTES: Final = 1 << 20
+_MIN_SLICE_ROWS: Final = 1 << 16
 
 
 class CombinedReads:
@@ -81,9 +82,6 @@ class CombinedReads:
         self._ordinals: list[NDArray[np.int32]] = []
         self._weights: list[NDArray[np.int64]] = []
         self._num_rows = self._num_bytes = 0
-
-
-_MIN_SLICE_ROWS: Final = 1 << 16
 
 
 class CarryOver:

@@ -16,6 +16,9 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.errors import TerminalError
 
+BYTES_PER_HASHED_ROW: Final = 64
+"""A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
+
 
 class FileTally:
     """The rows of one file as they are read."""
@@ -93,10 +96,6 @@ class ReadTally:
     def _weighted(self, sign: int) -> int:
         found = (weighted for tally in self._read.values() for _, weighted in tally.weighted())
         return sum(abs(weighted) for weighted in found if weighted * sign > 0)
-
-
-BYTES_PER_HASHED_ROW: Final = 64
-"""A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 
 
 class MemoryBudget:

@@ -22,6 +22,9 @@ _LEAST_COPIED: Final = 0.5
 
 Files = Sequence[FileEffects]
 
+LEAST_UPDATED_ROWS = 50_000
+"""With fewer rows in both files, decoding them takes less time than opening them once more on an object store."""
+
 
 def files_with_lineage(files: Files) -> Iterator[tuple[Files, Files]]:
     """Removed and added files of a step that have row ids: in pairs, or all together if there are more of one."""
@@ -103,10 +106,6 @@ class _FileLineage:
             kept=kept if is_kept else None,
             places=None if is_kept else left,
         )
-
-
-LEAST_UPDATED_ROWS = 50_000
-"""With fewer rows in both files, decoding them takes less time than opening them once more on an object store."""
 
 
 def compare_updated(

@@ -18,6 +18,16 @@ from icefloe.batch.rows.weighted_rows import Positions
 from icefloe.changes.alignment import differing_rows
 from icefloe.changes.matching import digests_of, pairs_in_order, telling_columns
 
+_SAMPLE_ROWS: Final = 2_048
+_TELLING_ROWS: Final = 1_024
+LEAST_MATCHED_ROWS = 16_384
+"""With fewer rows in both files, hashing takes less time than looking for partners."""
+_PROBE_ROWS: Final = 64
+_MOST_DIFFERING: Final = 0.25
+"""If a greater share of rows differs from its partners, hashing is cheaper."""
+_LEAST_PAIRED: Final = 0.3
+"""If a smaller share has partners, hashing is cheaper. If every second row is gone, half of a sample has partners."""
+
 
 class FileWindow:
     """A file read in order. Its window holds the rows that were read and are not done.
@@ -76,17 +86,6 @@ class FileWindow:
                 return True
             self.finish(self.window.num_rows)
         return False
-
-
-_SAMPLE_ROWS: Final = 2_048
-_TELLING_ROWS: Final = 1_024
-LEAST_MATCHED_ROWS = 16_384
-"""With fewer rows in both files, hashing takes less time than looking for partners."""
-_PROBE_ROWS: Final = 64
-_MOST_DIFFERING: Final = 0.25
-"""If a greater share of rows differs from its partners, hashing is cheaper."""
-_LEAST_PAIRED: Final = 0.3
-"""If a smaller share has partners, hashing is cheaper. If every second row is gone, half of a sample has partners."""
 
 
 def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[FastWay]) -> FastWay | None:

@@ -28,8 +28,6 @@ __all__ = ["PlanLabels", "PlannedBatch", "make_plan"]
 
 MAX_PARTITIONS: Final = 4096
 _MIN_PARTITIONS: Final = 64
-
-
 _ROWS_PER_HASH_PARTITION: Final = 1 << 20
 """At most 44 MB of hash rows, unless rows are changed several times."""
 _MAX_HASH_PARTITIONS: Final = 256

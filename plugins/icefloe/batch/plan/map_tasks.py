@@ -26,6 +26,13 @@ _MOST_TASKS_AT_ONCE: Final = 8
 _MOST_ROWS: Final = 1 << 22
 """Rows of a task whose hashes fit twice into half of its memory, 1 GiB by default. If more of them have lost their
 order, its files are read again for each slice of the hashes."""
+_MOST_TASKS: Final = 64
+"""A batch of more map tasks keeps enough cores busy as it is. Their footers are not read."""
+_LEAST_SHARE: Final = 1.5
+"""Tasks of fewer times the bytes of a map task stay whole: one of their parts would be small."""
+_LEAST_BYTES: Final = 1 << 20
+"""Smaller tasks stay whole, too: to read them takes no longer than to ask for their footers."""
+_FOOTERS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,15 +213,6 @@ def _packed(
         rows += unit_rows
     if task:
         yield task
-
-
-_MOST_TASKS: Final = 64
-"""A batch of more map tasks keeps enough cores busy as it is. Their footers are not read."""
-_LEAST_SHARE: Final = 1.5
-"""Tasks of fewer times the bytes of a map task stay whole: one of their parts would be small."""
-_LEAST_BYTES: Final = 1 << 20
-"""Smaller tasks stay whole, too: to read them takes no longer than to ask for their footers."""
-_FOOTERS_AT_ONCE: Final = 16
 
 
 def divided_tasks(

@@ -39,6 +39,8 @@ __all__ = ["open_and_plan"]
 
 logger = logging.getLogger(__name__)
 
+_LOOKS: Final = 5
+
 
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan."""
@@ -118,9 +120,6 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
     # tasks of another plan are never read for them.
     put_map_tasks(store, planned_batch.tasks, key=tasks_key(plan.map_task_digests))
     store.create(PLAN, dump_document(plan.sealed()))
-
-
-_LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

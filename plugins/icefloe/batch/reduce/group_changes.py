@@ -24,6 +24,8 @@ from icefloe.storage.local_folders import KeepsLocalFiles
 
 _MOST_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 8 << 20
+_BYTES_PER_CHANGE: Final = 128
+"""Memory to order and pair one change, in addition to its row."""
 
 
 class TornIdentity(KeepsLocalFiles):
@@ -129,10 +131,6 @@ def _repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _rows_at_once(rows: pa.RecordBatch) -> int:
     return min(_MOST_ROWS, max(1, _CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
-
-
-_BYTES_PER_CHANGE: Final = 128
-"""Memory to order and pair one change, in addition to its row."""
 
 
 class _Survivors(NamedTuple):

@@ -39,6 +39,14 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field in _SCHEMA])
+_MAGIC: Final = b"IFMV"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sII")
+_CRC32: Final = struct.Struct(">I")
+_ENTRY: Final = struct.Struct(">QQI")
+_ENTRIES_AT: Final = _HEADER.size + _CRC32.size
+_ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
+_READ_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -184,16 +192,6 @@ class SpilledMoves(KeepsLocalFiles):
 
     def _path(self, number: int) -> Path:
         return self._folder / str(number)
-
-
-_MAGIC: Final = b"IFMV"
-_VERSION: Final = 1
-_HEADER: Final = struct.Struct(">4sII")
-_CRC32: Final = struct.Struct(">I")
-_ENTRY: Final = struct.Struct(">QQI")
-_ENTRIES_AT: Final = _HEADER.size + _CRC32.size
-_ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
-_READ_BYTES: Final = 8 << 20
 
 
 class CorruptMovesError(TransientError):

@@ -40,6 +40,8 @@ _BYTES_PER_ROW: Final = 192
 """Two hashes, ordinal and weight of a row, and memory to consolidate and compare them."""
 _MAX_SLICE_BITS: Final = 10
 _LEAST_ROWS: Final = 16
+_CANNOT_KEEP: Final = "the rows that cancel across identities cannot be written to local disk"
+_PIECE_ROWS: Final = 1 << 18
 
 
 @contextmanager
@@ -105,10 +107,6 @@ def _consolidated(rows: WeightedHashes) -> WeightedHashes:
 def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
     """The slice of each hash; equal hashes are in the same slice."""
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
-
-
-_CANNOT_KEEP: Final = "the rows that cancel across identities cannot be written to local disk"
-_PIECE_ROWS: Final = 1 << 18
 
 
 def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:

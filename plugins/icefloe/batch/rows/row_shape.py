@@ -22,6 +22,8 @@ from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema, with_row_i
 
 __all__ = ["RowShape", "ShuffledForm"]
 
+_IDENTITY: Final = "_identity"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
@@ -133,9 +135,6 @@ def _narrowed(array: Any, target: pa.DataType) -> Any:
         return array
     children = [_narrowed(array.field(field.name), field.type) for field in target]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-
-
-_IDENTITY: Final = "_identity"
 
 
 class RowsToShuffle(NamedTuple):

@@ -25,6 +25,8 @@ from icefloe.pipeline.model import Pipeline
 _DELETED = np.int8(1)
 _INSERTED = np.int8(2)
 
+_NAMES: Final = pa.array([kind.name for kind in ChangeType])
+
 
 class IdentityOrder:
     """Runs of neighbouring changes of one identity; every identity must have one run in a batch.
@@ -79,9 +81,6 @@ class IdentityOrder:
 
     def _fault_order(self) -> None:
         self._faults["the changes of one identity are not in the order of their ordinals"] = None
-
-
-_NAMES: Final = pa.array([kind.name for kind in ChangeType])
 
 
 class ChangePromises:

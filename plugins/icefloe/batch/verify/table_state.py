@@ -23,6 +23,8 @@ from icefloe.iceberg.step import LoadPart, Step
 __all__ = ["TableState"]
 
 _PENDING_ROWS: Final = 1 << 22
+_READ_AT_ONCE_BYTES: Final = 256 << 20
+"""Delete files are read once for about so many bytes of data files."""
 
 
 class Replay:
@@ -61,10 +63,6 @@ class Replay:
         positions, self._weights = consolidate(hashes, np.zeros(len(hashes), np.int32), weights)
         self._hashes = hashes.take(positions)
         self._pending, self._pending_rows = [], 0
-
-
-_READ_AT_ONCE_BYTES: Final = 256 << 20
-"""Delete files are read once for about so many bytes of data files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

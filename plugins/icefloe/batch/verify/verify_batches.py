@@ -35,6 +35,12 @@ __all__ = ["verify_batches"]
 
 logger = logging.getLogger(__name__)
 
+_ROWS_PER_SLICE: Final = 1 << 24
+_MAX_SLICES: Final = 256
+_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
+"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
+_MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
+
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
     """A sentence for the first such batches. Those before the first manifest may be deleted."""
@@ -56,12 +62,6 @@ def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
         f"{way_out}"
     )
     return (sentence,)
-
-
-_ROWS_PER_SLICE: Final = 1 << 24
-_MAX_SLICES: Final = 256
-_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
-"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,9 +222,6 @@ class SchemaRunReplay:
                 "snapshot with its schema has expired: it can no longer be verified",
                 batch_number=batch_number,
             )
-
-
-_MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
 
 
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
