@@ -51,19 +51,15 @@ class LeafValues:
         self._push = self._values.append
 
     def append(self, decoder: AvroDecoder) -> None:
-        """Reads the next value."""
         self._push(self._read(decoder))
 
     def append_null(self) -> None:
-        """Adds a null without reading."""
         self._push(None)
 
     def skip(self, decoder: AvroDecoder) -> None:
-        """Reads the next value and drops it."""
         self._read(decoder)
 
     def finish(self) -> pa.Array:
-        """The array of all values since the last call."""
         array = pa.array(self._values, self._stored)
         self._values.clear()
         if self._stored == self.type:
@@ -83,7 +79,6 @@ class OptionalValues:
         self._null = null_index
 
     def append(self, decoder: AvroDecoder) -> None:
-        """Reads the branch's number, and the value if there is one."""
         branch = decoder.read_int()
         if branch == self._null:
             self.append_null()
@@ -93,7 +88,6 @@ class OptionalValues:
             raise IndexError(f"a union of two types has no branch {branch}")
 
     def skip(self, decoder: AvroDecoder) -> None:
-        """Reads the next value and drops it."""
         if decoder.read_int() != self._null:
             self._skip(decoder)
 
@@ -109,24 +103,20 @@ class StructValues:
         self._is_null: list[bool] = []
 
     def append(self, decoder: AvroDecoder) -> None:
-        """Reads each field in turn."""
         self._is_null.append(False)
         for child in self._children:
             child.append(decoder)
 
     def append_null(self) -> None:
-        """Adds a null without reading."""
         self._is_null.append(True)
         for child in self._children:
             child.append_null()
 
     def skip(self, decoder: AvroDecoder) -> None:
-        """Reads the next value and drops it."""
         for child in self._children:
             child.skip(decoder)
 
     def finish(self) -> pa.Array:
-        """The array of all values since the last call."""
         mask = pa.array(self._is_null, pa.bool_())
         self._is_null.clear()
         children = [child.finish() for child in self._children]
@@ -143,7 +133,6 @@ class _Blocks:
         self._is_null: list[bool] = []
 
     def append_null(self) -> None:
-        """Adds a null without reading."""
         self._ends.append(self._ends[-1])
         self._is_null.append(True)
 
@@ -169,7 +158,6 @@ class ListValues(_Blocks):
         self._element = element
 
     def append(self, decoder: AvroDecoder) -> None:
-        """Reads blocks of elements."""
         count = self._ends[-1]
         for _ in decoder.sequence():
             self._element.append(decoder)
@@ -177,12 +165,10 @@ class ListValues(_Blocks):
         self._end_at(count)
 
     def skip(self, decoder: AvroDecoder) -> None:
-        """Reads the next value and drops it."""
         for _ in decoder.sequence():
             self._element.skip(decoder)
 
     def finish(self) -> pa.Array:
-        """The array of all values since the last call."""
         ends, is_null = self._taken(pa.int64())
         return pa.LargeListArray.from_arrays(ends, self._element.finish(), type=self.type, mask=is_null)
 
@@ -198,7 +184,6 @@ class MapValues(_Blocks):
         self._key, self._value = key, value
 
     def append(self, decoder: AvroDecoder) -> None:
-        """Reads blocks of entries."""
         count = self._ends[-1]
         for _ in decoder.sequence():
             self._key.append(decoder)
@@ -207,13 +192,11 @@ class MapValues(_Blocks):
         self._end_at(count)
 
     def skip(self, decoder: AvroDecoder) -> None:
-        """Reads the next value and drops it."""
         for _ in decoder.sequence():
             self._key.skip(decoder)
             self._value.skip(decoder)
 
     def finish(self) -> pa.Array:
-        """The array of all values since the last call."""
         ends, is_null = self._taken(pa.int32())
         keys, values = self._key.finish(), self._value.finish()
         return pa.MapArray.from_arrays(ends, keys, values, type=self.type, mask=is_null)

@@ -24,7 +24,6 @@ class Keep:
     """The array is right as it is."""
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """The same array, not copied."""
         return array
 
 
@@ -38,7 +37,6 @@ class View:
     target: pa.DataType
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """The array's buffers as another type, not copied."""
         return array.view(self.target)
 
 
@@ -50,7 +48,6 @@ class Cast:
     safe: bool = True
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A new array of the target type."""
         return array.cast(self.target, safe=self.safe)
 
 
@@ -59,7 +56,6 @@ class Unwrap:
     """The storage of an extension type."""
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """The storage, not copied."""
         return array.storage
 
 
@@ -68,7 +64,6 @@ class Decode:
     """Plain values of a dictionary-encoded array."""
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A new array without a dictionary."""
         return array.dictionary_decode()
 
 
@@ -80,7 +75,6 @@ class KeepDictionary:
     index_type: pa.DataType
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """The same indices over converted values."""
         if isinstance(self.values, Keep):
             return array
         return pa.DictionaryArray.from_arrays(array.indices, self.values.apply(array.dictionary))
@@ -93,7 +87,6 @@ class Nulls:
     target: pa.DataType
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """As many nulls as the array has rows."""
         return null_array(self.target, len(array))
 
 
@@ -105,7 +98,6 @@ class Chain:
     second: Conversion
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """The result of the second step, applied to the result of the first."""
         return self.second.apply(self.first.apply(array))
 
 
@@ -215,7 +207,6 @@ class StructStep:
     fields: Sequence[Field]
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A struct array of the target type."""
         return self.inside(array, None)
 
     def inside(self, array: pa.Array, parent: Parent | None) -> pa.Array:
@@ -238,7 +229,6 @@ class ListStep:
     element: Field
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A list array of the target type, with 64-bit offsets."""
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             offsets, start, stop = _rebased(array, _LIST_OFFSET)
             values = array.values.slice(start, stop - start)
@@ -257,7 +247,6 @@ class MapStep:
     value: Field
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A map array of the target type."""
         offsets, start, stop = _rebased(array, _MAP_OFFSET)
         keys = self.key.apply(array.keys.slice(start, stop - start))
         items = array.items.slice(start, stop - start)
