@@ -49,7 +49,7 @@ TABLES: Final = (
     Mutation(
         name="a server may leave out the history of a table",
         function="BoundedRestCatalog.__init__", kind=Kind.WITHOUT, place=2,
-        suite=("tests/iceberg/catalog/test_bounded_rest.py",),
+        suite=("tests/iceberg/catalog/test_bounded_catalogs.py",),
     ),
     Mutation(
         name="a connection to a database has no timeout",
@@ -93,7 +93,7 @@ TABLES: Final = (
     ),
     Mutation(
         name="a rollback over snapshots that expired is a gap",
-        function="went_back", kind=Kind.ALWAYS, suite=("tests/iceberg/steps/test_rollback_steps.py",),
+        function="went_back", kind=Kind.ALWAYS, suite=("tests/iceberg/scan/test_rollback_steps.py",),
     ),
     Mutation(
         name="the deletion vectors of one Puffin file are taken for one",
@@ -111,11 +111,11 @@ TABLES: Final = (
     ),
     Mutation(
         name="a null where the table requires a value is delivered as the value of another row",
-        function="TakenField.read", kind=Kind.NEVER, place=3, suite=("tests/iceberg/projection/test_projection.py",),
+        function="TakenField.read", kind=Kind.NEVER, place=3, suite=("tests/iceberg/schemas/test_projection.py",),
     ),
     Mutation(
         name="a column that a file lacks is null where its partition has it",
-        function="_Planner._fill", kind=Kind.NEVER, suite=("tests/iceberg/projection/test_projection.py",),
+        function="_Planner._fill", kind=Kind.NEVER, suite=("tests/iceberg/schemas/test_projection.py",),
     ),
     Mutation(
         name="a snapshot with the id of the cursor's is the cursor's",
@@ -153,7 +153,7 @@ TABLES: Final = (
     Mutation(
         name="rows that a replaced table had by default are compared with those of another default",
         function="require_comparable_states", kind=Kind.NEVER, place=1,
-        suite=("tests/iceberg/schemas/test_comparable_states.py",),
+        suite=("tests/iceberg/schemas/test_table_schema.py",),
     ),
     Mutation(
         name="the snapshots of one commit are steps of their own",

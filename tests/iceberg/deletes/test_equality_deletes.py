@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -25,7 +26,7 @@ from iceberg.counting_io import CountingIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
+from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, key_hashes
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file
@@ -224,3 +225,29 @@ def test_a_cut_delete_file_is_damaged(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(TerminalError, match=r"delete file .*deletes-0.parquet of table db.t cannot be decoded"):
         equality(delete_files, schemas((1,))).of(file, [0])
+
+
+def classes_of(values: pa.Array) -> list[int]:
+    """For each key the place of the first that is equal to it."""
+    hashes = key_hashes(pa.record_batch([values], names=["key"]), 7)
+    keys = [hashes[place] for place in range(len(hashes))]
+    return [keys.index(key) for key in keys]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_floating_point_keys_are_equal_where_java_compares_them_so(kind: pa.DataType) -> None:
+    other_nan = np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\xff", np.float64)[0]
+    values = [0.0, -0.0, float("nan"), other_nan, None, 1.5, None, 1.5]
+    assert classes_of(pa.array(values, pa.float64(), from_pandas=False).cast(kind)) == [0, 1, 2, 2, 4, 5, 4, 5]
+
+
+def test_a_null_struct_is_not_a_struct_of_nulls() -> None:
+    kind = pa.struct([("a", pa.int32()), ("x", pa.float64())])
+    values = [None, {"a": None, "x": None}, None, {"a": 1, "x": -0.0}, {"a": 1, "x": 0.0}, {"a": 1, "x": 0.0}]
+    assert classes_of(pa.array(values, kind)) == [0, 1, 0, 3, 4, 4]
+    assert classes_of(pa.array([*values, *values], kind).slice(5, 4)) == [0, 1, 2, 1]
+
+
+def test_text_is_equal_however_it_is_encoded() -> None:
+    plain = pa.array(["a", None, "b", "a"], pa.large_string())
+    assert classes_of(plain) == classes_of(plain.dictionary_encode()) == [0, 1, 2, 0]

@@ -1,3 +1,5 @@
+"""Terms of data files, gathered from steps that add files, keep them, and delete from them."""
+
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,13 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 from pyroaring import FrozenBitMap
 
+from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.history.history import UnknownSnapshotError
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term
+from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, row_ids_of_steps, scan_tasks
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import (
     expected_weights,
@@ -31,8 +37,8 @@ def weights(task: ScanTask) -> list[tuple[int, int]]:
 def check_every_range(table: Table, *, commit_groups: str = "fuse", **options: Any) -> None:
     planned = plan_range(table, commit_groups=commit_groups, **options)
     plan = plan_scan_tasks(table, planned.steps)
-    for step in planned.steps:
-        assert planned_weights(plan, step.change_ordinal) == expected_weights(table, step)
+    for each in planned.steps:
+        assert planned_weights(plan, each.change_ordinal) == expected_weights(table, each)
 
 
 @pytest.mark.parametrize("format_version", [1, 2])
@@ -69,8 +75,8 @@ def test_partition_evolution_keeps_every_file_and_its_constants(tmp_path: Path) 
     table.delete(EqualTo(term="value", value="a"))
     planned = plan_range(table)
     plan = plan_scan_tasks(table, planned.steps)
-    for step in planned.steps:
-        assert planned_weights(plan, step.change_ordinal) == expected_weights(table, step)
+    for each in planned.steps:
+        assert planned_weights(plan, each.change_ordinal) == expected_weights(table, each)
     by_spec = {task.data_file.spec_id: task for task in plan.tasks}
     assert by_spec[0].data_file.constants == {}
     assert by_spec[1].data_file.constants == {"3": 2}
@@ -108,7 +114,7 @@ def test_the_initial_load_reads_every_live_file(tmp_path: Path) -> None:
     table.delete(EqualTo(term="id", value=1))
     steps = plan_range(table, load="full").steps
     plan = plan_scan_tasks(table, steps)
-    assert [step.kind for step in steps] == [StepKind.INITIAL]
+    assert [each.kind for each in steps] == [StepKind.INITIAL]
     assert planned_weights(plan, 0) == expected_weights(table, steps[0])
     assert plan.inserts_only
     assert plan.record_count == 2
@@ -124,9 +130,9 @@ def test_a_rollback_is_the_difference_of_two_states_and_shared_manifests_are_not
     table.append(rows(10))
     planned = plan_range(table, after_snapshot_id=fourth, on_rollback="compensate")
     plan = plan_scan_tasks(table, planned.steps)
-    assert [step.kind for step in planned.steps] == [StepKind.STATES, StepKind.COMMIT]
-    for step in planned.steps:
-        assert planned_weights(plan, step.change_ordinal) == expected_weights(table, step)
+    assert [each.kind for each in planned.steps] == [StepKind.STATES, StepKind.COMMIT]
+    for each in planned.steps:
+        assert planned_weights(plan, each.change_ordinal) == expected_weights(table, each)
     assert planned_weights(plan, 0).values() == {-1: 1}.keys() or set(planned_weights(plan, 0).values()) == {-1}
     assert plan.manifests_read == 3
     assert first != second
@@ -185,7 +191,113 @@ def test_a_file_that_the_table_lists_twice_is_read_once_with_twice_the_weight(tm
 def test_a_state_that_is_gone_is_an_error(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
-    [step] = plan_range(table).steps
-    gone = replace(step, kind=StepKind.STATES, start_snapshot_id=2)
+    [only] = plan_range(table).steps
+    gone = replace(only, kind=StepKind.STATES, start_snapshot_id=2)
     with pytest.raises(UnknownSnapshotError, match="has no snapshot 2"):
         plan_scan_tasks(table, [gone])
+
+
+def tasks(reader: FakeReader, *snapshot_ids: int, left_out: str = "") -> list[ScanTask]:
+    steps = [step(StepKind.COMMIT, each) for each in snapshot_ids]
+    of = ReadFiles(reader, *steps)
+
+    def may_match(entry: DataEntry) -> bool:
+        return entry.data_file.path != left_out
+
+    by_ordinal = ((ordinal, of.data.read(each).terms(of.deletes.index)) for ordinal, each in enumerate(steps))
+    return list(scan_tasks(by_ordinal, {}, may_match=may_match))
+
+
+def two_deletes() -> FakeReader:
+    """Files a and b of one manifest: snapshot 2 deletes from a, snapshot 3 from b."""
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    from_a = reader.write("from a", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
+    from_b = reader.write("from b", 3, delete("e", ADDED, 3, 3, referenced_data_file="b"))
+    reader.lists = {2: [old, from_a], 3: [old, from_a, from_b]}
+    return reader
+
+
+def test_a_step_has_no_terms_of_files_whose_delete_files_stay_as_they_are() -> None:
+    found = {task.data_file.path: [term.change_ordinal for term in task.terms] for task in tasks(two_deletes(), 2, 3)}
+    assert found == {"a": [0, 0], "b": [1, 1]}
+
+
+def test_files_that_stay_and_cannot_match_are_not_read() -> None:
+    assert [task.data_file.path for task in tasks(two_deletes(), 2, 3, left_out="a")] == ["b"]
+
+
+def test_a_file_in_two_partitions_is_read_once_with_the_constants_of_each() -> None:
+    reader = FakeReader()
+    here, there = {"2": 1}, {"2": 2}
+    listed = reader.write("old", 1, data("a", ADDED, 1, constants=here), data("a", ADDED, 1, constants=there))
+    removed = reader.write("new", 3, data("a", EXISTING, 1, constants=here), data("a", DELETED, 3, constants=there))
+    deletes = reader.write("d", 2, delete("d", ADDED, 2, 2))
+    reader.lists = {1: [listed], 2: [listed, deletes], 3: [removed, deletes]}
+    read = tasks(reader, 1, 2, 3)
+    found = [(task.data_file.constants, [term.change_ordinal for term in task.terms]) for task in read]
+    assert found == [(here, [0, 1, 1]), (there, [0, 1, 1, 2])]
+
+
+def test_a_file_that_stays_has_the_row_ids_of_the_first_manifest_that_knows_them() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1))
+    known = [reader.write(name, 1, data("a", ADDED, 1, first_row_id=row_id)) for name, row_id in (("v3", 7), ("v4", 9))]
+    deletes = [reader.write(f"deletes {n}", n, delete(f"d{n}", ADDED, n, n)) for n in (2, 3, 4)]
+    reader.lists = {2: [old, *deletes[:1]], 3: [known[0], *deletes[:2]], 4: [known[1], *deletes]}
+    [task] = tasks(reader, 2, 3, 4)
+    assert task.data_file.first_row_id == 7
+    assert [(term.change_ordinal, term.weight) for term in task.terms] == [(n, w) for n in range(3) for w in (-1, 1)]
+
+
+Terms = list[tuple[int, list[FileTerm]]]
+
+
+def term(path: str, weight: int, first_row_id: int | None, **constants: int) -> FileTerm:
+    entry = data(path, ADDED, 1, first_row_id=first_row_id, constants=constants)
+    return FileTerm(entry=entry, weight=weight, delete_files=NO_DELETES)
+
+
+def read(terms: Terms) -> list[tuple[str, int | None, list[int]]]:
+    """Each task: its file, the row ids it is read with, and the steps that it is read for."""
+    return [
+        (task.data_file.path, task.data_file.first_row_id, [each.change_ordinal for each in task.terms])
+        for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], row_ids_of_steps(terms))
+    ]
+
+
+def test_one_file_without_row_ids_takes_them_from_its_step() -> None:
+    terms = [(0, [term("a", -1, None), term("b", 1, 7)]), (1, [term("b", -1, 7), term("c", 1, 9)])]
+    assert row_ids_of_steps(terms) == {0: {}, 1: {"b": 7, "c": 9}}
+    assert read(terms) == [("a", None, [0]), ("b", None, [0]), ("b", 7, [1]), ("c", 9, [1])]
+
+
+def test_a_file_whose_steps_give_it_other_row_ids_is_read_with_each() -> None:
+    terms = [
+        (0, [term("a", 1, 0)]),
+        (1, [term("a", -1, 0), term("b", 1, 5)]),
+        (2, [term("b", -1, 20), term("a", 1, 30)]),
+    ]
+    assert read(terms) == [("a", 0, [0, 1]), ("a", 30, [2]), ("b", 5, [1]), ("b", 20, [2])]
+
+
+def test_a_file_in_two_partitions_has_other_row_ids_in_each() -> None:
+    terms = [(0, [term("a", -1, 0, day=1), term("a", -1, 10, day=2), term("b", 1, 20)])]
+    assert read(terms) == [("a", 0, [0]), ("a", 10, [0]), ("b", 20, [0])]
+
+
+def test_steps_that_only_add_or_only_remove_read_no_file_again() -> None:
+    terms = [
+        (0, [term("a", 1, None)]),
+        (1, [term("a", -1, 10), term("b", 1, 30)]),
+        (2, [term("b", -1, 50)]),
+    ]
+    assert row_ids_of_steps(terms) == {1: {"a": 10, "b": 30}}
+    assert read(terms) == [("a", 10, [0, 1]), ("b", 30, [1, 2])]
+
+
+def test_without_row_ids_for_identity_every_file_is_read_once() -> None:
+    terms = [(0, [term("a", -1, None), term("b", 1, 7)]), (1, [term("b", -1, 9), term("a", 1, 5)])]
+    assert [
+        task.data_file.path for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], {})
+    ] == ["a", "b"]

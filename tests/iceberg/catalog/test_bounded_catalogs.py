@@ -1,13 +1,20 @@
+"""No catalog waits for a silent server longer than it may."""
+
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from types import ModuleType
+from typing import Any
 
 import pytest
+from pyiceberg.catalog import BOTOCORE_SESSION
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog
+from icefloe.iceberg.catalog import bounded_catalogs
+from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog, bound_client
 from icefloe.iceberg.catalog.catalogs import load_catalog, load_table
 from icefloe.patience import PATIENCE_VARIABLE
 from support.fakes.answering_server import answering_server
@@ -78,3 +85,82 @@ def test_the_whole_history_is_asked_for_whatever_catalog_and_server_say(given: d
     with answering_server(answer) as (url, _), pytest.raises(TerminalError):
         load_table({"name": "lake", "type": "rest", "uri": url, **given}, "db.events")
     assert [path for path in asked if "/tables/events" in path] == ["/v1/namespaces/db/tables/events?snapshots=all"]
+
+
+class Socket:
+    def __init__(self) -> None:
+        self.timeout: int | None = None
+
+    def setTimeout(self, milliseconds: int) -> None:  # noqa: N802 - Thrift calls it so
+        self.timeout = milliseconds
+
+
+class Buffered:
+    """Thrift's transport keeps its socket under the name that Python gives a private attribute."""
+
+    def __init__(self, socket: Socket) -> None:
+        self._TBufferedTransport__trans = socket
+
+
+class Sasl:
+    def __init__(self, socket: Socket) -> None:
+        self.transport = socket
+
+
+class Client:
+    """The use of transports by PyIceberg's client of a metastore."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.sockets: list[Socket] = []
+        self._transport = self._init_thrift_transport()
+
+    def _init_thrift_transport(self) -> Any:
+        self.sockets.append(Socket())
+        return self.kind(self.sockets[-1])
+
+    def enter_again(self) -> None:
+        self._transport = self._init_thrift_transport()
+
+
+@pytest.mark.parametrize("kind", [Buffered, Sasl])
+def test_each_connection_to_a_metastore_has_a_timeout(kind: Any) -> None:
+    client = Client(kind)
+    bound_client(client, 1.5)
+    client.enter_again()
+    assert [socket.timeout for socket in client.sockets] == [None, 1_500, 1_500], "the first is never used"
+
+
+class Session:
+    """The part of botocore's session that we use."""
+
+    def set_default_client_config(self, config: Any) -> None:
+        self.config = config
+
+
+class SomeCatalog:
+    def __init__(self, name: str, **properties: Any) -> None:
+        self.name, self.properties = name, properties
+        self.session = properties[BOTOCORE_SESSION]
+
+
+@pytest.fixture(autouse=True)
+def _botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an optional package of users of AWS."""
+    config, session = ModuleType("botocore.config"), ModuleType("botocore.session")
+    config.Config = dict
+    session.get_session = Session
+    for module in (ModuleType("botocore"), config, session):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+@pytest.mark.parametrize(("kind", "module"), [("Glue", "glue"), ("DynamoDb", "dynamodb")])
+def test_clients_on_aws_get_timeouts_and_the_session_stays_out_of_the_properties(
+    kind: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = ModuleType(f"pyiceberg.catalog.{module}")
+    setattr(fake, f"{kind}Catalog", SomeCatalog)
+    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+    catalog: Any = getattr(bounded_catalogs, f"bounded_{module}")("lake", {"glue.region": "x"}, 20.0)
+    assert catalog.session.config == {"connect_timeout": 10.0, "read_timeout": 20.0}
+    assert (catalog.name, catalog.properties) == ("lake", {"glue.region": "x"})

@@ -1,3 +1,5 @@
+"""Rows of an earlier schema get the columns of a later one by field id, also inside structs."""
+
 import io
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
@@ -6,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -39,7 +42,15 @@ from iceberg.evolving_schemas import Evolution, evolutions, with_relaxed_file
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema
 from icefloe.iceberg.schemas.file_columns import file_columns
-from icefloe.iceberg.schemas.projection import Projection, plan_projection
+from icefloe.iceberg.schemas.projection import (
+    Projection,
+    plan_kept_dictionary,
+    plan_narrowing,
+    plan_projection,
+    plan_promotion,
+    rows_in_schema,
+)
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
 
@@ -281,3 +292,249 @@ def test_a_column_with_uuids_inside_that_the_file_lacks_is_null(kind: Any) -> No
     batch = one_row({"id": 7}, NestedField(1, "id", LongType()))
     found = project(batch, Schema(ID, NestedField(2, "added", kind, required=False)))
     assert found.to_pylist() == [{"id": 7, "added": None}]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        (pa.array([2**31 - 1, None, -(2**31)], pa.int64()), pa.int32()),
+        (pa.array([1.5, None, float("inf"), -0.0]), pa.float32()),
+        (pa.array([Decimal("9999999.99"), None], pa.decimal128(20, 2)), pa.decimal128(9, 2)),
+        (pa.array([date(1960, 2, 29), None]).cast(pa.timestamp("us")), pa.date32()),
+    ],
+    ids=str,
+)
+def test_values_that_fit_come_back_to_the_narrower_type(array: Any, target: pa.DataType) -> None:
+    step = plan_narrowing(array.type, target, column="c")
+    assert step is not None
+    assert step.apply(array).type == target
+    assert step.apply(array).cast(array.type).equals(array)
+
+
+@pytest.mark.parametrize("array", [pa.array([1, None]), pa.array([{"a": 1}, None]), pa.array([[1], None])], ids=str)
+def test_a_column_without_a_type_has_no_values(array: Any) -> None:
+    step = plan_narrowing(array.type, pa.null(), column="c")
+    assert step is not None
+    assert step.apply(array).equals(pa.nulls(2))
+
+
+def test_a_nan_fits() -> None:
+    step = plan_narrowing(pa.float64(), pa.float32(), column="c")
+    assert step is not None
+    assert str(step.apply(pa.array([NAN])).to_pylist()) == "[nan]"
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        (pa.array([2**31]), pa.int32()),
+        (pa.array([0.1]), pa.float32()),
+        (pa.array([1e300]), pa.float32()),
+        (pa.array([Decimal("10000000.00")], pa.decimal128(20, 2)), pa.decimal128(9, 2)),
+        (pa.array([1, 86_400_000_000], pa.timestamp("us")), pa.date32()),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_is_an_error_that_names_the_column_and_the_way_out(
+    array: Any, target: pa.DataType
+) -> None:
+    step = plan_narrowing(array.type, target, column="a.b")
+    assert step is not None
+    with pytest.raises(ColumnError, match=r"column 'a\.b' holds .* does not fit .* end the range at"):
+        step.apply(array)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.int64(), pa.int16()),
+        (pa.float64(), pa.int32()),
+        (pa.decimal128(20, 3), pa.decimal128(9, 2)),
+        (pa.string(), pa.int32()),
+    ],
+    ids=str,
+)
+def test_nothing_but_what_promotion_widened_is_narrowed(source: pa.DataType, target: pa.DataType) -> None:
+    assert plan_narrowing(source, target, column="c") is None
+
+
+KEY = UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+NOON = datetime(2024, 2, 29, 12, 30, 15, 123456)
+MILLIS = NOON.replace(microsecond=123000)
+
+ALLOWED = [
+    (pa.array([1, None, -5], pa.int32()), pa.int64(), [1, None, -5]),
+    (pa.array([1, 255], pa.uint8()), pa.int32(), [1, 255]),
+    (pa.array([-7], pa.int16()), pa.int32(), [-7]),
+    (pa.array([2**31 - 1], pa.uint32()), pa.int32(), [2**31 - 1]),
+    (pa.array([2**32 - 1], pa.uint32()), pa.int64(), [2**32 - 1]),
+    (pa.array([1.5, None], pa.float32()), pa.float64(), [1.5, None]),
+    (pa.array([0.5], pa.float16()), pa.float32(), [0.5]),
+    (pa.array([Decimal("1.23"), None], pa.decimal128(9, 2)), pa.decimal128(18, 2), [Decimal("1.23"), None]),
+    (pa.array([Decimal("-1.23")], pa.decimal32(9, 2)), pa.decimal128(9, 2), [Decimal("-1.23")]),
+    (pa.array([Decimal("1.23")], pa.decimal64(18, 2)), pa.decimal128(38, 2), [Decimal("1.23")]),
+    (pa.array([Decimal("9" * 36 + ".99")], pa.decimal256(38, 2)), pa.decimal128(38, 2), [Decimal("9" * 36 + ".99")]),
+    (pa.array([date(1969, 12, 31), None], pa.date32()), pa.timestamp("us"), [datetime(1969, 12, 31), None]),
+    (pa.array([date(2024, 2, 29)], pa.date32()), pa.timestamp("ns"), [datetime(2024, 2, 29)]),
+    (pa.array([date(2024, 2, 29)], pa.date64()), pa.date32(), [date(2024, 2, 29)]),
+    (pa.array([time(1, 2, 3)], pa.time32("ms")), pa.time64("us"), [time(1, 2, 3)]),
+    (pa.array([1_999], pa.time64("ns")), pa.time64("us"), [time(0, 0, 0, 1)]),
+    (pa.array([MILLIS], pa.timestamp("ms")), pa.timestamp("us"), [MILLIS]),
+    (pa.array([NOON], pa.timestamp("us")), pa.timestamp("us", "UTC"), [NOON.replace(tzinfo=UTC)]),
+    (pa.array([NOON], pa.timestamp("us", "UTC")), pa.timestamp("us"), [NOON]),
+    (pa.array([NOON], pa.timestamp("us", "Etc/UTC")), pa.timestamp("us", "UTC"), [NOON.replace(tzinfo=UTC)]),
+    (pa.array([NOON], pa.timestamp("us", "Europe/Berlin")), pa.timestamp("us", "UTC"), [NOON.replace(tzinfo=UTC)]),
+    (pa.array([MILLIS], pa.timestamp("ms", "+05:30")), pa.timestamp("us", "UTC"), [MILLIS.replace(tzinfo=UTC)]),
+    (pa.array([NOON], pa.timestamp("us", "Asia/Tokyo")), pa.timestamp("us"), [NOON]),
+    (pa.array(["a", None, ""], pa.string()), pa.large_string(), ["a", None, ""]),
+    (pa.array(["a", None], pa.string_view()), pa.large_string(), ["a", None]),
+    (pa.array(["ä"]).dictionary_encode(), pa.large_string(), ["ä"]),
+    (pa.array([b"\xc3\xa4"], pa.binary()), pa.large_string(), ["ä"]),
+    (pa.array([b"\xff", None], pa.binary()), pa.large_binary(), [b"\xff", None]),
+    (pa.array([b"\xff"], pa.binary_view()), pa.large_binary(), [b"\xff"]),
+    (pa.array(["{}"], pa.json_()), pa.large_string(), ["{}"]),
+    (pa.array([KEY.bytes, None], pa.binary(16)), pa.uuid(), [KEY, None]),
+    (pa.array([KEY.bytes, None], pa.uuid()), pa.uuid(), [KEY, None]),
+    (pa.array([KEY.bytes], pa.uuid()), pa.binary(16), [KEY.bytes]),
+    (pa.nulls(2), pa.large_string(), [None, None]),
+    (pa.nulls(1), pa.uuid(), [None]),
+    (pa.array([7, None], pa.int32()).dictionary_encode(), pa.int64(), [7, None]),
+    (pa.array([NOON], pa.timestamp("us", "Asia/Tokyo")).dictionary_encode(), pa.timestamp("us"), [NOON]),
+    (pa.array([True, None]), pa.bool_(), [True, None]),
+]
+
+
+@pytest.mark.parametrize(("array", "target", "expected"), ALLOWED, ids=str)
+def test_values_keep_their_meaning_under_the_tables_type(array: Any, target: pa.DataType, expected: list[Any]) -> None:
+    step = plan_promotion(array.type, target)
+    assert step is not None
+    promoted = step.apply(array)
+    assert promoted.type == target
+    assert promoted.to_pylist() == expected
+    assert step.apply(pa.concat_arrays([array, array]).slice(1)).to_pylist() == (expected * 2)[1:]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int64(), pa.int32()),
+        (pa.float64(), pa.float32()),
+        (pa.int32(), pa.float64()),
+        (pa.bool_(), pa.int32()),
+        (pa.string(), pa.int64()),
+        (pa.decimal128(18, 2), pa.decimal128(9, 2)),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+        (pa.date32(), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us"), pa.date32()),
+        (pa.binary(8), pa.uuid()),
+        (pa.binary(8), pa.binary(9)),
+        (pa.duration("us"), pa.int64()),
+        (pa.int64(), pa.timestamp("us")),
+        (pa.json_(), pa.int64()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.int64()),
+    ],
+    ids=str,
+)
+def test_other_types_are_refused(source: pa.DataType, target: pa.DataType) -> None:
+    assert plan_promotion(source, target) is None
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        (pa.array([2**63], pa.uint64()), pa.int64()),
+        (pa.array([2**62], pa.timestamp("s")), pa.timestamp("us")),
+        (pa.array([b"\xff"], pa.binary()), pa.large_string()),
+        (pa.array([date(9999, 1, 1)], pa.date32()), pa.timestamp("ns")),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_is_an_error_not_another_value(array: Any, target: pa.DataType) -> None:
+    step = plan_promotion(array.type, target)
+    assert step is not None
+    with pytest.raises(pa.ArrowInvalid):
+        step.apply(array)
+
+
+def test_nanoseconds_in_a_microsecond_column_are_truncated_as_pyiceberg_does() -> None:
+    step = plan_promotion(pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("us", "UTC"))
+    assert step is not None
+    array = pa.array([1_999, -1_999], pa.timestamp("ns", "Asia/Tokyo"))
+    assert step.apply(array).view(pa.int64()).to_pylist() == [1, -1]
+
+
+def test_zones_and_wider_decimals_are_not_copied() -> None:
+    for array, target in [
+        (pa.array([1, None], pa.timestamp("us", "Asia/Tokyo")), pa.timestamp("us", "UTC")),
+        (pa.array([Decimal("1.23")], pa.decimal128(9, 2)), pa.decimal128(18, 2)),
+    ]:
+        step = plan_promotion(array.type, target)
+        assert step is not None
+        assert step.apply(array).buffers()[1].address == array.buffers()[1].address
+
+
+def test_a_kept_dictionary_has_distinct_values_of_the_tables_type() -> None:
+    array = pa.array(["a", None, "b", "a"]).dictionary_encode()
+    step = plan_kept_dictionary(array.type, pa.large_string())
+    assert step is not None
+    kept = step.apply(array)
+    assert kept.type == pa.dictionary(pa.int32(), pa.large_string())
+    assert kept.dictionary_decode().equals(array.cast(pa.large_string()))
+
+
+def test_dictionaries_of_numbers_and_plain_text_are_not_kept() -> None:
+    assert plan_kept_dictionary(pa.dictionary(pa.int32(), pa.int64()), pa.int64()) is None
+    assert plan_kept_dictionary(pa.string(), pa.large_string()) is None
+
+
+def test_nan_and_negative_zero_survive_widening() -> None:
+    step = plan_promotion(pa.float32(), pa.float64())
+    assert step is not None
+    widened = step.apply(pa.array([float("nan"), -0.0], pa.float32()))
+    assert pc.is_nan(widened)[0].as_py()
+    assert str(widened[1].as_py()) == "-0.0"
+
+
+def place(city: str, kind: IntegerType | LongType) -> TableSchema:
+    fields = [
+        NestedField(3, city, StringType(), required=False),
+        NestedField(4, "gate", kind, required=False),
+    ]
+    return TableSchema.of(
+        Schema(
+            NestedField(1, "id", LongType(), required=True),
+            NestedField(2, f"in_{city}", StructType(*fields), required=False),
+        )
+    )
+
+
+def rows_of(schema: TableSchema, *values: object) -> pa.RecordBatch:
+    columns = [
+        pa.array(column, field.type) for column, field in zip(zip(*values, strict=True), schema.arrow, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def test_columns_and_fields_of_structs_keep_their_values_under_their_new_names() -> None:
+    before, after = place("town", IntegerType()), place("city", LongType())
+    found = rows_in_schema(rows_of(before, (7, {"town": "Oslo", "gate": 3}), (8, None)), before, after)
+    assert found.schema.types == after.arrow.types
+    assert found.to_pylist() == [{"id": 7, "in_city": {"city": "Oslo", "gate": 3}}, {"id": 8, "in_city": None}]
+
+
+def test_a_value_that_the_table_can_no_longer_hold_is_refused() -> None:
+    wide, narrow = place("town", LongType()), place("town", IntegerType())
+    with pytest.raises((ColumnError, pa.ArrowInvalid)):
+        rows_in_schema(rows_of(wide, (7, {"town": "Oslo", "gate": 2**40})), wide, narrow)
+
+
+def test_a_null_of_a_column_that_became_required_later_is_kept() -> None:
+    before = TableSchema.of(Schema(NestedField(1, "id", LongType(), required=False)))
+    after = TableSchema.of(
+        Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "gate", LongType(), required=True))
+    )
+    assert rows_in_schema(rows_of(before, (None,)), before, after).to_pylist() == [{"id": None, "gate": None}]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.steps.planned_ranges import appended
+from iceberg.scan.planned_ranges import appended
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import find_passage

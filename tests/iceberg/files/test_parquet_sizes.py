@@ -1,6 +1,7 @@
-"""Dictionaries are measured by the headers of their pages, which are read only where it matters."""
+"""Sizes of rows and dictionaries, found before they are decoded."""
 
 import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,57 @@ from icefloe.batch.rows import memory_limit
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
-from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.parquet_file import ParquetRows, largest_row_bytes
 from icefloe.iceberg.files.parquet_sizes import dictionary_bytes
 from support.tables.written_tables import column, create_table, optional, read_one, write_file
+
+
+def row_bytes(rows: pa.Table, dictionary: Any = None, **written: Any) -> float:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **written)
+    return largest_row_bytes(pq.ParquetFile(buffer).metadata, dictionary)
+
+
+def test_fixed_width_rows_are_as_large_as_their_columns() -> None:
+    rows = pa.table({f"c{n}": pa.array(range(10_000)) for n in range(5)})
+    assert 40 <= row_bytes(rows, use_dictionary=False) < 42
+
+
+def test_short_values_in_a_dictionary_are_measured_by_the_bounds_in_the_footer() -> None:
+    values = [chr(97 + n % 20) * 900 for n in range(5_000)]
+    assert 900 <= row_bytes(pa.table({"s": values})) < 905
+
+
+def test_long_values_in_a_dictionary_are_looked_up_in_it() -> None:
+    rows = pa.table({"id": range(1_000), "json": ["x" * 100_000, "y" * 9_000] * 500})
+    asked = []
+
+    def dictionary(group: int, column: str) -> pa.Array:
+        asked.append((group, column))
+        return pa.array(["x" * 100_000, "y" * 9_000])
+
+    assert 100_000 <= row_bytes(rows, dictionary) < 100_020
+    assert asked == [(0, "json")]
+
+
+def test_a_dictionary_of_many_mebibytes_is_not_decoded_to_be_measured() -> None:
+    values = [random.Random(n).randbytes(2**20) for n in range(10)]
+    assert 2**20 <= row_bytes(pa.table({"b": values})) < 2**20 + 100
+
+
+def test_the_reader_finds_the_dictionary_itself() -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a.b": ["x" * 2**20] * 200, "json": ["y" * 2**20] * 200, "n": range(200)}), buffer)
+    for dictionary_columns in (False, True):
+        opened = ParquetRows.open(buffer, batch_rows=131_072, pre_buffer=False, dictionary_columns=dictionary_columns)
+        assert opened.batch_rows <= 64
+        assert sum(batch.num_rows for batch in opened.batches([0], None)) == 200
+
+
+def test_columns_of_nulls_and_files_without_rows_have_small_rows() -> None:
+    assert row_bytes(pa.table({"s": pa.nulls(100, pa.string())})) < 10
+    assert row_bytes(pa.table({"s": pa.array([], pa.string())})) < 100
+
 
 WORDS, LETTERS = 1_000, 40
 """Each word takes its letters and a length of 4 bytes in the dictionary."""

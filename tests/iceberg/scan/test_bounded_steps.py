@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.steps.planned_ranges import as_replace
+from iceberg.scan.planned_ranges import as_replace
 from icefloe.iceberg.history.loaded_table import MetadataLog
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
