@@ -1,4 +1,4 @@
-"""Catalogs and storages of tables whose certificate is refused: one sentence, and nobody is told to try again."""
+"""Opening the files of tables: errors by their type, properties without secrets, refused certificates."""
 
 import errno
 import inspect
@@ -23,7 +23,7 @@ from pyiceberg.io.fsspec import FsspecFileIO, S3V4RestSigner
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog import file_io_properties as module
+from icefloe.iceberg.catalog import file_io as module
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.catalog.file_io import (
     FileGoneError,

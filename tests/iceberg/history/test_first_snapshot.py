@@ -7,7 +7,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, SnapshotLogEntry, Summary
 
 from icefloe.errors import TransientError
-from icefloe.iceberg.history import snapshot_at as under_test
+from icefloe.iceberg.history import first_snapshot as under_test
 from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of
 from icefloe.iceberg.history.history import ExpiredHistoryError, UnknownBranchError
 from icefloe.iceberg.history.loaded_table import LoadedTable
