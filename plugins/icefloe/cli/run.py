@@ -2,7 +2,7 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,7 +16,7 @@ from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.pipeline_session import TABLE_IS_MISSING, load_named_pipeline, open_session, requested_range
-from icefloe.cli.screen import Screen, batch_text, id_text
+from icefloe.cli.screen import Fact, Screen, answer_of, batch_text, id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
@@ -61,6 +61,13 @@ class Activity:
 
 
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
+_NOTHING_RUN: Final = {
+    "batch": None, "route": Route.NOTHING_TO_DO.value, "after_snapshot_id": None, "up_to_snapshot_id": None, "steps": 0,
+    **dict.fromkeys(_CHANGES, 0),
+}  # fmt: skip
+_NOTHING_PLANNED: Final[Mapping[str, object]] = {
+    "batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0,
+}  # fmt: skip
 
 
 def run(arguments: Namespace, screen: Screen) -> None:
@@ -72,7 +79,7 @@ def run(arguments: Namespace, screen: Screen) -> None:
     _show(pipeline.name, done, screen)
     if waiting:
         screen.say(f"{waiting:,} snapshots are left to later batches: run again")
-    screen.json(_document(done.report))
+    screen.json(_NOTHING_RUN if done.report is None else answer_of(_run_facts(done.report)))
 
 
 def _deliver(
@@ -109,36 +116,23 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
         screen.say(f"{name}: batch {report.batch_number} was abandoned meanwhile: run again for the next one")
     if done.was_committed_before:
         screen.say(f"{name}: this range was delivered before, at {report.committed_at}")
-    screen.facts(
-        [
-            ("batch", batch_text(report.batch_number, report.backfill_id)),
-            ("route", report.route.value),
-            ("after snapshot", id_text(report.after_snapshot_id)),
-            ("up to snapshot", id_text(report.up_to_snapshot_id)),
-            ("steps", f"{report.steps:,}"),
-            ("read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"),
-            ("shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"),
-            *((change, f"{report.counts[change]:,}") for change in _CHANGES),
-        ]
-    )
+    screen.facts(_run_facts(report))
     for warning in report.warnings:
         screen.say(f"warning: {warning}")
 
 
-def _document(report: BatchReport | None) -> dict[str, object]:
-    if report is None:
-        nothing = {"batch": None, "route": Route.NOTHING_TO_DO.value}
-        return {
-            **nothing, "after_snapshot_id": None, "up_to_snapshot_id": None, "steps": 0, **dict.fromkeys(_CHANGES, 0),
-        }  # fmt: skip
-    return {
-        "batch": report.batch_number,
-        "route": report.route.value,
-        "after_snapshot_id": id_json(report.after_snapshot_id),
-        "up_to_snapshot_id": id_json(report.up_to_snapshot_id),
-        "steps": report.steps,
-        **{change: report.counts[change] for change in _CHANGES},
-    }
+def _run_facts(report: BatchReport) -> list[Fact]:
+    number, after, up_to = report.batch_number, report.after_snapshot_id, report.up_to_snapshot_id
+    return [
+        Fact("batch", batch_text(number, report.backfill_id), "batch", number),
+        Fact("route", report.route.value, "route", report.route.value),
+        Fact("after snapshot", id_text(after), "after_snapshot_id", id_json(after)),
+        Fact("up to snapshot", id_text(up_to), "up_to_snapshot_id", id_json(up_to)),
+        Fact("steps", f"{report.steps:,}", "steps", report.steps),
+        Fact("read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"),
+        Fact("shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"),
+        *(Fact(change, f"{report.counts[change]:,}", change, report.counts[change]) for change in _CHANGES),
+    ]
 
 
 def plan(arguments: Namespace, screen: Screen) -> None:
@@ -146,11 +140,11 @@ def plan(arguments: Namespace, screen: Screen) -> None:
     request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
     with screen.under_way("planning"):
         preview = _preview(pipeline, request)
-    if isinstance(preview, BatchPreview):
-        _plan_show(pipeline.name, preview, screen)
-    else:
+    if isinstance(preview, str):
         screen.say(f"{pipeline.name}: {preview}")
-    screen.answer(_plan_document(preview) if isinstance(preview, BatchPreview) else _nothing())
+        screen.answer(_NOTHING_PLANNED)
+    else:
+        _show_plan(pipeline.name, preview, screen)
 
 
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
@@ -164,95 +158,63 @@ def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview
         raise
 
 
-def _plan_show(name: str, preview: BatchPreview, screen: Screen) -> None:
-    planned = preview.plan
+def _show_plan(name: str, preview: BatchPreview, screen: Screen) -> None:
+    planned, refusal, facts = preview.plan, preview.refusal(), _plan_facts(preview)
+    steps = [
+        {
+            "change_ordinal": step.change_ordinal,
+            "commit_snapshot_id": id_json(step.commit_snapshot_id),
+            "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
+            "kind": step.kind.value,
+            "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
+        }
+        for step in planned.spec.steps
+    ]
     if preview.opened_at is not None:
         screen.say(f"{name}: batch {planned.batch_number} is open since {preview.opened_at}; a run resumes it")
     screen.table(
         ("step", "commit snapshot", "time", "kind", "snapshots"),
-        (
-            (
-                str(step.change_ordinal),
-                str(step.commit_snapshot_id),
-                time_of_ms(step.commit_timestamp_us // 1000),
-                step.kind.value,
-                str(len(step.snapshot_ids)),
-            )
-            for step in planned.spec.steps
-        ),
+        [
+            [*map(str, list(row.values())[:-1]), str(len(step.snapshot_ids))]
+            for row, step in zip(steps, planned.spec.steps, strict=True)
+        ],
         numbers=("step", "snapshots"),
     )
-    screen.facts(
-        [
-            (
-                "batch",
-                str(planned.batch_number) + (f" of backfill {planned.backfill_id}" if planned.backfill_id else ""),
-            ),
-            ("route", planned.route.value),
-            ("changes", planned.spec.changes),
-            ("after snapshot", id_text(planned.spec.after_snapshot_id)),
-            ("up to snapshot", id_text(planned.spec.up_to_snapshot_id)),
-            ("replace snapshots skipped", f"{planned.spec.skipped_replace_snapshots:,}"),
-            ("snapshots after it", "-" if (rest := preview.snapshots_after) is None else f"{rest:,}"),
-            ("data files", f"{preview.files:,}"),
-            ("delete files", f"{preview.delete_files:,}"),
-            *(("of the initial load", str(step.load_part)) for step in planned.spec.steps if step.load_part),
-            ("rows", f"{planned.input_rows:,}"),
-            ("bytes", format_bytes(sum(planned.map_task_bytes))),
-            ("map tasks", f"{planned.num_map_tasks:,}"),
-            ("reduce partitions", _partitions(preview)),
-            ("identity", identity_text(planned.spec.identity)),
-            ("columns", "all" if planned.spec.columns is None else ", ".join(planned.spec.columns)),
-            ("filter", planned.spec.filter or "none"),
-            ("to", preview.changes_path),
-        ]
-    )
+    screen.facts(facts)
     for warning in planned.warnings:
         screen.say(f"warning: {warning}")
-    refusal = preview.refusal()
     if refusal is not None:
         screen.say(f"a run refuses this: {refusal}")
+    answer = {"is_open": preview.opened_at is not None, "steps": steps, "warnings": list(planned.warnings)}
+    screen.answer({**answer_of(facts), **answer, "refusal": refusal})
 
 
-def _nothing() -> dict[str, object]:
-    return {"batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0}
-
-
-def _plan_document(preview: BatchPreview) -> dict[str, object]:
-    planned = preview.plan
-    return {
-        "batch": planned.batch_number,
-        "is_open": preview.opened_at is not None,
-        "backfill_id": planned.backfill_id,
-        "route": planned.route.value,
-        "changes": planned.spec.changes,
-        "after_snapshot_id": id_json(planned.spec.after_snapshot_id),
-        "up_to_snapshot_id": id_json(planned.spec.up_to_snapshot_id),
-        "steps": [
-            {
-                "change_ordinal": step.change_ordinal,
-                "kind": step.kind.value,
-                "commit_snapshot_id": id_json(step.commit_snapshot_id),
-                "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
-                "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
-            }
-            for step in planned.spec.steps
-        ],
-        "skipped_replace_snapshots": planned.spec.skipped_replace_snapshots,
-        "snapshots_after": preview.snapshots_after,
-        "files": preview.files,
-        "delete_files": preview.delete_files,
-        "rows": planned.input_rows,
-        "bytes": sum(planned.map_task_bytes),
-        "map_tasks": planned.num_map_tasks,
-        "partitions": planned.num_partitions,
-        "partitions_reason": planned.partitions_reason,
-        "identifier_columns": list(planned.spec.identity.columns),
-        "columns": None if planned.spec.columns is None else list(planned.spec.columns),
-        "filter": planned.spec.filter,
-        "warnings": list(planned.warnings),
-        "refusal": preview.refusal(),
-    }
+def _plan_facts(preview: BatchPreview) -> list[Fact]:
+    planned, spec, rest = preview.plan, preview.plan.spec, preview.snapshots_after
+    skipped, size_bytes = spec.skipped_replace_snapshots, sum(planned.map_task_bytes)
+    columns = None if spec.columns is None else list(spec.columns)
+    return [
+        Fact("batch", batch_text(planned.batch_number, planned.backfill_id), "batch", planned.batch_number),
+        Fact("", "", "backfill_id", planned.backfill_id),
+        Fact("route", planned.route.value, "route", planned.route.value),
+        Fact("changes", spec.changes, "changes", spec.changes),
+        Fact("after snapshot", id_text(spec.after_snapshot_id), "after_snapshot_id", id_json(spec.after_snapshot_id)),
+        Fact("up to snapshot", id_text(spec.up_to_snapshot_id), "up_to_snapshot_id", id_json(spec.up_to_snapshot_id)),
+        Fact("replace snapshots skipped", f"{skipped:,}", "skipped_replace_snapshots", skipped),
+        Fact("snapshots after it", "-" if rest is None else f"{rest:,}", "snapshots_after", rest),
+        Fact("data files", f"{preview.files:,}", "files", preview.files),
+        Fact("delete files", f"{preview.delete_files:,}", "delete_files", preview.delete_files),
+        *(Fact("of the initial load", str(step.load_part)) for step in spec.steps if step.load_part),
+        Fact("rows", f"{planned.input_rows:,}", "rows", planned.input_rows),
+        Fact("bytes", format_bytes(size_bytes), "bytes", size_bytes),
+        Fact("map tasks", f"{planned.num_map_tasks:,}", "map_tasks", planned.num_map_tasks),
+        Fact("reduce partitions", _partitions(preview), "partitions", planned.num_partitions),
+        Fact("", "", "partitions_reason", planned.partitions_reason),
+        Fact("identity", identity_text(spec.identity), "identifier_columns", list(spec.identity.columns)),
+        Fact("columns", "all" if columns is None else ", ".join(columns), "columns", columns),
+        Fact("filter", spec.filter or "none", "filter", spec.filter),
+        Fact("to", preview.changes_path),
+    ]
 
 
 def _partitions(preview: BatchPreview) -> str:

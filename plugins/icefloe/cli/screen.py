@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,20 @@ from icefloe.redacted_output import outgoing_logs
 from icefloe.redaction.hidden import quoted
 
 _PIPED_WIDTH = 200
+
+
+class Fact(NamedTuple):
+    """One fact of an answer: for people a name and a text, for programs a key and a value. An empty one is left out."""
+
+    name: str
+    text: str
+    key: str = ""
+    value: object = None
+
+
+def answer_of(facts: Iterable[Fact]) -> dict[str, object]:
+    """The facts for programs."""
+    return {fact.key: fact.value for fact in facts if fact.key}
 
 
 class ReaderGoneError(Exception):
@@ -58,11 +72,12 @@ class Screen:
             with _to_its_reader():
                 self.output.print(quoted(text), markup=False, soft_wrap=True)
 
-    def facts(self, rows: Iterable[tuple[str, str]]) -> None:
+    def facts(self, rows: Iterable[tuple[str, str] | Fact]) -> None:
         """Prints names and values in two columns, unless only JSON is wanted."""
         table = Table.grid(padding=(0, 2))
-        for name, value in rows:
-            table.add_row(_cell(name), _cell(value))
+        for name, value, *_ in rows:
+            if name:
+                table.add_row(_cell(name), _cell(value))
         self._show(table)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:

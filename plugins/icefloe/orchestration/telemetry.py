@@ -28,19 +28,8 @@ logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "icefloe"
 _REQUEST_KINDS: Final = (
-    "get",
-    "get_ranges",
-    "put",
-    "create",
-    "head",
-    "delete",
-    "list",
-    "failed",
-    "again",
-    "found_there",
-)
-
-
+    "get", "get_ranges", "put", "create", "head", "delete", "list", "failed", "again", "found_there",
+)  # fmt: skip
 _DELIVERED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded")
 
 

@@ -57,46 +57,21 @@ _DETAILS: Final = (
 
 def batch_document(
     dag: DagState,
-    number: int,
-    status: StatusDocument | None,
-    report: Found,
-    phases: Sequence[Mapping[str, Any]],
-    *,
-    now: datetime,
-) -> dict[str, Any]:
-    """The document of a batch.
-
-    Args:
-        dag: with the runs that may have worked on it.
-        report: of the batch; missing while it is open.
-        phases: their records so far, while it is open.
-    """
-    runs = runs_by_batch(dag.runs).get(number, [])
-    return _document(dag, number, runs, status, report, phases, now)
-
-
-def run_document(
-    dag: DagState,
-    run: RunState,
-    status: StatusDocument | None,
-    report: Found,
-    phases: Sequence[Mapping[str, Any]],
-    *,
-    now: datetime,
-) -> dict[str, Any]:
-    """The document of a run: the batch that it worked on, if it got that far."""
-    return _document(dag, run.batch_number, [run], status, report, phases, now)
-
-
-def _document(
-    dag: DagState,
     number: int | None,
     runs: Sequence[RunState],
     status: StatusDocument | None,
     report: Found,
     phases: Sequence[Mapping[str, Any]],
+    *,
     now: datetime,
 ) -> dict[str, Any]:
+    """The document of a batch, or of the batch that one run worked on, if it got that far.
+
+    Args:
+        runs: Airflow's runs that worked on it, newest first.
+        report: of the batch; missing while it is open.
+        phases: their records so far, while it is open.
+    """
     run = runs[0] if runs else None
     details = _details(report.value) or ({"phases": list(phases)} if phases else {})
     return {

@@ -14,7 +14,7 @@ from icefloe.batch.status.table_facts import TableFacts
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections import resolve_credentials
-from icefloe.orchestration.page.batch_page import batch_document, run_document
+from icefloe.orchestration.page.batch_page import batch_document, runs_by_batch
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.dag_reader import DagReader
 from icefloe.orchestration.page.dag_state import DagState, RunState
@@ -205,7 +205,8 @@ class PageDocuments:
         status, _ = self._status(dag)
         found = self._report(dag, number, None)
         phases = self._phases(dag, number, None, found)
-        document = batch_document(dag, number, status.value, found, phases, now=datetime.now(UTC))
+        runs = runs_by_batch(dag.runs).get(number, [])
+        document = batch_document(dag, number, runs, status.value, found, phases, now=datetime.now(UTC))
         if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
             raise UnknownPageError(f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
         return document
@@ -218,7 +219,8 @@ class PageDocuments:
             raise UnknownPageError(f"{dag_id} has no run {run_id}")
         found = self._report_of_run(dag, run)
         phases = self._phases(dag, run.batch_number, run.result("plan").get("backfill_id"), found)
-        return run_document(dag, run, self._status(dag)[0].value, found, phases, now=datetime.now(UTC))
+        status, _ = self._status(dag)
+        return batch_document(dag, run.batch_number, [run], status.value, found, phases, now=datetime.now(UTC))
 
     def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
