@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 from icefloe.errors import TerminalError
 from icefloe.threads import BegunThread
 
-__all__ = ["Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
+__all__ = ["Patience", "Silence", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
 Answer = TypeVar("Answer")
 
@@ -85,6 +85,26 @@ class Patience:
             TimeoutError: the call did not end in time, or was not made.
         """
         return answer_within(self.seconds_left, call, place=self.place and f"{self.place}: {doing}")
+
+
+class Silence:
+    """Begins when a place was waited for in vain, ends when it answers or after a while; for all threads."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    @property
+    def is_recent(self) -> bool:
+        """True if it has begun and not ended."""
+        return monotonic() < self._until
+
+    def begin(self, seconds: float) -> None:
+        """Begins, for a while."""
+        self._until = monotonic() + seconds
+
+    def end(self) -> None:
+        """Ends: the place answered."""
+        self._until = 0.0
 
 
 class _Unanswered:

@@ -54,7 +54,7 @@ def machines(started: TwoMachines, monkeypatch: pytest.MonkeyPatch) -> TwoMachin
         if node.server.exit_code is not None:
             node.start()
         node.resume()
-    node_client._lost_at.clear()
+    node_client.silence_of_node.cache_clear()
     monkeypatch.setenv(CONFIG_VARIABLE, str(started.reader))
     return started
 

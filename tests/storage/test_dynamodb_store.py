@@ -133,9 +133,15 @@ def test_a_large_value_that_is_gone_is_said_to_be_gone(table):
 
 
 @pytest.mark.parametrize(
-    "code", ["ThrottlingException", "ProvisionedThroughputExceededException", "InternalServerError", "lost"]
+    ("operation", "code"),
+    [
+        ("GetItem", "ThrottlingException"),
+        ("PutItem", "InternalServerError"),
+        ("Query", "lost"),
+        ("BatchGetItem", "ProvisionedThroughputExceededException"),
+        ("BatchWriteItem", "lost"),
+    ],
 )
-@pytest.mark.parametrize("operation", ["GetItem", "PutItem", "Query", "BatchGetItem", "BatchWriteItem"])
 def test_a_request_that_was_throttled_failed_or_lost_is_sent_again(struck, storm, operation, code):
     store = coordinated(struck)
     storm.faults[operation] = [code, code]

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from icefloe.node.messages import (
     whole_piece,
 )
 from icefloe.node.node_config import NodeConfig
-from icefloe.patience import brief_seconds
+from icefloe.patience import Silence, brief_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +47,13 @@ _OPTIONS: Final = (
 
 _MOST_CHARACTERS: Final = 200
 _LOST_SECONDS: Final = 600.0
-_lost_at: Final[dict[str, float]] = {}
-"""When this process gave up a node. Its next tasks wait for it only briefly: they would wait one after another."""
+"""A node that was given up is waited for only briefly for so long: tasks would wait for it one after another."""
+
+
+@cache
+def silence_of_node(_address: str) -> Silence:
+    """The silence of a node in this process."""
+    return Silence()
 
 
 class NodeClients:
@@ -75,7 +81,9 @@ class NodeClients:
         """
         action = flight.Action(READ, encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
-        seconds = self._patience_with(address) + expected_bytes / _SLOWEST_BYTES_PER_SECOND
+        silence = silence_of_node(address)
+        patience = brief_seconds(self._patience) if silence.is_recent else self._patience
+        seconds = patience + expected_bytes / _SLOWEST_BYTES_PER_SECOND
         began = time.monotonic()
         end, busy_until, pause = began + seconds, began + _BUSY_TIMES * seconds, _FIRST_PAUSE_SECONDS
         while True:
@@ -86,7 +94,7 @@ class NodeClients:
                 self._forget(address)
                 # Each error of the network looks the same here, and a node that restarts looks like one that is gone.
                 if time.monotonic() + pause >= end:
-                    _lost_at[address] = time.monotonic()
+                    silence.begin(_LOST_SECONDS)
                     reason = f"it does not answer: {_said(cause)}"
                     sentence = f"node {address} does not answer: {_said(cause)}"
                     raise NodeLostError(sentence, address=address, reason=reason, is_busy=False) from cause
@@ -97,12 +105,12 @@ class NodeClients:
                     raise
             else:
                 if found is not None:
-                    _lost_at.pop(address, None)
+                    silence.end()
                     return found
                 # It is alive, so its map outputs are not given up as soon as those of a node that is away.
                 end = time.monotonic() + seconds
                 if end > busy_until:
-                    _lost_at[address] = time.monotonic()
+                    silence.begin(_LOST_SECONDS)
                     reason = f"it asked to come again for {end - seconds - began:.0f} seconds"
                     raise NodeLostError(
                         f"node {address} answers others all the time: {reason}; raise requests_at_once in its "
@@ -122,11 +130,6 @@ class NodeClients:
         except (ArrowException, OSError) as error:
             self._forget(address)
             logger.warning("node %s keeps the files of batch %s until they expire: %s", address, batch, _said(error))
-
-    def _patience_with(self, address: str) -> float:
-        lost_at = _lost_at.get(address)
-        was_lost = lost_at is not None and time.monotonic() - lost_at < _LOST_SECONDS
-        return brief_seconds(self._patience) if was_lost else self._patience
 
     def _client(self, address: str) -> Any:
         with self._lock:

@@ -12,7 +12,7 @@ from obstore import store as stores
 from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.patience import brief_seconds
+from icefloe.patience import Silence, brief_seconds
 from icefloe.storage.store_errors import certificate_fault, is_not_implemented
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class RemoteClients:
         They are as long as obstore's own. The time counts from this call.
         """
         budget_seconds = 0.0 if self._silence.is_recent else self._patience_seconds * RETRY_SHARE
-        return pauses_until(monotonic() + budget_seconds)
+        return _pauses_until(monotonic() + budget_seconds)
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
@@ -203,8 +203,7 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     return {**connect, "timeout": _text(silence)}
 
 
-def pauses_until(end_seconds: float) -> Iterator[float]:
-    """The pauses between the tries of a request, which end with a time of the monotonic clock."""
+def _pauses_until(end_seconds: float) -> Iterator[float]:
     backoff = _RETRIES["backoff"]
     pause_seconds = backoff["init_backoff"].total_seconds()
     for _ in range(_RETRIES["max_retries"]):
@@ -218,8 +217,8 @@ def _text(seconds: float) -> str:
     return f"{max(1, round(seconds * 1000))}ms"
 
 
-class StoreHealth:
-    """Begins when a store was waited for in vain, ends when it answers or after a while; for all threads.
+class StoreHealth(Silence):
+    """The silence of a store, and what the store has shown that it can do.
 
     Attributes:
         was_met: the store's certificate was tried by a request of its own.
@@ -227,22 +226,9 @@ class StoreHealth:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.was_met = False
         self.takes_conditions = False
-        self._until = 0.0
-
-    @property
-    def is_recent(self) -> bool:
-        """True if it has begun and not ended."""
-        return monotonic() < self._until
-
-    def begin(self, seconds: float) -> None:
-        """Begins, for a while."""
-        self._until = monotonic() + seconds
-
-    def end(self) -> None:
-        """Ends: the store answered."""
-        self._until = 0.0
 
 
 @cache

@@ -175,5 +175,5 @@ def _become(config: str) -> None:
 def _run(function: Callable[[int], Any], number: int, patience: float) -> Any:
     """Runs a task in a process that remembers no node of another test as lost."""
     os.environ[PATIENCE_VARIABLE] = str(patience)
-    node_client._lost_at.clear()
+    node_client.silence_of_node.cache_clear()
     return function(number)
