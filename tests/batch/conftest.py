@@ -16,7 +16,19 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachinesInTur
     found.close()
 
 
-@pytest.fixture(params=["store", OVER_NODES])
+_AT_NODES = ("map", "reduce", "run", "commit", "test_phases", "test_late_runs")
+"""Folders and files whose tests run over nodes too, in `make extended`: what passes map outputs on, or deletes them."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    named = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
+    if "workshop" in metafunc.fixturenames and "workshop" not in named:
+        path = metafunc.definition.path
+        over_nodes = [OVER_NODES] if {path.parent.name, path.stem} & {*_AT_NODES} else []
+        metafunc.parametrize("workshop", ["store", *over_nodes], indirect=True)
+
+
+@pytest.fixture
 def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workshop]:
     """An empty table with a pipeline over it, whose map outputs are in the storage, or at nodes."""
     empty = Workshop.create(tmp_path)

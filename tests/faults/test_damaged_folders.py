@@ -91,7 +91,7 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
     damage_at("changes", number, damage, tmp_path, states)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.walk
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["load", "changes", "moves", "divided"])

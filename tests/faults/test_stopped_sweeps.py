@@ -73,7 +73,7 @@ def test_a_sweep_that_was_stopped_takes_nothing_of_the_batches_since(
     assert stop_sweep(number, tmp_path, states)
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 @pytest.mark.walk
 def test_a_sweep_that_was_stopped_anywhere_takes_nothing_of_the_batches_since(
     tmp_path: Path, states: TableStates

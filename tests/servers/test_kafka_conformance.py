@@ -23,9 +23,9 @@ from servers.kafka_place import NUMBERS
 from servers.one_history import OneHistory
 from servers.watched_kafka import MOST_BYTES, watched_sink
 from support.servers.kafka import Kafka
-from support.tiers import EVERY_PLACE, WALK, stride
+from support.tiers import EVERY_PLACE, stride
 
-pytestmark = [pytest.mark.servers, *WALK, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.walk, pytest.mark.timeout(1800)]
 
 PARTS = 12 if os.environ.get(EVERY_PLACE) == "1" else 1
 """Tests that walk the calls of one case: each strikes every twelfth call."""

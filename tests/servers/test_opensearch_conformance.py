@@ -17,9 +17,9 @@ from icefloe.testing.staged_history import Row
 from servers.one_history import OneHistory
 from servers.opensearch_place import OpenSearchPlace
 from support.servers.opensearch import OpenSearch
-from support.tiers import WALK, stride
+from support.tiers import stride
 
-pytestmark = [pytest.mark.servers, *WALK, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.walk, pytest.mark.timeout(1800)]
 
 
 class CountedRefusals:

@@ -11,8 +11,8 @@ __all__ = ["EVERY_PLACE", "WALK", "extended", "places", "soak", "stride", "until
 
 EVERY_PLACE = "ICEFLOE_EVERY_PLACE"
 """The environment variable that makes walks try at least every n-th place of a run; 1 is each, which takes hours."""
-WALK = (pytest.mark.extended, pytest.mark.walk)
-"""The marks of a case that tries some places of a run in `make extended`, and more of them in `make soak`."""
+WALK = (pytest.mark.soak, pytest.mark.walk)
+"""The marks of a case that tries the places of a run one after another: `make test` tries a few of them by number."""
 _BEGINNINGS = 11
 """The shortest runs that are walked have as many places."""
 _MISSES = 3
@@ -28,7 +28,7 @@ def places(step: int, turn: int = 0) -> Iterator[int]:
     """The places of a run to try, without end: one of so many, from one of the first on.
 
     Args:
-        step: of how many places one is tried in `make extended`.
+        step: of how many places one is tried, unless the environment says fewer.
         turn: of a case among those that walk the same code: each begins elsewhere, so that together they try more.
     """
     step = stride(step)
@@ -61,7 +61,7 @@ def extended(*values: Any) -> Any:
 
 
 def walk(*values: Any, name: str | None = None) -> Any:
-    """A case that tries some places of a run in `make extended`, and more of them in `make soak`."""
+    """A case that tries the places of a run one after another, in `make soak`."""
     return pytest.param(*values, marks=WALK, id=name)
 
 

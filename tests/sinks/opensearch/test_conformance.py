@@ -71,7 +71,7 @@ class TestEveryPlace(SinkOverMemory):
 
 @pytest.mark.extended
 class TestElasticsearch(SinkOverMemory):
-    step = 7
+    step = 13
 
     def new_destination(self) -> FakeCluster:
         return FakeElasticsearch()
@@ -80,4 +80,4 @@ class TestElasticsearch(SinkOverMemory):
 @pytest.mark.extended
 class TestHardDeletes(SinkOverMemory):
     deletes = "hard"
-    step = 3
+    step = 11
