@@ -11,8 +11,7 @@ from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks
-from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import plan_range
 from icefloe.iceberg.table import table_name

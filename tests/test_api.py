@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.batch import changelog_scan
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output

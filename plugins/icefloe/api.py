@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from icefloe.batch.changelog_scan import ChangelogScan
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.table import Table

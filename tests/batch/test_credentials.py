@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from icefloe.batch.context.job_error import JobError
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.errors import TerminalError, TransientError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan_document import Plan
 from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop

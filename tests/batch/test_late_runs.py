@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.commit import commit_batch as commit
-from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
-from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.deliver import commit_batch as commit
+from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.recorded_pipeline import pipeline_record
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.operations.pipeline_reset import PipelineReset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
-from icefloe.checkpoint.identity import Identity
+from icefloe.batch.upkeep.cursor_moves import PipelineReset
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.errors import TerminalError

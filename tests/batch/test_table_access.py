@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from icefloe.batch.context.references import TaskReference
-from icefloe.batch.context.table_files import table_files
+from icefloe.batch.context.references import TaskReference, table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import MapTaskRun, run_phase
 from icefloe.batch.plan_document import Plan

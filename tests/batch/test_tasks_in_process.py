@@ -2,8 +2,8 @@
 
 import pytest
 
+from icefloe.batch.context.already_finished import BatchFinished
 from icefloe.batch.deliver.prove import UnfinishedTasksError
-from icefloe.batch.ends.already_finished import BatchFinished
 from icefloe.batch.phases import TasksInProcess
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.checkpoint.record_keys import backfill_prefix
+from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.errors import UsageError
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
-from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.record_store import RecordStore
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, Writer
 from icefloe.documents import TornDocumentError, dump_document, load_document

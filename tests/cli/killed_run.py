@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
 
-from icefloe.cli import main
+from icefloe.cli.command_line import main
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
 from support.fakes.stores import kill_process

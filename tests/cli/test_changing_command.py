@@ -66,7 +66,7 @@ def test_a_killed_move_that_the_command_completes_is_no_change_of_others(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.operations.cursor_move.end_here", killed)
+        patched.setattr("icefloe.batch.upkeep.cursor_moves.end_here", killed)
         assert icefloe("reset", pipeline, "--yes").code not in (0, 65)
     failed = icefloe("set-cursor", pipeline, "--snapshot-id", 7, "--yes")
     assert (failed.code, "snapshot 7" in failed.sentence) == (65, True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.context.folder_marker import FolderMarker
+from icefloe.batch.context.batch_folder import FolderMarker
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open import recorded_coordination
+from icefloe.batch.open import recorded_pipeline
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
 from support.servers.table_server import Table, table_server
@@ -255,14 +255,14 @@ def test_a_pipeline_that_another_run_begins_meanwhile_is_not_refused(
     bounds = ["--up-to-snapshot-id", workspace.table.metadata.current_snapshot_id] if is_backfill else []
     assert icefloe("run", pipeline, *bounds).code == 0
     records, table.items = table.items, {}
-    look = recorded_coordination._markers
+    look = recorded_pipeline._markers
 
     def late(session: PipelineSession) -> Iterator[FolderMarker]:
         """The other run has written its first records and its marker since this run looked at the checkpoint."""
         table.items = records
         return look(session)
 
-    monkeypatch.setattr(recorded_coordination, "_markers", late)
+    monkeypatch.setattr(recorded_pipeline, "_markers", late)
     workspace.append(4)
     assert icefloe("run", pipeline, *bounds).code == 0
     assert icefloe("run", pipeline).code == 0

@@ -15,7 +15,7 @@ from support.pipelines.workspace import Workspace, icefloe
 def url(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> str:
     """A storage with the folder of a batch that was committed by a run that died before its cleanup."""
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.commit.cleanup.clean_up_finished", lambda _: 0)
+        patched.setattr("icefloe.batch.deliver.commit_batch.clean_up_finished", lambda _: 0)
         assert icefloe("run", workspace.folder / "events.yaml").code == 0
     assert left_in_shuffle(workspace.storage()) != []
     return f"file://{workspace.storage()}"

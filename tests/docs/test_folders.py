@@ -2,7 +2,7 @@ import re
 from typing import Any
 
 from icefloe.batch.batch_keys import begun_key, delivery_key, error_key
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from icefloe.cli import main
+from icefloe.cli.command_line import main
 from icefloe.iceberg.history.lag import next_expiry_ms
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed

@@ -18,7 +18,7 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan

@@ -10,7 +10,7 @@ from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
@@ -175,7 +175,7 @@ def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
     def fail(_: object) -> int:
         raise TransientError("the store was not there")
 
-    monkeypatch.setattr("icefloe.batch.commit.cleanup.clean_up_finished", fail)
+    monkeypatch.setattr("icefloe.batch.deliver.commit_batch.clean_up_finished", fail)
     done = run_batch(session_of(workspace), environ={})
     assert done.report is not None
     assert "the store was not there" in caplog.text

@@ -144,7 +144,7 @@ class CommandPlace:
         place.deliver_all()
         served.poison()
         place.shown.at("deleted")
-        with mock.patch("icefloe.batch.commit.cleanup.clean_up_finished", return_value=0):
+        with mock.patch("icefloe.batch.deliver.commit_batch.clean_up_finished", return_value=0):
             place.deliver_all()
         place.shown.at("returned")
         if command in _NEEDS_OPEN_BATCH:

@@ -15,10 +15,9 @@ from typing import Any, Literal
 from faults.place import Place, session_of
 from faults.scenarios import Scenario
 from faults.stores import Stores
-from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.deliver.commit_batch import clean_up_finished
+from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.upkeep.cursor_moves import PipelineReset, complete_unfinished, make_move
 from icefloe.batch.verify.verify_batches import verify_batches
 from support.fakes.gates import gated_client
 from support.pipelines.replay import replayed, table_rows

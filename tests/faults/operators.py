@@ -10,15 +10,13 @@ from typing import Any, Self
 
 from faults.place import Place, session_of
 from faults.scenarios import SCENARIOS
+from icefloe.batch.context.already_finished import errors_count_if_unchanged
+from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
-from icefloe.batch.operations.cursor_change import CursorChange
-from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
-from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
+from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faults.place import Place, deliver
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import IcefloeError
 from support.fakes.gates import Gate, gated_stores, stop_process
 from support.pipelines.workspace import ROOT

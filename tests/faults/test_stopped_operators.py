@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faults.operators import OperatedPlace
-from icefloe.batch.ends.empty_end import BatchStateError
+from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.scenarios import SCENARIOS
-from icefloe.batch.ends.already_finished import BatchFinished
+from icefloe.batch.context.already_finished import BatchFinished
 from icefloe.errors import TransientError
 from icefloe.flow import ROUTE_TASKS, FlowTask, Route, phase_of
 from icefloe.orchestration.tasks import calls

@@ -15,7 +15,7 @@ from histories.oracle import net_changes, row_id_pairs, step_weights, typed_by_k
 from histories.selection import EVERYTHING, Selection
 from histories.states import IdentifiedState, StateCache
 from histories.trace import ExpectedStep
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.spark.row_counts import Row, difference, freeze
 
 __all__ = ["Question", "WrongChangesError", "check_changes", "check_question"]

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 
 from histories.bench import Bench
 from histories.check import WrongChangesError
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.spark.row_counts import Row, freeze
 
 __all__ = ["changes_by_step", "check_cuts", "random_cuts"]

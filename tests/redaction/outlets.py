@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.cli import main
+from icefloe.cli.command_line import main
 from icefloe.orchestration.tasks import failures
 from icefloe.pipeline.model import Pipeline
 from redaction.traces import traces_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.types import LongType
 
-from icefloe.batch.context.job_error import JobError
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.failures import airflow_failures

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
-from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.submit import SparkSubmit

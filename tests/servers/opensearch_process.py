@@ -17,8 +17,7 @@ from typing import Any
 
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink, open_opensearch_sink
 from icefloe.storage.location import open_store
-from icefloe.testing import OutwardCalls
-from icefloe.testing.processes import DeliveringProcess, Fault, ProcessEndedError
+from icefloe.testing.processes import DeliveringProcess, Fault, OutwardCalls, ProcessEndedError
 from icefloe.testing.staged_history import Row, StagedBatch, StagedHistory
 
 _KEYS = 30

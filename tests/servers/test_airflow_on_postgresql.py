@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.missing import require_package
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.servers.daemons import Daemons, wait_until

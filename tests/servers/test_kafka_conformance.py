@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.storage.location import open_store
-from icefloe.testing import OutwardCalls, SinkConformance
+from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.interruption_cases import InterruptionCases
+from icefloe.testing.processes import OutwardCalls
 from servers.kafka_place import NUMBERS
 from servers.one_history import OneHistory
 from servers.watched_kafka import MOST_BYTES, watched_sink

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.patience import PATIENCE_VARIABLE
 from servers.conftest import or_skip

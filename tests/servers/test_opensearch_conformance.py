@@ -9,9 +9,10 @@ from opensearchpy.exceptions import ConnectionError as LostConnectionError
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.testing import OutwardCalls, SinkConformance
 from icefloe.testing.arrival_cases import ArrivalCases
+from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.interruption_cases import InterruptionCases
+from icefloe.testing.processes import OutwardCalls
 from icefloe.testing.sink_under_test import SinkUnderTest
 from icefloe.testing.staged_history import Row
 from servers.one_history import OneHistory

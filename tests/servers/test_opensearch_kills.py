@@ -10,8 +10,7 @@ from random import Random
 
 import pytest
 
-from icefloe.testing import OutwardCalls
-from icefloe.testing.processes import DeliveringProcess, Fault, ProcessEndedError
+from icefloe.testing.processes import DeliveringProcess, Fault, OutwardCalls, ProcessEndedError
 from icefloe.testing.sink_under_test import require_content
 from servers import opensearch_process
 from servers.opensearch_place import OpenSearchPlace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from demo.servers.free_port import free_port
-from icefloe.checkpoint.record_keys import offset_key, report_key
+from icefloe.checkpoint.record_store import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.document_cache import Found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.workspace import Outcome, icefloe_process
 from support.servers.spark_writer import SparkWriter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from servers.kafka_place import KafkaPlace
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.leftovers import left_in_shuffle

@@ -9,7 +9,7 @@ from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
-from icefloe.testing import OutwardCalls
+from icefloe.testing.processes import OutwardCalls
 
 PRODUCER = ("init_transactions", "begin_transaction", "flush", "commit_transaction", "abort_transaction", "list_topics")
 """Sending goes out by itself, in another thread: a process that ends before `flush` has sent some of it."""

@@ -8,7 +8,7 @@ from typing import Final, Self
 from unittest.mock import patch
 
 from icefloe import units
-from icefloe.batch.commit import commit_batch
+from icefloe.batch.deliver import commit_batch
 from simulation.scheduler import THREAD_PREFIX
 
 __all__ = ["HOURS", "with_clocks"]

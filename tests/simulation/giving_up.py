@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.ends.empty_end import BatchStateError
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.file_io import FileGoneError

@@ -4,11 +4,9 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.empty_end import BatchStateError
-from icefloe.batch.operations.cursor_change import CursorChange
-from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.context.batch_folder import MARKER
 from simulation.cursor_path import MOVES, flat_commit, is_path
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates

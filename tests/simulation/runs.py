@@ -5,9 +5,9 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.deliver.commit_batch import clean_up_finished
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.flow import FlowTask, batch_tasks, phase_of

@@ -161,7 +161,11 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
         ("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
         ("icefloe.batch.staged_changes.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
         ("icefloe.sinks.change_files.ChangeFiles._refuse_damaged", lambda *_: None, "gone or cut"),
-        ("icefloe.batch.commit.cleanup._is_up_to", lambda _, key: key[0].isdecimal(), "deleted .* of an open batch"),
+        (
+            "icefloe.batch.deliver.commit_batch._is_up_to",
+            lambda _, key: key[0].isdecimal(),
+            "deleted .* of an open batch",
+        ),
         ("icefloe.checkpoint.record_store.RecordStore.create", put_record, "changed the record"),
     ],
     ids=["zombie", "result", "damage", "cleanup", "record"],

@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.sweep.survey import survey_storage
+from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError
 from simulation.expiry import delete_files, expire_delivered, expire_looked_at
 from simulation.giving_up import abandon

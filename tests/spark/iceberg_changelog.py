@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row, typed_changes_of
 from support.spark.spark_table import SparkTable

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.spark.java_states import JavaStates
 from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable

@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.iceberg_changelog import agreed, changes_of, counted, insert, overwrite_partitions, view_of
 from support.spark.java_writers import JavaWriters

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.lag import next_expiry_ms
 from support.pages.claims import Kind, claimed

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from spark.iceberg_changelog import agreed, changes_of, counted, overwrite_partitions, view_of
 from support.spark.java_writers import JavaWriters

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import UsageError
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, counted, insert, overwrite_partitions, view_of
 from support.spark.spark_table import SparkTable

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from changes.net_states import NetChange, net_of_states
-from icefloe import read_changes
+from icefloe.api import read_changes
 from support.spark.row_counts import Row, typed_changes_of
 from support.spark.spark_table import SparkTable
 from support.tiers import extended

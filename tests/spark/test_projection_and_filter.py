@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from spark.range_check import changes_of
 from spark.selected_states import Selection, States, check_selection

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from support.spark.row_counts import difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable

@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from spark.range_check import changes_of, check_ranges
 from spark.test_delivered_deletes import delivered, pipeline_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from batch.reduce.changed_keys import edited, require_selected, types_of
-from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine

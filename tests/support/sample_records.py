@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
-from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, Writer
 from icefloe.iceberg.step import Step, StepKind
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from icefloe.testing import SinkConformance
+from icefloe.testing.conformance import SinkConformance
 from testing.suites import IndexSuite, LogSuite, TableSuite
 
 __all__ = ["BROKEN", "BrokenSink"]

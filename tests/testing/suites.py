@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from icefloe.testing import OutwardCalls, SinkConformance
+from icefloe.testing.conformance import SinkConformance
+from icefloe.testing.processes import OutwardCalls
 from support.sinks.index_sink import IndexSink
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import POISON, MemoryIndex

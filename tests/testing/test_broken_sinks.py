@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.testing import NotConformingError, SinkConformance
+from icefloe.testing.conformance import SinkConformance
+from icefloe.testing.staged_history import NotConformingError
 from testing.broken_sinks import BROKEN, BrokenSink
 
 

@@ -5,10 +5,10 @@ A room passes files to the next one:
     open -> plan -> plan.json, tasks/ -> map -> map outputs -> reduce -> ranges.json, extents/   coalesce
                                           |                     reduce -> parts, results/        shuffle_read
                                           +-> parts, if all rows are inserts                     insert_only
-    parts and their records -> deliver (proves, and delivers if another sink is wanted) -> commit
+    parts and their records -> deliver (proves, delivers if another sink is wanted, commits)
 
 No room calls an earlier one to learn what it needs. Three begin with the work of an earlier one: the task `plan` begins
-in `plan/open_and_plan`, which opens the batch; coalesce makes damaged map outputs again; `deliver` and `commit` prove
+in `plan/open_and_plan`, which opens the batch; coalesce makes damaged map outputs again; delivery and commit prove
 the batch first.
 `phases` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share:
 documents that pass between them, settings, credentials, and the store that a late task cannot write to.
@@ -21,13 +21,10 @@ Read in this order:
 - `rows`: the four shapes of rows
 - `map`: a map task, from files to changed rows
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
-- `deliver`: the results of all tasks add up, and the batch goes to the sink for which it was staged
-- `commit`: report, commit, cleanup
-- `ends`: a batch ends without changes, or was ended by another run
-- `sweep`: deletes what dead runs left, and nothing that a living one needs
+- `deliver`: the results of all tasks add up, and the batch goes to the sink for which it was staged, and is committed
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
-- `operations`: the ways out of a stuck pipeline
+- `upkeep`: the ways out of a stuck pipeline, and the sweep
 - `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
 - `phases`: hands the tasks of a phase to an engine
 - `staged_changes`: changes become parts of the sink

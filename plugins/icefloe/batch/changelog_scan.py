@@ -17,7 +17,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
-from icefloe.batch.open.requested_range import RequestedRange, plan_request
+from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeVar
 
-from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.references import BatchReference, TaskReference, table_files
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.context.table_files import table_files
 from icefloe.batch.context.task_attempt import TaskAttempt
+from icefloe.batch.deliver.commit_batch import commit_batch
 from icefloe.batch.deliver.deliver_batch import deliver_batch
 from icefloe.batch.deliver.prove import UnfinishedTasksError
-from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.phase_record import (

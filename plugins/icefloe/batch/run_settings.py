@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from icefloe.batch.credentials import long_variable, text_of_variable
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
-from icefloe.checkpoint.record_keys import backfill_prefix
+from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.option_values import OutputOption, RemovedRowsOption, SummaryMismatchOption

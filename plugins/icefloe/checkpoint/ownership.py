@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from icefloe.checkpoint.record_keys import PIPELINE, owner_key
-from icefloe.checkpoint.record_store import RecordStore
+from icefloe.checkpoint.record_store import PIPELINE, RecordStore, owner_key
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.units import now_text

@@ -6,9 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
-from icefloe.checkpoint.identity import Identity
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.iceberg.step import LoadPart, Step
 

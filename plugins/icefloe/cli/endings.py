@@ -5,13 +5,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.empty_end import EmptyEnd
 from icefloe.batch.open.pin import let_pins_go, pinned_refs
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
-from icefloe.batch.operations.cursor_change import CursorChange
-from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import PipelineReset
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
 from icefloe.cli.screen import Screen, id_text, is_agreed

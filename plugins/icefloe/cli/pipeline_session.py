@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import wraps
 from typing import Final
 
+from icefloe.batch.context.already_finished import errors_count_if_unchanged
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.operations.outdated_errors import errors_count_if_unchanged
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer

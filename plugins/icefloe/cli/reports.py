@@ -11,14 +11,11 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus
-from icefloe.batch.status.publish_status import load_status
-from icefloe.batch.status.table_facts import TableFacts
+from icefloe.batch.status.publish_status import TableFacts, load_status, pins_of
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import (
     TABLE_IS_MISSING,
     checkpoint_of,

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import identity_text
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of

@@ -22,8 +22,8 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
 )
 from icefloe.changes.plain_rows import plain_rows
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import BatchOutcome
-from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.row_key import RowKey

@@ -11,9 +11,9 @@ from typing import Final
 
 from icefloe.batch.context.sinks import sink_of_pipeline
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.operations.delivered_again import Redelivery
-from icefloe.batch.sweep.leftover import Leftover
-from icefloe.batch.sweep.survey import survey_storage
+from icefloe.batch.upkeep.leftover import Leftover
+from icefloe.batch.upkeep.redelivery import Redelivery
+from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.cli.pipeline_session import changing_command, credentials_here, open_checkpoint, warn_of_connections
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine

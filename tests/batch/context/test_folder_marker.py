@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.folder_marker import MARKER, FolderMarker, mark_folder
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.context.batch_folder import MARKER, FolderMarker, mark_folder
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from support.fakes.stores import CountingStore

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError

@@ -138,7 +138,7 @@ def test_a_manifest_that_a_killed_end_did_not_write_comes_before_the_next_one(
     lab.append(2)
     fail_at_the_sink(lab, "upsert", monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.operations.half_delivered.try_to_show_ends", killed)
+        patched.setattr("icefloe.batch.upkeep.abandoned_batch.try_to_show_ends", killed)
         assert command(lab, "reset", "--yes", changes="upsert").code == 130
     assert not (lab.output() / "batch=1/_manifest.json").exists()
     lab.append(3)
@@ -187,7 +187,7 @@ def test_an_end_is_recorded_if_readers_folder_does_not_answer(lab: Delivered, mo
         raise TransientError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.ends.shown_ends._missing", silent)
+        patched.setattr("icefloe.batch.context.end_batch._missing", silent)
         assert command(lab, "abandon", "--yes", changes="upsert").code == 0
     run(lab, "upsert")
     assert ids(lab) == [1, 2]

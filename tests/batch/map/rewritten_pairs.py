@@ -27,7 +27,7 @@ from batch.touched_files import touched_file
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import local_io, with_id
 

@@ -22,7 +22,7 @@ from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Effect, RowSet
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.small_rewrites import fast_ways_of_small_files

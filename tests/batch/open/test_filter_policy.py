@@ -8,8 +8,8 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, NestedField, StructType
 
-from icefloe.batch.open.new_batch import filter_columns_of_batch
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_batch import filter_columns_of_batch
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.pipelines.operated import Operated

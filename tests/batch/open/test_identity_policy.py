@@ -3,7 +3,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.batch.open.identity_policy import choose_identity, kept_identity
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 

@@ -12,8 +12,8 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 from batch.open.found_work import work
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.plan.plan_of_batch import plan_of
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.open.find_work import find_work
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError

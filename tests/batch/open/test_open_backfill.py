@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.checkpoint.log import Checkpoint
 from support.pipelines.workshop import OpenBatch, Workshop
 

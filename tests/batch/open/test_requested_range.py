@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.requested_range import RequestedRange, plan_request
+from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import SnapshotRange

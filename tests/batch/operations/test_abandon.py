@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.change_files import ChangeFiles

@@ -5,7 +5,7 @@ That nothing is lost is tried at every document by tests/faults/test_stopped_ope
 
 import pytest
 
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.log import Checkpoint
 from support.pipelines.interrupted import Paused
 from support.pipelines.operated import Operated

@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
-from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.sweep.batch_states import BatchStates
+from icefloe.batch.context.batch_folder import MARKER
+from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.upkeep.leftover import BatchStates
 from icefloe.errors import TransientError
 from icefloe.storage.object_store import ObjectStore
 from support.pipelines.interrupted import Killed, Paused, killed_at, killed_everywhere

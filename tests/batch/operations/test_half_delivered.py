@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.operations import half_delivered
+from icefloe.batch.upkeep import abandoned_batch
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
@@ -72,7 +72,7 @@ class Stuck(Workspace):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("icefloe.batch.operations.pipeline_reset.make_move", killed)
+            patched.setattr("icefloe.batch.upkeep.cursor_moves.make_move", killed)
             assert self.command("reset", "--yes").code not in (0, 65)
 
     def require_cursor_refused(self) -> None:
@@ -205,9 +205,9 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
         monkeypatch.setattr(Checkpoint, "create_commit", create_commit)
         with monkeypatch.context() as patched:
             # Its delivery is not recorded yet as the reset looks.
-            patched.setattr("icefloe.batch.operations.half_delivered.DeliveryRecords.batch", lambda _: None)
+            patched.setattr("icefloe.batch.upkeep.abandoned_batch.DeliveryRecords.batch", lambda _: None)
             if not writes_report:
-                patched.setattr("icefloe.batch.operations.half_delivered.BatchReport.of_given_up", Mock())
+                patched.setattr("icefloe.batch.upkeep.abandoned_batch.BatchReport.of_given_up", Mock())
             assert stuck.command("reset", "--yes").code == 0
         return create_commit(checkpoint, record)
 
@@ -230,14 +230,14 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
 def test_an_abandon_that_a_run_overtakes_is_to_be_repeated_and_finds_no_open_batch(
     stuck: Stuck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_half_delivered = half_delivered._is_half_delivered
+    is_half_delivered = abandoned_batch._is_half_delivered
 
     def overtake(reference: BatchReference) -> bool:
         found = is_half_delivered(reference)
         assert stuck.command("run").code == 0
         return found
 
-    monkeypatch.setattr(half_delivered, "_is_half_delivered", overtake)
+    monkeypatch.setattr(abandoned_batch, "_is_half_delivered", overtake)
     overtaken = stuck.command("abandon", "--yes")
     assert (overtaken.code, "has changed since this command looked at it" in overtaken.sentence) == (75, True)
     assert stuck.command("abandon", "--yes").code == 0

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.context.sinks import Surroundings
 from icefloe.batch.open.next_batch import next_batch
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan.plan_of_batch import plan_of
 from icefloe.errors import NotBuiltError, TerminalError

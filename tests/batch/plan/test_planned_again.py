@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.ends.empty_end import EmptyEnd
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan import map_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError

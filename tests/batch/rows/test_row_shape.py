@@ -18,7 +18,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.storage import object_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.probe import CLOCK_FOLDER

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop
 

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.sweep import sink_files
-from icefloe.batch.sweep.batch_states import BatchStates
-from icefloe.batch.sweep.leftover import Reason
+from icefloe.batch.context.batch_folder import MARKER
+from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.upkeep import sink_files
+from icefloe.batch.upkeep.leftover import BatchStates, Reason
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.sinks.manifest import MANIFEST

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from icefloe.batch.context.folder_marker import MARKER
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.sweep.batch_states import BatchStates
+from icefloe.batch.context.batch_folder import MARKER
+from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.upkeep.leftover import BatchStates
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.storage.local_store import unfinished_name
 from icefloe.storage.probe import CLOCK_FOLDER

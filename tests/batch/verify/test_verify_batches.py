@@ -4,8 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType, StringType
 
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.open.requested_range import RequestedRange
 from icefloe.batch.verify.verify_batches import VerifyReport, verify_batches
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop

@@ -5,8 +5,8 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from icefloe.batch.context.batch_folder import BatchFileMissingError
-from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE

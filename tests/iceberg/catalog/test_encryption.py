@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import NotBuiltError, TerminalError
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_tables import column, describe, optional, read_one

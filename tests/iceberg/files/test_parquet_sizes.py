@@ -11,13 +11,13 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import StringType
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.batch.rows import memory_limit
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
-from icefloe.iceberg.files.parquet_file import ParquetRows, largest_row_bytes
-from icefloe.iceberg.files.parquet_sizes import dictionary_bytes
+from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.parquet_sizes import dictionary_bytes, largest_row_bytes
 from support.tables.written_tables import column, create_table, optional, read_one, write_file
 
 

@@ -13,10 +13,10 @@ from pyiceberg.types import StructType
 
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
+from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.delete_file_index import FileContent
 from support.tables.planning_tables import edit_metadata, make_table, rows
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 
-from icefloe import read_changes
+from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from support.tables.hand_made import Entry, HandMadeTable
 

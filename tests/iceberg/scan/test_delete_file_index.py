@@ -33,15 +33,8 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, constan
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.manifests.manifest_values import key_types
-from icefloe.iceberg.scan.delete_file_index import (
-    DeleteFileIndex,
-    DeleteNumbers,
-    KeyTypes,
-    key_ranges,
-    may_meet,
-    may_share_key,
-)
+from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers, key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import UsageError
 from icefloe.orchestration.dags.dag_factory import backfill_params, backfill_range, refuse_configuration
 

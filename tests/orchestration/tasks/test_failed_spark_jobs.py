@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from icefloe.batch.context.job_error import JobError
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.errors import TransientError
 from icefloe.orchestration.tasks import calls as use_cases
 from orchestration.tasks.spark_phase_tasks import CONTEXT, PREPARED, SECRET, fake_spark_submit, operator

@@ -9,7 +9,8 @@ import pytest
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.testing import OutwardCalls, SinkConformance
+from icefloe.testing.conformance import SinkConformance
+from icefloe.testing.processes import OutwardCalls
 from icefloe.testing.staged_history import Row
 from sinks.opensearch.sinks import sink_at
 from support.sinks.fake_cluster import FakeCluster

@@ -12,8 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
-from icefloe.testing import OutwardCalls
-from icefloe.testing.processes import Fault, ProcessEndedError
+from icefloe.testing.processes import Fault, OutwardCalls, ProcessEndedError
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
 from support.sinks.fake_cluster import FakeCluster

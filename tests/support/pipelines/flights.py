@@ -11,8 +11,8 @@ import yaml
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.status.observe_trouble import Observer
+from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.status.publish_status import Observer
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.lake import Lake

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.context.batch_folder import MARKER
 from icefloe.storage.probe import CLOCK_FOLDER, PROBE
 
 __all__ = ["left_by_writers", "left_in_shuffle"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.sweep.survey import Survey, survey_storage
+from icefloe.batch.upkeep.survey import Survey, survey_storage
 from icefloe.storage.location import open_store
 from support.pipelines.workshop import Workshop
 

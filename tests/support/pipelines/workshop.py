@@ -19,16 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.batch.batch_keys import split_plan_url
-from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchReference, table_files
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.deliver.commit_batch import clean_up_finished, commit_batch
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.phases import run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from icefloe.cli import main
+from icefloe.cli.command_line import main
 from support.forked import forked
 from support.tables.events import EventsTable, write_pipeline_file
 

@@ -4,27 +4,23 @@ Read in this order:
 
 - `session`: a pipeline with its table, checkpoint and sink, before there is a batch
 - `sinks`: the folder of its changes, and the sink that they are delivered to
-- `surroundings`: stores and tables that a run opens by name, which a simulation replaces
-- `references`: a batch as it travels between processes; opened, it is a running batch
-- `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
+- `references`: a batch as it travels between processes
+- `running_batch`: a batch whose plan was read
 - `batch_folder`: its plan and its files, for every task between plan and cleanup
-- `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
 - `task_attempt`: one attempt of a task on it, with what it costs and how it ends
+- `end_batch`: it ends without changes, because it was abandoned or only moves the cursor
+- `already_finished`: a run that finds it committed by another run ends well
 - `map_inputs`: its folder and the table's files, for map tasks
-- `table_files`: access to the files of a batch's table, fresh from the catalog
-- `job_error`: why a Spark application failed, left for the process that started it
 """
 
 __all__ = [
+    "already_finished",
     "batch_folder",
-    "folder_marker",
-    "job_error",
+    "end_batch",
     "map_inputs",
     "references",
     "running_batch",
     "session",
     "sinks",
-    "surroundings",
-    "table_files",
     "task_attempt",
 ]

@@ -10,21 +10,22 @@ from typing import Self
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
-from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials, text_of_variable
 from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import SETTINGS_VARIABLE, RunSettings
+from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
+from icefloe.pipeline.environment import expand
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
-__all__ = ["BatchReference", "TaskReference"]
+__all__ = ["BatchReference", "TaskReference", "table_files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,3 +179,21 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
             "here; restore what it was until the batch is done, with the same value on every worker",
             batch_number=plan.batch_number,
         )
+
+
+def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str]) -> TableAccess:
+    """Access to the table's files, with the credentials that the catalog vends. Never stored.
+
+    Args:
+        plan: plan of the batch.
+        reference: its credentials open the catalog; its settings name the catalog and allow locations, so that a
+            catalog that moved and a location that was added help an open batch.
+        environ: environment of this process; ``${ENV}`` in catalog and locations is expanded here.
+    """
+    table = reference.surroundings.load_table(
+        expand(reference.settings.catalog or plan.catalog, environ),
+        plan.table,
+        properties=reference.credentials.catalog_properties or None,
+        allowed_locations=expand(list(reference.settings.allowed_locations), environ),
+    )
+    return TableAccess.of(table)

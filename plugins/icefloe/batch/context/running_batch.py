@@ -14,7 +14,7 @@ from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
 
-__all__ = ["BatchCommittedError", "RunningBatch"]
+__all__ = ["RunningBatch"]
 
 
 class BatchCommittedError(TerminalError):

@@ -8,8 +8,7 @@ from typing import Self, TypeVar
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.sinks import delivered_folder, delivery_sink, folder_of_changes
-from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.ending import Cursor

@@ -1,21 +1,60 @@
 """The sinks of a pipeline, opened: the folder of its changes, and the sink that staged batches are delivered to."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
-from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.iceberg.catalog.catalogs import load_table
+from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
+from icefloe.shuffle.map_output import new_attempt
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
 from icefloe.sinks.sink import Sink, open_sink
+from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.requests import Requests
 
-__all__ = ["delivered_folder", "delivery_sink", "folder_of_changes", "sink_of_pipeline"]
+__all__ = ["Surroundings", "delivered_folder", "delivery_sink", "folder_of_changes", "sink_of_pipeline"]
+
+
+class TableLoader(Protocol):
+    """Loads tables as `load_table` does."""
+
+    def __call__(
+        self,
+        catalog: str | Mapping[str, str],
+        table: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        allowed_locations: Sequence[str] = (),
+    ) -> Table:
+        """The table as its catalog has it now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Everything outside of a process that decides what its run does. It travels to tasks inside closures.
+
+    A run takes nothing else from outside, so a simulation that replaces these four decides every step of a run. Times
+    in documents are for people: no decision depends on the clock of a machine.
+
+    Attributes:
+        open_store: opens the stores of checkpoint, shuffle and sink.
+        load_table: loads the table from its catalog.
+        new_name: returns a name that no other process has, on any machine.
+        new_key: returns the key of a batch's row hashes, which nobody can know before.
+    """
+
+    open_store: StoreOpener = open_store
+    load_table: TableLoader = load_table
+    new_name: Callable[[], str] = new_attempt
+    new_key: Callable[[], int] = RowHashes.new_key
 
 
 def folder_of_changes(

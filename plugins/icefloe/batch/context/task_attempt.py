@@ -1,18 +1,127 @@
 """One attempt of a task, where an engine runs it: what it costs, and how it ends."""
 
+import logging
 import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Final, Literal, Self, TypeAlias, get_type_hints
 
-from icefloe.batch.context.references import TaskReference
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from icefloe.batch.batch_keys import error_key
+from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.rows.memory_limit import out_of_memory
-from icefloe.errors import IcefloeError, TransientError
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.memory_pool import release_unshared_memory
+from icefloe.redaction.hidden import redacted
 from icefloe.storage.requests import RequestTotals
 
-__all__ = ["TaskAttempt"]
+__all__ = ["JobError", "TaskAttempt"]
+
+logger = logging.getLogger(__name__)
+
+_Family: TypeAlias = Literal["terminal", "transient"]
+
+_PACKAGE: Final = "icefloe."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """The error of a failed attempt of a phase.
+
+    Attributes:
+        family: ``terminal``: retrying cannot help; ``transient``: it may.
+        kind: module and name of its class; None in documents of releases that did not write it.
+        sentence: sentence that the user reads.
+        facts: facts of the error as JSON, without secrets.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    family: _Family
+    kind: str | None = None
+    sentence: str
+    facts: Mapping[str, JsonValue]
+
+    def as_error(self) -> IcefloeError:
+        """The error as it was raised in the job, to be raised by whoever started it."""
+        kind = _class_of(self.kind) or (TerminalError if self.family == "terminal" else TransientError)
+        return kind(self.sentence).restated(self.sentence, **dict(_read(kind, self.facts)))
+
+    @classmethod
+    def load(cls, reference: BatchReference, phase: str, attempt: str) -> Self | None:
+        """The error of an attempt; None if it died without writing one."""
+        store = reference.folder
+        key = error_key(phase, attempt)
+        data = store.find(key)
+        return None if data is None else load_document(cls, data, what=f"the error document {store.url}/{key}")
+
+    @classmethod
+    def save(cls, reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> Self:
+        """Writes an error next to the plan, unless the batch is over: whoever started the job finds that out."""
+        document = cls(
+            family="terminal" if isinstance(error, TerminalError) else "transient",
+            kind=f"{type(error).__module__}.{type(error).__qualname__}",
+            sentence=redacted(error.sentence),
+            facts=dict(_written(error)),
+        )
+        store = FencedStore(reference.folder)
+        with taken_back_if_over(store, reference.is_over):
+            store.put(error_key(phase, attempt), dump_document(document))
+        return document
+
+
+def _class_of(name: str | None) -> type[IcefloeError] | None:
+    """The class of an error of ours; None if this release has none of that name."""
+    module, _, of_class = (name or "").rpartition(".")
+    if not module.startswith(_PACKAGE):
+        return None
+    try:
+        found = getattr(import_module(module), of_class, None)
+    except ImportError:
+        return None
+    return found if isinstance(found, type) and issubclass(found, IcefloeError) else None
+
+
+def _written(error: IcefloeError) -> Iterator[tuple[str, JsonValue]]:
+    for name, adapter in _adapters(type(error), error.facts):
+        try:
+            yield name, _without_secrets(adapter.dump_python(error.facts[name], mode="json", warnings="error"))
+        except PydanticSerializationError:  # of a fact that is not of its type: the sentence must not be lost for it
+            logger.warning("the fact %s of %s is left out of the error document", name, type(error).__name__)
+
+
+def _read(kind: type[IcefloeError], facts: Mapping[str, JsonValue]) -> Iterator[tuple[str, object]]:
+    for name, adapter in _adapters(kind, facts):
+        try:
+            yield name, adapter.validate_python(facts[name])
+        except ValidationError:
+            logger.warning("the fact %s of %s in the error document is of another type", name, kind.__name__)
+
+
+def _adapters(kind: type[IcefloeError], facts: Mapping[str, object]) -> Iterator[tuple[str, TypeAdapter[object]]]:
+    """An adapter for each fact, which writes and reads it as JSON by the type that its class declares."""
+    declared = get_type_hints(kind)
+    return ((name, TypeAdapter(declared[name])) for name in facts if name in declared)
+
+
+def _without_secrets(fact: JsonValue) -> JsonValue:
+    match fact:
+        case str():
+            return redacted(fact)
+        case list():
+            return [_without_secrets(each) for each in fact]
+        case dict():
+            return {name: _without_secrets(each) for name, each in fact.items()}
+    return fact
 
 
 class TaskAttempt:

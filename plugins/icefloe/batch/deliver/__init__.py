@@ -6,6 +6,7 @@ Read in this order:
 - `deliver_batch`: hands the parts of a proven batch to an engine, and records that the batch is visible
 - `deliver_part`: one part, where the engine runs it, and the records of deliveries
 - `proven_batch`: a batch and its parts as a sink sees them
+- `commit_batch`: report, commit, and the deletion of the files between the phases
 """
 
-__all__ = ["deliver_batch", "deliver_part", "prove", "proven_batch"]
+__all__ = ["commit_batch", "deliver_batch", "deliver_part", "prove", "proven_batch"]

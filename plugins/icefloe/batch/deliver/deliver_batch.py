@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from icefloe.batch.context.end_batch import show_ends
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_part import DeliverPart, DeliveryRecords
 from icefloe.batch.deliver.prove import prove_and_publish
 from icefloe.batch.deliver.proven_batch import OutputMode, proven_batch, staged_parts
-from icefloe.batch.ends.shown_ends import show_ends
 from icefloe.batch.phase_record import Engine, PhaseTally, TrackedApplication, recorded_phase, require_success
 from icefloe.batch.report import BatchDelivery
 from icefloe.errors import TerminalError, TransientError

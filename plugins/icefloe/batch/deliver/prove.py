@@ -23,7 +23,7 @@ from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.shuffle.map_output_log import MapOutputRecord, MissingMapOutputError
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError
 
-__all__ = ["FinishedTasks", "UnfinishedTasksError", "prove_and_publish"]
+__all__ = ["UnfinishedTasksError"]
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError, about_key
 from icefloe.iceberg.schemas.column_paths import has_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -3,8 +3,8 @@
 import logging
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.catalog.table_refs import try_refs
 from icefloe.iceberg.history.history import History

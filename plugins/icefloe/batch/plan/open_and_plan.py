@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from icefloe.batch.batch_keys import PLAN, tasks_key
+from icefloe.batch.context.end_batch import complete_unfinished_end
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.end_batch import complete_unfinished_end
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.open.claim_batch import claim_batch, record_batch
+from icefloe.batch.open.claim_batch import claim_batch, record_batch, refuse_unfit_sink
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
-from icefloe.batch.open.requested_range import RequestedRange
-from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import (

@@ -6,8 +6,8 @@ from typing import Any
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.batch_folder import load_plan
+from icefloe.batch.open.claim_batch import refuse_unfit_sink
 from icefloe.batch.open.next_batch import NextBatch
-from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.records import OffsetRecord

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import about_key
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.column_paths import (

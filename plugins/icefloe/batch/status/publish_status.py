@@ -1,28 +1,126 @@
-"""Writing ``status.json``: after a plan, after a commit, and when a task failed. It never fails the task."""
+"""Tasks of a run without Airflow, observed: one that fails is recorded in the pipeline's status."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status.pin_facts import pins_of
-from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
-from icefloe.batch.status.table_facts import TableFacts
+from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.checkpoint.ending import Cursor
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import CommitRecord, Writer
 from icefloe.documents import dump_document, load_document
-from icefloe.errors import TerminalError, one_line
+from icefloe.errors import IcefloeError, TerminalError, one_line
 from icefloe.iceberg.catalog.catalogs import reload_table
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.lag import lag, next_expiry_ms
+from icefloe.iceberg.history.pins import PinNames
+from icefloe.iceberg.table import Table
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import now_text
+from icefloe.units import now_text, time_of_ms
 
-__all__ = ["load_status", "publish_end", "publish_recovery", "publish_status", "publish_trouble"]
+__all__ = [
+    "Observer",
+    "TableFacts",
+    "load_status",
+    "pins_of",
+    "publish_end",
+    "publish_recovery",
+    "publish_status",
+    "publish_trouble",
+    "recording_trouble",
+]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """The facts of a status about the table; see the fields of the same names in `PipelineStatus`."""
+
+    cursor_timestamp: str | None
+    head_snapshot_id: int | None
+    head_timestamp: str | None
+    lag_snapshots: int | None
+    lag_rows: int | None
+    waiting_since: str | None
+    next_expiry: Expiry | None
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        *,
+        branch: str,
+        cursor_snapshot_id: int | None,
+        cursor_timestamp: str | None,
+        is_loading: bool = False,
+    ) -> "TableFacts":
+        """The facts as the table was loaded; reads nothing.
+
+        Args:
+            table: as loaded.
+            branch: branch that the pipeline follows.
+            cursor_snapshot_id: last delivered snapshot.
+            cursor_timestamp: its recorded time; None if that is not known. A snapshot of another time is another one,
+                to which its writer gave the same id.
+            is_loading: True if that snapshot is delivered only in part.
+
+        Raises:
+            UnknownBranchError: there is no such branch.
+        """
+        history = History.of(table)
+        head = history.head(branch)
+        delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
+        if delivered is not None and cursor_timestamp not in (None, time_of_ms(delivered.timestamp_ms)):
+            cursor_snapshot_id = -delivered.snapshot_id
+        elif delivered is not None:
+            cursor_timestamp = time_of_ms(delivered.timestamp_ms)
+        behind = lag(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+        return cls(
+            cursor_timestamp=cursor_timestamp,
+            head_snapshot_id=None if head is None else head.snapshot_id,
+            head_timestamp=None if head is None else time_of_ms(head.timestamp_ms),
+            lag_snapshots=behind.snapshots,
+            lag_rows=behind.rows,
+            waiting_since=None if behind.since_timestamp_ms is None else time_of_ms(behind.since_timestamp_ms),
+            next_expiry=_expiry(table, cursor_snapshot_id),
+        )
+
+
+def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
+    if cursor_snapshot_id is None:
+        return None
+    at_ms = next_expiry_ms(table.metadata, cursor_snapshot_id)
+    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=time_of_ms(at_ms))
+
+
+def pins_of(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
+    """The pins of a pipeline as its table has them; None if there are none.
+
+    Args:
+        table: its table.
+        pipeline: its name.
+        view: a look at its checkpoint.
+    """
+    found = pinned_refs(table, pipeline, view)
+    if found is None:
+        return None
+    snapshots = History.of(table).snapshots
+    times = [snapshots[each].timestamp_ms for each in found.tagged.values() if each in snapshots]
+    return Pins(
+        branch=PinNames.of(pipeline, str(view.checkpoint_id)).branch,
+        snapshots=len(found.tagged),
+        up_to_snapshot_id=found.branch_head_id,
+        oldest_at=time_of_ms(min(times)) if times else None,
+    )
 
 
 def publish_status(
@@ -205,3 +303,32 @@ def _best_effort(pipeline: Pipeline) -> Iterator[None]:
         logger.debug("the status of %s is not ours: %s", pipeline.name, error.sentence)
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
         logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))
+
+
+Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
+
+
+def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
+    """The same observer, which also records a failed task in the pipeline's status.
+
+    A pipeline that never began has no status: whoever runs it reads the sentence.
+    """
+
+    @contextmanager
+    def observed(task: str) -> Iterator[object]:
+        try:
+            with observe(task) as observing:
+                yield observing
+        except IcefloeError as error:
+            trouble = Trouble.now(error.sentence, phase=task, is_final=isinstance(error, TerminalError))
+
+            def record() -> None:
+                if session.checkpoint.pipeline() is not None:
+                    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
+
+            with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
+                answer_within(brief_seconds(patience_seconds(os.environ)), record)
+            raise
+
+    return observed

@@ -12,7 +12,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.errors import TerminalError

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.ends.shown_ends import missing_numbers
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS
 from icefloe.batch.verify.promises import BatchPromises, ChangePromises, change_types, delivered_shape
@@ -19,8 +19,8 @@ from icefloe.batch.verify.table_state import Replay, TableState
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
-from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError

@@ -33,9 +33,9 @@ from icefloe.batch.verify.table_state import TableState
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import Cursor
-from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.view import CheckpointView
+from icefloe.checkpoint.log import CheckpointView
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from icefloe.batch.batch_keys import split_plan_url
-from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from icefloe.batch.context.job_error import JobError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.task_attempt import JobError
 from icefloe.engines.spark.application import (
     SparkApplication,
     refuse_missing_jobs,

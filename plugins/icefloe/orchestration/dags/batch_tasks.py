@@ -20,7 +20,7 @@ from icefloe.orchestration.tasks.task_documents import CommittedBatch, PlanResul
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.requested_range import RequestedRange
+    from icefloe.batch.open.next_range import RequestedRange
 
 
 logger = logging.getLogger(__name__)

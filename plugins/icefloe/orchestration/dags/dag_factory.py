@@ -21,7 +21,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths, refuse
 from icefloe.units import natural
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.requested_range import RequestedRange
+    from icefloe.batch.open.next_range import RequestedRange
 
 
 __all__ = ["make_dags"]
@@ -151,7 +151,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     Args:
         conf: the run's configuration; empty values count as not given.
     """
-    from icefloe.batch.open.requested_range import RequestedRange
+    from icefloe.batch.open.next_range import RequestedRange
 
     refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     given = {key: value for key, value in conf.items() if value not in (None, "")}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from icefloe.batch.context.session import batch_url
 from icefloe.batch.phase_record import PHASE_KEYS
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.record_keys import backfill_prefix, report_key
+from icefloe.checkpoint.record_store import backfill_prefix, report_key
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import storage_options
 from icefloe.orchestration.page.document_cache import DocumentCache, Found

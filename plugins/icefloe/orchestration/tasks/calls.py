@@ -11,14 +11,14 @@ from typing import Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.context.job_error import JobError
+from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
-from icefloe.batch.ends.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.open.find_work import Work, find_work
-from icefloe.batch.open.requested_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport

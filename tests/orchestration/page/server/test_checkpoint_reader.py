@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.checkpoint.record_keys import report_key
+from icefloe.checkpoint.record_store import report_key
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.pipeline_files import pipeline_from

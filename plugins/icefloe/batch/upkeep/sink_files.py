@@ -8,8 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from icefloe.batch.sweep.batch_states import BatchState, BatchStates
-from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.upkeep.leftover import BatchState, BatchStates, Leftover, Reason
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import MANIFEST, load_claim

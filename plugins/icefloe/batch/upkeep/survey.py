@@ -8,14 +8,20 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.sweep.forgotten_files import ForgottenFiles
-from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
-from icefloe.batch.sweep.leftover import Leftover, Reason
-from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
-from icefloe.batch.sweep.shuffle_listing import Counted, Folder, ShuffleListing, list_shuffle
-from icefloe.batch.sweep.sink_files import SinkFiles
+from icefloe.batch.upkeep.found_checkpoint import (
+    CheckpointGoneError,
+    Counted,
+    Folder,
+    FoundCheckpoint,
+    OpenPlace,
+    ShuffleListing,
+    list_shuffle,
+)
+from icefloe.batch.upkeep.leftover import Leftover, Reason
+from icefloe.batch.upkeep.shuffle_folders import ForgottenFiles, ShuffleFolders
+from icefloe.batch.upkeep.sink_files import SinkFiles
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.record_keys import backfill_prefix
+from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below

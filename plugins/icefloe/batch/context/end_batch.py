@@ -1,0 +1,297 @@
+"""Ends a batch without changes, or completes such an end.
+
+The order of the writes decides every race, and lets any run complete what a killed one began:
+
+1. the sink: an empty batch is made whole. No commit of a run can replace it, so nothing becomes visible any more.
+2. the report
+3. the checkpoint: the batch is done, and the cursor stays or moves.
+4. the folder of delivered files, if the batch was staged: its readers see the end too.
+
+A run that delivers the batch makes it whole in step 1 too. Whoever is first there decides.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.report import BatchReport
+from icefloe.changes.columns import ChangeType
+from icefloe.checkpoint.ending import BatchOutcome, Ending
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.flow import Route
+from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import BatchSummary
+from icefloe.units import now_text
+
+__all__ = [
+    "BatchStateError",
+    "EmptyEnd",
+    "complete_unfinished_end",
+    "end_here",
+    "end_without_changes",
+    "missing_numbers",
+    "show_end",
+    "show_ends",
+    "try_to_show_ends",
+]
+
+logger = logging.getLogger(__name__)
+
+_NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
+_VERBS: Final[Mapping[BatchOutcome, str]] = {
+    BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
+    BatchOutcome.CURSOR_SET: "set the cursor: the next batch begins there",
+    BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
+}
+
+
+class BatchStateError(TerminalError):
+    """A command cannot act in the state that the pipeline's open batch, or its load, is in."""
+
+
+def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> BatchSummary:
+    """A batch without changes as its sink gets it.
+
+    Args:
+        snapshot_id: snapshot of the cursor after the batch; None: the pipeline begins.
+    """
+    return BatchSummary(
+        pipeline=pipeline,
+        table=table,
+        batch_number=batch_number,
+        after_snapshot_id=snapshot_id,
+        up_to_snapshot_id=snapshot_id,
+        steps=0,
+        rows=0,
+        counts=_NO_CHANGES,
+        hash_sum=0,
+        hash_key=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyEnd:
+    """A batch of a pipeline that is to end without changes.
+
+    Attributes:
+        pipeline: name of the pipeline.
+        table: name of its table.
+        offset: the batch.
+        ending: the end that it is to come to.
+    """
+
+    pipeline: str
+    table: str
+    offset: OffsetRecord
+    ending: Ending
+
+    @classmethod
+    def of_open(cls, offset: OffsetRecord, pipeline: Pipeline) -> "EmptyEnd":
+        """The end of a batch that moves the cursor, or the end of any other batch that is given up."""
+        ending = offset.ending if offset.ending.is_move else Ending.abandoned(offset.follows)
+        return cls(pipeline=pipeline.name, table=pipeline.table, offset=offset, ending=ending)
+
+    @property
+    def summary(self) -> BatchSummary:
+        """The batch as its sink gets it. Its range is empty, so it differs from every batch that has a range."""
+        number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
+        return empty_summary(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
+
+    def commit(self, writer: Writer) -> CommitRecord:
+        """The commit record of the batch, made now."""
+        return CommitRecord(
+            checkpoint_id=self.offset.checkpoint_id,
+            ending=self.ending,
+            committed_by=writer,
+            after_snapshot_id=self.ending.cursor.snapshot_id,
+            route=Route.NOTHING_TO_DO.value,
+            steps=0,
+            counts=_NO_CHANGES,
+            committed_at=now_text(),
+        )
+
+    def report(self, commit: CommitRecord) -> BatchReport:
+        """The report of the batch, for a commit record that `commit` made."""
+        return BatchReport.without_changes(
+            commit,
+            pipeline=self.pipeline,
+            table=self.table,
+            changes=self.offset.spec.changes,
+            why=f"batch {self.ending.batch_number} {_VERBS[self.ending.outcome]} ({commit.committed_by})",
+        )
+
+    @property
+    def is_begun(self) -> bool:
+        """True if an empty batch at the sink can only come from this end, not from a run that delivers the batch."""
+        spec, snapshot_id = self.offset.spec, self.ending.cursor.snapshot_id
+        return bool(spec.steps) or (spec.after_snapshot_id, spec.up_to_snapshot_id) != (snapshot_id, snapshot_id)
+
+
+def show_ends(checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str) -> None:
+    """Gives batches that ended without changes their manifests; after that no late run can make them visible.
+
+    Args:
+        checkpoint: of the pipeline.
+        folder: the folder in which readers count delivered batches; None: there is none.
+        up_to: the last batch that counts, inclusive. Batches before the last delivered one are not looked at.
+        pipeline: name of the pipeline.
+        table: name of its table.
+
+    Raises:
+        PathClaimedError: the folder belongs to another checkpoint.
+    """
+    if folder is None:
+        return
+    for commit in _missing(checkpoint, folder, up_to):
+        show_end(commit, folder, pipeline=pipeline, table=table)
+
+
+def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table: str) -> None:
+    """Gives one batch that ended without changes its manifest; arguments and errors as in `show_ends`."""
+    number = commit.batch_number
+    folder.claim(owner=commit.checkpoint_id, pipeline=pipeline, table=table)
+    folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
+    folder.discard(number)
+
+
+def try_to_show_ends(
+    checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str
+) -> None:
+    """`show_ends` for an end that is recorded already, and so is no error any more."""
+    try:
+        show_ends(checkpoint, folder, up_to=up_to, pipeline=pipeline, table=table)
+    except IcefloeError as error:
+        logger.warning("readers learn of the end of batch %d with the next batch that is delivered: %s", up_to, error)
+
+
+def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: str) -> None:
+    """Gives empty manifests to numbers that a folder lacks among earlier ones; repeating it completes it.
+
+    Args:
+        folder: the folder in which readers count batches; it is claimed. None: there is none.
+        before: number of the reset at which readers drop what they hold.
+        pipeline: name of the pipeline.
+        table: name of its table.
+    """
+    if folder is None:
+        return
+    for number in missing_numbers(folder, before=before):
+        # The batch before is whole by now. The chain of ranges stays unbroken until the reset.
+        earlier = folder.whole(number - 1)
+        snapshot_id = None if earlier is None else earlier.up_to_snapshot_id
+        folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
+
+
+def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) -> list[int]:
+    """Numbers without a manifest behind one that has it, ascending.
+
+    Args:
+        folder: the folder in which readers count batches; None: there is none.
+        before: the first number that is not looked at; None: the last one that has a manifest.
+    """
+    found = [] if folder is None else folder.whole_batches()
+    if not found:
+        return []
+    # Those before the first may be deleted, as everybody has read them.
+    return sorted(set(range(found[0], found[-1] if before is None else before)) - set(found))
+
+
+def _missing(checkpoint: Checkpoint, folder: ChangeFiles, up_to: int) -> list[CommitRecord]:
+    """The ends without a manifest, in the order in which they get one: before one that has it, none is missing."""
+    found: list[CommitRecord] = []
+    for number in range(up_to, -1, -1):
+        commit = checkpoint.committed(number)
+        if commit is None or commit.outcome is BatchOutcome.DELIVERED or folder.whole(number) is not None:
+            break
+        found.insert(0, commit)
+    return found
+
+
+def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> CommitRecord | None:
+    """Completes the end without changes that somebody began for the open batch; None if nobody did.
+
+    Args:
+        session: of the pipeline or of the backfill.
+        view: a look at its checkpoint.
+
+    Raises:
+        TransientError, OtherOwnerError: as `end_without_changes`.
+    """
+    opened = view.opened
+    if opened is None:
+        return None
+    end = EmptyEnd.of_open(opened, session.pipeline)
+    is_ending = opened.ending.is_move or (
+        end.is_begun and session.folder_of_changes.whole(opened.batch_number) == end.summary
+    )
+    return end_here(session, end) if is_ending else None
+
+
+def end_here(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
+    """`end_without_changes` in the places of a session, after the gaps that a reset finds there."""
+    if end.ending.outcome is BatchOutcome.RESET:
+        number = end.ending.batch_number
+        show_gaps(session.counted_folder, before=number, pipeline=end.pipeline, table=end.table)
+    return end_without_changes(
+        end,
+        checkpoint=session.checkpoint,
+        sink=session.folder_of_changes,
+        delivered=session.delivered_folder,
+        writer=session.writer,
+    )
+
+
+def end_without_changes(
+    end: EmptyEnd, *, checkpoint: Checkpoint, sink: ChangeFiles, delivered: ChangeFiles | None, writer: Writer
+) -> CommitRecord:
+    """Ends a batch without changes; repeating it completes what was begun.
+
+    Args:
+        end: the end.
+        checkpoint: of the pipeline or of the backfill.
+        sink: the folder to which tasks write changes.
+        delivered: the folder in which readers count delivered batches; None: ``sink``, or none at all.
+        writer: who ends the batch.
+
+    Returns:
+        The commit record that counts: this one, or the record of a run that was faster.
+
+    Raises:
+        TransientError: the batch was to be abandoned, and is delivered at the sink.
+        PathInUseError: the sink holds another batch of this number.
+        OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the folder belongs to another checkpoint.
+    """
+    number = end.ending.batch_number
+    checkpoint.refuse_other(writer)
+    _make_whole(end, sink)
+    commit = end.commit(writer)
+    end.report(commit).keep(checkpoint)
+    found = checkpoint.create_commit(commit)
+    logger.info("batch %d of %s: %s", number, end.pipeline, found.outcome)
+    try:
+        sink.discard(number)
+    except IcefloeError as error:
+        logger.warning("files of batch %d that no reader sees remain at the sink: %s", number, error)
+    try_to_show_ends(checkpoint, delivered, up_to=number, pipeline=end.pipeline, table=end.table)
+    return found
+
+
+def _make_whole(end: EmptyEnd, sink: ChangeFiles) -> None:
+    number, summary = end.ending.batch_number, end.summary
+    sink.claim(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table)
+    try:
+        sink.commit(summary, ())
+    except IcefloeError:
+        if end.offset.ending.is_move or sink.whole(number) in (None, summary):
+            raise
+        raise TransientError(
+            f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "
+            f"was abandoned; repeat icefloe abandon {end.pipeline}, or run it, and the batch is recorded as done",
+            batch_number=number,
+        ) from None

@@ -1,0 +1,317 @@
+"""Beginning a pipeline again: with its initial load, its present configuration and its present table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from icefloe.batch.context.end_batch import BatchStateError, EmptyEnd, complete_unfinished_end, end_here
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.claim_batch import claim_places
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.recorded_pipeline import (
+    ConfigurationChangedError,
+    pipeline_record,
+    record_pipeline,
+    refuse_other_coordination,
+    refuse_other_meaning,
+)
+from icefloe.batch.status.publish_status import publish_status
+from icefloe.batch.upkeep.abandoned_batch import give_up_delivery, half_delivered_end, is_given_up
+from icefloe.checkpoint.batch_spec import BatchSpec, Identity
+from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
+from icefloe.checkpoint.log import CheckpointView
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
+from icefloe.errors import TransientError
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.lag import CursorDistance, cursor_distance
+from icefloe.iceberg.history.summaries import total_records
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.units import now_text
+from icefloe.version import VERSION
+
+__all__ = ["CursorChange", "PipelineReset", "complete_unfinished", "make_move"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineView:
+    """A pipeline, its checkpoint and its table, looked at in this order, with no batch open.
+
+    Attributes:
+        given_up: end of the half-delivered batch that was open, as if it had happened already; None: none was open.
+    """
+
+    session: PipelineSession
+    view: CheckpointView
+    given_up: EmptyEnd | None = None
+
+    @classmethod
+    def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
+        """A look at a pipeline.
+
+        Args:
+            session: session of the pipeline.
+            gives_up: True if a batch may be open that is half delivered, because the caller gives it up.
+
+        Raises:
+            BatchStateError: a batch is open.
+            TerminalError: the checkpoint is in a table that the pipeline no longer names.
+            TerminalError: the checkpoint was in the table that the pipeline names, and is not there.
+        """
+        view = session.checkpoint.look()
+        if view.checkpoint_id is None:
+            refuse_other_coordination(session)
+        given_up = half_delivered_end(session, view) if gives_up else None
+        if given_up is not None:
+            view = replace(view, cursor=given_up.ending.cursor, opened=None)
+        if view.opened is not None:
+            number, name = view.opened.batch_number, session.pipeline.name
+            raise BatchStateError(
+                f"batch {number} of {name} is open, so the cursor cannot be moved: icefloe run {name} finishes the "
+                f"batch, icefloe abandon {name} gives it up",
+                batch_number=number,
+            )
+        return cls(session=session.with_fresh_table(), view=view, given_up=given_up)
+
+    def chosen_identity(self, snapshot_id: int | None) -> Identity:
+        """The identity of a pipeline that begins now."""
+        pipeline, table = self.session.pipeline, self.session.table
+        return choose_identity(
+            pipeline.identifier_columns,
+            TableSchema.at(table.metadata, snapshot_id),
+            table=pipeline.table,
+            has_row_ids=has_row_ids(table, pipeline.computed_changes),
+        )
+
+    def head_id(self) -> int | None:
+        """The snapshot that the pipeline's branch points to."""
+        newest = History.of(self.session.table).head(self.session.pipeline.branch)
+        return None if newest is None else newest.snapshot_id
+
+    def offset(
+        self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
+    ) -> OffsetRecord:
+        """The record of a batch that moves the cursor to a snapshot."""
+        view, pipeline = self.view, self.session.pipeline
+        return OffsetRecord(
+            checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
+            opened_by=self.session.writer,
+            follows=view.cursor,
+            spec=BatchSpec(
+                after_snapshot_id=snapshot_id,
+                up_to_snapshot_id=snapshot_id,
+                steps=(),
+                identity=identity,
+                changes=pipeline.computed_changes,
+                columns=pipeline.columns,
+                filter=pipeline.as_written.filter,
+                cores=1,
+                hash_key=self.session.surroundings.new_key(),
+            ),
+            ending=Ending.after(
+                view.cursor,
+                outcome,
+                snapshot_id=snapshot_id,
+                snapshot=History.of(self.session.table).recorded(snapshot_id),
+                has_pipeline=record is not None,
+            ),
+            pipeline=record,
+            result_configuration=result_configuration(pipeline),
+            opened_at=now_text(),
+            icefloe_version=VERSION,
+        )
+
+
+def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
+    """Completes a move or an abandon that was killed; returns its commit record, or None if there was none."""
+    done = complete_unfinished_end(session, session.checkpoint.look())
+    if done is not None:
+        publish_status(session, phase="cleanup")
+    return done
+
+
+def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
+    """Records a move and completes it; returns the commit record that counts.
+
+    Raises:
+        TransientError: another run used the number first.
+        OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the sink's path belongs to another checkpoint.
+        PathInUseError: the sink already holds a batch of this number.
+    """
+    pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
+    # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
+    for folder in session.numbered_folders:
+        _require_free(folder, pipeline, offset)
+    owner = claim_places(session, offset.checkpoint_id)
+    if offset.ending.outcome is BatchOutcome.CURSOR_SET:
+        record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
+    found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
+    if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
+        raise TransientError(
+            f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
+            "again, and pause the pipeline before you move its cursor",
+            batch_number=number,
+        )
+    done = end_here(session, EmptyEnd.of_open(found, pipeline))
+    publish_status(session, phase="cleanup")
+    return done
+
+
+def _require_free(folder: ChangeFiles, pipeline: Pipeline, offset: OffsetRecord) -> None:
+    """Raise unless a folder can be written, and has no other batch of the number of a move."""
+    folder.check()
+    folder.refuse_other_batch(
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        batch_number=offset.batch_number,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorChange:
+    """A move of the cursor that was not made yet.
+
+    Attributes:
+        cursor: present cursor; None before the first batch.
+        distance: commits that are skipped and repeated; None if the cursor's snapshot expired.
+        offset: record of the batch that moves the cursor.
+    """
+
+    cursor: Cursor | None
+    distance: CursorDistance | None
+    offset: OffsetRecord
+
+    @property
+    def breaks_load(self) -> bool:
+        """True if an initial load is not complete, so that the rest of its rows is never delivered."""
+        return self.cursor is not None and self.cursor.load_part is not None
+
+    @classmethod
+    def plan(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
+        """The move of the cursor to a snapshot; None if it is there already. Changes nothing.
+
+        Args:
+            session: session of the pipeline.
+            snapshot_id: the next batch begins after it.
+
+        Raises:
+            BatchStateError: a batch is open.
+            ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
+            BatchStateError: the sink holds a part of a load, or the rows of before a reset.
+            UnknownSnapshotError: the snapshot is not in the history of the branch.
+        """
+        found = PipelineView.of(session)
+        view, pipeline = found.view, found.session.pipeline
+        if pipeline.delivers and view.cursor is not None:
+            _refuse_pending_load(found.session, view.cursor)
+        if view.pipeline is not None:
+            refuse_other_meaning(found.session, view.pipeline)
+        _, cursor = found.session.with_cursor(view.cursor)
+        cursor_id = None if cursor is None else cursor.snapshot_id
+        distance = cursor_distance(History.of(found.session.table), cursor_id, snapshot_id, branch=pipeline.branch)
+        if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
+            return None
+        identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
+        # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by_cursor`.
+        record = view.pipeline if pipeline.delivers else None
+        offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
+        return cls(cursor=view.cursor, distance=distance, offset=offset)
+
+
+def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
+    """Stops a move over a load that a sink outside of our files needs.
+
+    Readers of files see the moves in the manifests, and leave out by themselves what was before. An index or a topic
+    changes by batches alone: the rest of a load would be missing there, and rows of before a reset would stay.
+    """
+    name, sink = session.pipeline.name, session.pipeline.sink.type
+    if cursor.load_part is not None:
+        raise BatchStateError(
+            f"{name} is in the middle of its load, so its cursor cannot be set: {sink} would never get the rest; "
+            f"icefloe run {name} goes on with the load, icefloe reset {name} begins from scratch",
+        )
+    if cursor.is_beginning and _holds_rows(session, cursor):
+        raise BatchStateError(
+            f"{name} was reset and has not begun again, so its cursor cannot be set: {sink} would keep the rows of "
+            f"before; icefloe run {name} replaces them, then repeat the command",
+        )
+
+
+def _holds_rows(session: PipelineSession, cursor: Cursor) -> bool:
+    """True if the sink may hold rows of batches up to a cursor that is at the beginning."""
+    for number in range(cursor.batch_number, -1, -1):
+        commit = session.checkpoint.committed(number)
+        if commit is None or commit.outcome is BatchOutcome.DELIVERED or is_given_up(session, commit):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReset:
+    """A reset that was not made yet.
+
+    Attributes:
+        cursor: present cursor, which the reset gives up.
+        differences: key, recorded value and present value of each difference from the recorded pipeline.
+        rows: rows of the table now, by the summary of its head; None if it does not say.
+        offset: record of the batch that resets the pipeline.
+        given_up: end of an open batch that is half delivered, and is given up by the reset; None: no batch is open.
+    """
+
+    cursor: Cursor | None
+    differences: Sequence[tuple[str, object, object]]
+    rows: int | None
+    offset: OffsetRecord
+    given_up: EmptyEnd | None = None
+
+    @classmethod
+    def plan(cls, session: PipelineSession) -> Self | None:
+        """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
+
+        Raises:
+            BatchStateError: a batch is open, and can be finished or abandoned.
+            TerminalError: the identifier columns do not fit the table.
+        """
+        found = PipelineView.of(session, gives_up=True)
+        view, fresh = found.view, found.session
+        if view.pipeline is None:
+            return None
+        identity = found.chosen_identity(found.head_id())
+        differences = _differences(fresh, view.pipeline)
+        if identity != view.pipeline.identity:
+            differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
+        if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
+            return None
+        record = pipeline_record(fresh, identity, checkpoint_id=view.pipeline.checkpoint_id) if differences else None
+        return cls(
+            cursor=view.cursor,
+            differences=differences,
+            rows=total_records(History.of(fresh.table).head(fresh.pipeline.branch)),
+            offset=found.offset(BatchOutcome.RESET, None, identity, record),
+            given_up=found.given_up,
+        )
+
+    def make(self, session: PipelineSession) -> CommitRecord:
+        """Makes this reset; returns the commit record that counts.
+
+        Raises:
+            TransientError: a run has delivered the batch that was to be given up.
+            IcefloeError: see `make_move`.
+        """
+        if self.given_up is not None:
+            give_up_delivery(session, self.given_up)
+        return make_move(session, self.offset)
+
+
+def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:
+    """The differences that would stop the next batch of the pipeline: another table, keys that were edited."""
+    try:
+        refuse_other_meaning(session, recorded)
+    except ConfigurationChangedError as error:
+        return [*error.differences] or [("table", error.recorded, error.current)]
+    return []
