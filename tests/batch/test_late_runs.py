@@ -208,6 +208,6 @@ def test_a_run_whose_number_goes_to_a_reset_leaves_the_reset_as_it_is(
     found = open_and_plan(workshop.session()).plan
     ended = workshop.session().checkpoint.committed(1)
     assert ended is not None
-    assert ended.route == "reset"
+    assert ended.outcome == "reset"
     assert found is not None
     assert (found.batch_number, found.input_rows) == (2, 11)

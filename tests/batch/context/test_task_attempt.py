@@ -7,7 +7,6 @@ import pytest
 
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.context.task_attempt import TaskAttempt
-from icefloe.batch.map.carryover import CarryOver
 from icefloe.errors import TerminalError, TransientError
 from support.pipelines.workshop import Workshop
 
@@ -43,11 +42,10 @@ def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
     workshop.append([1])
     batch = workshop.open()
     monkeypatch.setitem(sys.modules, "icefloe.batch.map.carryover", ModuleType("icefloe.batch.map.carryover"))
-    carryover = CarryOver(batch.inputs.file_effects(0), batch.inputs.row_reader(), memory_bytes=1 << 20)
     with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
-        list(carryover.changed_rows())
+        from icefloe.batch.map.carryover import CarryOver  # noqa: F401
     assert isinstance(attempt.outcome.error, TransientError)
-    assert "is not loaded as a whole (cannot import name 'CombinedReads'" in attempt.outcome.error.sentence
+    assert "is not loaded as a whole (cannot import name 'CarryOver'" in attempt.outcome.error.sentence
 
 
 def test_a_name_that_others_import_from_us_and_that_is_not_there_is_their_error(workshop: Workshop) -> None:

@@ -142,3 +142,27 @@ class Leftover:
         if self.last in keys:
             self.store.delete([self.last])
         return len(keys) + unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedMarker(Leftover):
+    """The marker of a backfill that has ended: its only key, asked for and put back if a batch was opened meanwhile."""
+
+    def delete(self) -> int:
+        """Deletes it, unless the range of the backfill was started again. Returns 1 if it is gone.
+
+        A batch that is recorded after the second question puts the marker back itself.
+        """
+        [key] = self.keys
+        content = self.store.find(key)
+        deleted = Leftover.delete(self)
+        if content is None or not deleted or self.is_opened is None:
+            return deleted
+        is_needed = True
+        try:
+            is_needed = self.is_opened()
+        finally:
+            # Also if nobody can say it now: the next sweep asks again.
+            if is_needed:
+                self.store.put(key, content)
+        return 0 if is_needed else deleted

@@ -15,7 +15,7 @@ from icefloe.batch.upkeep.found_checkpoint import (
     find_checkpoint,
     id_of,
 )
-from icefloe.batch.upkeep.leftover import BatchState, BatchStates, Leftover, Reason
+from icefloe.batch.upkeep.leftover import BatchState, BatchStates, EndedMarker, Leftover, Reason
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.manifest import CLAIM, load_claim
@@ -86,7 +86,7 @@ class ShuffleFolders:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
         if found.backfill_id is not None and MARKER in names and states.has_ended:
-            yield Leftover(
+            yield EndedMarker(
                 store=self.shuffle,
                 pipeline=folder.pipeline,
                 backfill_id=found.backfill_id,
