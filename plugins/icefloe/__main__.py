@@ -3,7 +3,7 @@
 
 import sys
 
-from icefloe.cli.command_line import main
+from icefloe.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

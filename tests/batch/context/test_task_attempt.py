@@ -43,7 +43,7 @@ def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
     batch = workshop.open()
     monkeypatch.setitem(sys.modules, "icefloe.batch.map.carryover", ModuleType("icefloe.batch.map.carryover"))
     with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
-        from icefloe.batch.map.carryover import CarryOver  # noqa: F401
+        exec("from icefloe.batch.map.carryover import CarryOver", {"__name__": "icefloe.asking"})
     assert isinstance(attempt.outcome.error, TransientError)
     assert "is not loaded as a whole (cannot import name 'CarryOver'" in attempt.outcome.error.sentence
 
