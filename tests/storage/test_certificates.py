@@ -135,3 +135,14 @@ def test_a_refused_connection_is_no_fault_of_a_certificate(authority: PrivateAut
             options={"endpoint": f"https://127.0.0.1:{proxy.port}", "region": "x", "skip_signature": "true"},
             patience=0.5,
         ).get("key")
+
+
+def test_a_table_whose_certificate_is_refused_is_asked_once(authority: PrivateAuthority) -> None:
+    with serving(authority) as proxy:
+        options = {
+            "dynamodb_endpoint": f"https://127.0.0.1:{proxy.port}", "dynamodb_region": "x",
+            "dynamodb_access_key_id": "a", "dynamodb_secret_access_key": "s",
+        }  # fmt: skip
+        with pytest.raises(TerminalError, match="the certificate of its endpoint is refused; name the file"):
+            open_store("dynamodb://icefloe", options=options).size("key")
+        assert proxy.connections == 1

@@ -2,14 +2,9 @@ import pickle
 
 import pytest
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError, RangeMissingError
-
-
-def test_a_missing_key_is_terminal_and_a_missing_range_is_not():
-    assert issubclass(KeyMissingError, TerminalError)
-    assert issubclass(RangeMissingError, TransientError)
+from icefloe.storage.store import KeyMissingError
 
 
 def test_a_missing_key_survives_the_way_between_processes():
