@@ -38,6 +38,23 @@ def test_a_secret_is_hidden_in_whatever_form_it_comes_back(text: str) -> None:
     assert shown.endswith("!")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ä"b c+/d',
+        r"\u00e4\"b c+/d",
+        "%C3%A4%22b%20c%2B/d",
+        "%C3%A4%22b%20c%2B%2Fd",
+        "%C3%A4%22b+c%2B%2Fd",
+        "ä&quot;b c+/d",
+    ],
+    ids=["stripped", "JSON", "path of a URL", "part of a URL", "form of a URL", "HTML"],
+)
+def test_each_form_is_hidden_by_itself(text: str) -> None:
+    hide({"password": 'ä"b c+/d\n'})
+    assert redacted(f"you sent {text} twice") == "you sent *** twice"
+
+
 def test_words_that_a_user_needs_stay() -> None:
     hide({
         "type": "rest", "uri": "https://catalog.example.com:8181/api/catalog", "warehouse": "demo", "scope": "catalog",
