@@ -133,7 +133,7 @@ BATCHES: Final = (
     ),
     Mutation(
         name="a release is blamed for a plan that names another folder of changes",
-        function="_refuse_other_folder", kind=Kind.NEVER, suite=("tests/batch/plan/test_planned_again.py",),
+        function="refuse_other_plan", kind=Kind.NEVER, place=1, suite=("tests/batch/plan/test_planned_again.py",),
     ),
     Mutation(
         name="in some schedule a run takes the move of an operator for a batch of its own",

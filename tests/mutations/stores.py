@@ -24,7 +24,7 @@ STORES: Final = (
     ),
     Mutation(
         name="a node without its port stays up and serves nobody",
-        function="serve:_replaced", kind=Kind.NEVER, place=1, suite=("tests/node/test_serve.py",),
+        function="node_server:_replaced", kind=Kind.NEVER, place=1, suite=("tests/node/test_serve.py",),
     ),
     Mutation(
         name="a block takes as much memory as its header says",
