@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
@@ -195,7 +196,10 @@ def _read_block(path: Path) -> list[Any]:
 
 
 def _read_index(path: Path) -> list[int]:
-    return decode_index(path.read_bytes(), num_blocks=4, data_size_bytes=900).tolist()
+    try:
+        return decode_index(path.read_bytes(), num_blocks=4, data_size_bytes=900).tolist()
+    except ValueError as damage:  # which `read_committed_output` makes an error of the map output
+        raise TerminalError(str(damage)) from damage
 
 
 def _records(_: Path) -> Sequence[bytes]:
