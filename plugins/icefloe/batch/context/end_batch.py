@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
 _VERBS: Final[Mapping[BatchOutcome, str]] = {
     BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
-    BatchOutcome.CURSOR_SET: "set the cursor: the next batch begins there",
+    BatchOutcome.CURSOR_SET: "set the cursor to snapshot {}: the next batch begins there",
     BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
 }
 
@@ -117,12 +117,13 @@ class EmptyEnd:
 
     def report(self, commit: CommitRecord) -> BatchReport:
         """The report of the batch, for a commit record that `commit` made."""
+        said = _VERBS[self.ending.outcome].format(self.ending.cursor.snapshot_id)
         return BatchReport.without_changes(
             commit,
             pipeline=self.pipeline,
             table=self.table,
             changes=self.offset.spec.changes,
-            why=f"batch {self.ending.batch_number} {_VERBS[self.ending.outcome]} ({commit.committed_by})",
+            why=f"batch {self.ending.batch_number} {said} ({commit.committed_by})",
         )
 
     @property
