@@ -7,35 +7,33 @@ A room passes files to the next one:
                                           +-> parts, if all rows are inserts                     insert_only
     parts and their records -> deliver (proves, delivers if another sink is wanted, commits)
 
-No room calls an earlier one to learn what it needs. Three begin with the work of an earlier one: the task `plan` begins
-in `plan/open_and_plan`, which opens the batch; coalesce makes damaged map outputs again; delivery and commit prove
-the batch first.
-`phases` starts the tasks of `map` and `reduce` by their numbers. The modules here are what several rooms share:
-documents that pass between them, settings, credentials, and the store that a late task cannot write to.
+No room calls an earlier one to learn what it needs. Three begin with the work of an earlier one: the task `plan` opens
+the batch, coalesce makes damaged map outputs again, and delivery and commit prove the batch first. The modules here
+are what several rooms share.
 
 Read in this order:
 
 - `open`: which batch, which range
-- `plan`: the range becomes map tasks, written as a plan
-- `context`: a pipeline or a batch, opened; each kind of task gets what it needs
+- `plan`: the range becomes map tasks
+- `context`: a pipeline or a batch, opened for a task
 - `rows`: the four shapes of rows
 - `map`: a map task, from files to changed rows
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
-- `deliver`: the results of all tasks add up, and the batch goes to the sink for which it was staged, and is committed
-- `status`: how the pipeline is doing, published for the page and for metrics
+- `deliver`: proves a batch, delivers and commits it
+- `status`: how the pipeline is doing, for the page and for metrics
 - `verify`: the changes replayed, compared with the table
 - `upkeep`: the ways out of a stuck pipeline, and the sweep
-- `changelog_scan`: the changes of a range for one reader, without checkpoint and sink
+- `changelog_scan`: the changes of a range for one reader
 - `phases`: hands the tasks of a phase to an engine
 - `staged_changes`: changes become parts of the sink
-- `sums`: signed counts of rows and signed sums of row hashes, per ordinal
-- `plan_document`: the header of a plan, and the documents of its map tasks
+- `sums`: signed counts of rows and signed sums of row hashes
+- `plan_document`: a plan's header and map tasks
 - `report`: the figures of a batch
 - `batch_keys`: the keys of a batch's documents below its folder
-- `phase_record`: attempts, time and figures of one phase, and the outcomes of its tasks
-- `credentials`: secrets of catalog, storage and sink, kept out of every document
+- `phase_record`: attempts, time and figures of one phase
+- `credentials`: secrets, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now
-- `fast_ways`: ways to find carried-over rows without hashing every row, and the switch for them
+- `fast_ways`: ways to find carried-over rows without hashing every row
 - `table_access`: access to the table's files, as tasks carry it
 - `fenced_store`: writes that are taken back if the batch is over
 """

@@ -12,7 +12,7 @@ COALESCE_PLAN: Final = "ranges.json"
 
 
 def plan_url(batch_url: str) -> str:
-    """URL of a batch's plan, the one argument of every later phase.
+    """URL of a batch's plan.
 
     >>> plan_url("file:///var/icefloe/shuffle/flights/7")
     'file:///var/icefloe/shuffle/flights/7/plan.json'
@@ -25,9 +25,6 @@ def split_plan_url(url: str) -> str:
 
     >>> split_plan_url("file:///var/icefloe/shuffle/flights/7/plan.json")
     'file:///var/icefloe/shuffle/flights/7'
-
-    Raises:
-        ValueError: the URL does not name a plan.
     """
     folder, slash, name = url.rpartition("/")
     if not slash or name != PLAN:
@@ -36,7 +33,7 @@ def split_plan_url(url: str) -> str:
 
 
 def tasks_key(digests: Iterable[str]) -> str:
-    """Key of the file with the documents of all map tasks of a plan, which contains a digest of their digests.
+    """Key of the documents of all map tasks of a plan, which contains a digest of their digests.
 
     >>> tasks_key(["e3b0c44298fc1c149afbf4c8996fb924"])
     'tasks/2ae1019cef8eccac.json'
@@ -55,7 +52,6 @@ def moves_key(range_id: int) -> str:
 
 
 def result_key(range_id: int) -> str:
-    """Key of the result of a reduce range."""
     return f"results/{range_id:05d}.json"
 
 
@@ -70,10 +66,9 @@ def delivery_key(number: int | None) -> str:
 
 
 def phase_key(phase: str) -> str:
-    """Key of the record of a phase, with its attempts, time and figures."""
     return f"phases/{phase}.json"
 
 
 def error_key(phase: str, attempt: str) -> str:
-    """Key of the error document of a failed attempt of a phase."""
+    """Key of the error of a failed attempt of a phase."""
     return f"errors/{phase}-{attempt}.json"

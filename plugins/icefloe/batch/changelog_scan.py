@@ -1,4 +1,4 @@
-"""The changes of a range of snapshots for one reader: a batch without checkpoint and sink; no record of it stays."""
+"""The changes of a range of snapshots for one reader: a batch without checkpoint and sink."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,11 +44,7 @@ _MEMORY_BYTES: Final = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogScan:
-    """A range of snapshots, planned, whose changes can be read.
-
-    Attributes:
-        ways: ways to find rows that were only copied.
-    """
+    """A range of snapshots, planned, whose changes can be read."""
 
     io: FileIO
     planned: PlannedBatch
@@ -70,7 +66,7 @@ class ChangelogScan:
         trusts_lineage: bool,
         environ: Mapping[str, str],
     ) -> Self:
-        """Plans a range; arguments and errors are those of `icefloe.api.read_changes`."""
+        """Plans a range; see `icefloe.api.read_changes`."""
         refuse_encrypted(table.metadata, table=table_name(table))
         loaded = LoadedTable(table)
         snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
@@ -109,11 +105,7 @@ class ChangelogScan:
         return self.planned.plan.warnings
 
     def read(self, engine: Engine) -> Iterator[pa.RecordBatch]:
-        """Runs both phases and yields changes as they come; removes the folder between them at the end.
-
-        Args:
-            engine: runs the map tasks on this machine, where the folder is.
-        """
+        """Yields changes as they come, and removes the map outputs at the end. The engine is this machine's."""
         plan = self.planned.plan
         with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as path:
             folder = BatchFolder(
@@ -141,5 +133,5 @@ class ChangelogScan:
         write_map_output(self._inputs(folder), map_id)
 
     def _inputs(self, folder: BatchFolder) -> MapInputs:
-        """The inputs of one task. Tasks of several threads have no footers in common."""
+        """Tasks of several threads have no footers in common."""
         return MapInputs(folder=folder, io=self.io)

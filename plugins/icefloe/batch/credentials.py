@@ -17,7 +17,7 @@ CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
 
 
 def long_variable(name: str, text: str) -> dict[str, str]:
-    """The variables that carry a text to a child process: one, or its number of pieces and a variable for each.
+    """The variables that carry a text to a child process: one, or a number of pieces and a variable for each.
 
     >>> long_variable("X", "{}")
     {'X': '{}'}
@@ -29,7 +29,7 @@ def long_variable(name: str, text: str) -> dict[str, str]:
 
 
 def text_of_variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """The text that `long_variable` wrote; None if there is no such variable, a number if one of its pieces is gone."""
+    """The text that `long_variable` wrote; None if there is none, a number if a piece is gone."""
     text = environ.get(name)
     if text is None or not text.isdecimal():
         return text
@@ -39,13 +39,13 @@ def text_of_variable(name: str, environ: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Credentials:
-    """Secret options by destination; none of them is ever written to a plan, an argument, a log, an error or XCom.
+    """Secret options by destination, never written to a plan, an argument, a log, an error or XCom.
 
     Attributes:
-        catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
-        storage_options: options of the object store under ``storage``; empty: the machine's own identity.
-        sink_options: options of the files sink; empty: the machine's own identity.
-        sink_connection: the connection of a sink that batches are delivered to, as `open_sink` takes it.
+        catalog_properties: empty: PyIceberg's own configuration.
+        storage_options: empty: the machine's own identity.
+        sink_options: of the files sink; empty: the machine's own identity.
+        sink_connection: the connection of a delivery sink, as `open_sink` takes it.
     """
 
     catalog_properties: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Credentials:
         return f"Credentials({given})"
 
     def coordinated_by(self, table_url: str | None, storage_url: str | None) -> Self:
-        """The same credentials for a storage whose create-if-absent goes to a table; None: it honours that itself."""
+        """The credentials for a storage whose create-if-absent goes to a table; None: to the storage itself."""
         return replace(self, storage_options=coordinated(self.storage_options, table_url, storage_url))
 
     def to_environment(self) -> dict[str, str]:
@@ -73,10 +73,10 @@ class Credentials:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, sink_conn_id: str | None = None) -> Self:
-        """The credentials that a parent process handed over; if it handed over none, those of the environment.
+        """The credentials that a parent process handed over; otherwise those of the environment.
 
         Args:
-            sink_conn_id: of the sink's connection, which ``AIRFLOW_CONN_...`` may have in JSON; None: there is none.
+            sink_conn_id: ``AIRFLOW_CONN_...`` may have its JSON; None: there is no connection.
         """
         text = text_of_variable(CREDENTIALS_VARIABLE, environ)
         if not text:

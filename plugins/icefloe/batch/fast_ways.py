@@ -1,6 +1,6 @@
-"""Fast ways of a map task: ways to find carried-over rows without hashing every row. Each gives the same changes.
+"""Fast ways of a map task to find carried-over rows without hashing every row. Each gives the same changes.
 
-All but one compare the rows that they cancel. That one trusts what writers say of a row, so a pipeline asks for it.
+All but one compare the rows that they cancel. That one trusts what writers say of a row; a pipeline asks for it.
 """
 
 from collections.abc import Mapping

@@ -22,47 +22,47 @@ class FencedStore(Store):
 
     @property
     def url(self) -> str:
-        """URL of the store; see `Store`."""
+        """See `Store`."""
         return self._store.url
 
     @property
     def requests_at_once(self) -> int:
-        """Number of requests that are sent at the same time; see `Store`."""
+        """See `Store`."""
         return self._store.requests_at_once
 
     def get(self, key: str) -> bytes:
-        """The value; see `Store`."""
+        """See `Store`."""
         return self._store.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value; see `Store`."""
+        """See `Store`."""
         return self._store.get_ranges(key, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        """Stores a value; see `Store`."""
+        """See `Store`."""
         # Remembered first: a put that fails may have stored the value anyway.
         self._written[key] = None
         self._store.put(key, data)
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        """Stores a value only if there is none; see `Store`."""
+        """See `Store`."""
         self._written[key] = None
         return self._store.create(key, data)
 
     def size(self, key: str) -> int | None:
-        """Size of the value; None if there is none."""
+        """See `Store`."""
         return self._store.size(key)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Deletes values; see `Store`."""
+        """See `Store`."""
         self._store.delete(keys)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object below a key taken as a folder; see `Store`."""
+        """See `Store`."""
         return self._store.list(prefix)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Deletes unfinished writes; see `Store`."""
+        """See `Store`."""
         return self._store.remove_unfinished(prefix, is_over=is_over)
 
     def take_back(self) -> None:
@@ -79,9 +79,8 @@ def taken_back_if_over(
 ) -> Iterator[None]:
     """Checks the batch when the block ends, in whatever way, and takes the block's writes back if the batch is over.
 
-    A check before the first write proves nothing: the process may be stopped after it until others have finished the
-    batch and cleaned up. After the last write nothing can come late. A batch that is over needs nothing from its
-    folder. So it does no harm to take back a value that another attempt wrote under the same key.
+    A check before the first write proves nothing: the process may stop after it until others have finished the batch
+    and cleaned up. A batch that is over needs nothing from its folder, so a value of another attempt may go too.
     """
     try:
         yield

@@ -36,20 +36,15 @@ _COUNTS: Final = (
 
 
 class Engine(Protocol):
-    """Hands numbers to a function in as many processes or threads as it has."""
+    """Hands numbers to a function in its processes or threads."""
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results, in the order of ``numbers``; begins with the first."""
+        """Results in the order of ``numbers``; begins with the first."""
         ...
 
 
 class TaskOutcome(NamedTuple):
-    """The outcome of one task. Its error travels as a value, because an engine would turn it into text.
-
-    Attributes:
-        error: why it failed; None if it did not.
-        is_adopted: True if the task found the valid output of another attempt and kept it.
-    """
+    """The outcome of one task. Its error is a value here, because an engine would turn it into text."""
 
     error: IcefloeError | None = None
     is_adopted: bool = False
@@ -57,7 +52,7 @@ class TaskOutcome(NamedTuple):
 
 
 def require_success(errors: Iterable[IcefloeError]) -> None:
-    """Raises an error if there is one; an error that retrying cannot fix comes first."""
+    """An error that retrying cannot fix comes first."""
     for error in sorted(errors, key=lambda error: isinstance(error, TransientError)):
         raise error
 
@@ -67,7 +62,7 @@ class LostNode:
     """A node that was away, or that lost or changed a map output.
 
     Attributes:
-        map_outputs: its map outputs that were made again, in the storage.
+        map_outputs: number of its map outputs that were made again, in the storage.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -78,7 +73,7 @@ class LostNode:
 
 
 def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]:
-    """The nodes that some tasks found lost at the same time, by address. Each map output counts once."""
+    """Lost nodes by address. Each map output counts once."""
     outputs: dict[str, set[tuple[int, int]]] = {}
     reasons: dict[str, str] = {}
     for damage in damaged:
@@ -92,7 +87,7 @@ def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]
 
 
 def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter[str]) -> None:
-    """Lets the damage say nothing of nodes that were busy for one task only: they are asked once more."""
+    """Nodes that were busy for one task only are asked once more: the damage names them no longer."""
     of_nodes = [each for each in damaged if isinstance(each, NodeOutputsLostError)]
     refusals.update(node.address for each in of_nodes for node in each.nodes if node.is_busy)
     for each in of_nodes:
@@ -100,7 +95,7 @@ def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter
 
 
 def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:
-    """Each node once, by address, with all its map outputs and the first of its reasons."""
+    """Each node once, with all its map outputs and the first of its reasons."""
     found: dict[str, LostNode] = {}
     for node in nodes:
         known = found.get(node.address)
@@ -126,7 +121,7 @@ class TrackedApplication:
     """The Spark application that runs an attempt of a phase.
 
     Attributes:
-        ui: the URL of its web page, which answers as long as it runs; None if the page is switched off.
+        ui: URL of its web page while it runs; None if the page is switched off.
     """
 
     id: str
@@ -135,13 +130,12 @@ class TrackedApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a batch over all its attempts, as docs/developers/formats.md defines it. No decision depends on it.
+    """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it.
 
     Attributes:
-        attempts_lost: attempts without a recorded end, as the next attempt found: killed, out of time, or failed for
-            good. Their seconds are in no sum.
-        tasks_run: tasks that were handed to the engine; a task that was done again counts each time.
-        requests: to the stores of checkpoint, shuffle and sink; None before the phase ends.
+        attempts_lost: attempts without a recorded end; their seconds are in no sum.
+        tasks_run: tasks handed to the engine; a task that was done again counts each time.
+        requests: None before the phase ends.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -170,10 +164,10 @@ class PhaseTally:
     """Running counts of the driver of a phase; see `PhaseRecord`.
 
     Attributes:
-        is_first: True if no attempt of the phase before this one is recorded, so that its tasks have left nothing. A
-            wrong True, of a record that could not be written, costs tasks that run twice and adopt.
-        keep: stores the counts so far; a loss of a node is known before the phase ends.
-        refusals: tasks that found a node busy for as long as they could wait, by its address.
+        is_first: True if no earlier attempt is recorded, so that its tasks have left nothing. A wrong True only costs
+            tasks that run twice and adopt.
+        keep: stores the counts before the phase ends.
+        refusals: tasks that found a node busy for as long as they could wait, by address.
     """
 
     tasks_found: int = 0
@@ -199,12 +193,12 @@ class PhaseTally:
             self.requests += requests.taken()
 
     def begin(self, missing: int, *, of: int) -> None:
-        """Counts tasks before they are handed to an engine, and those that were done before."""
+        """Counts tasks before an engine gets them, and those that were done before."""
         self.tasks_found += of - missing
         self.tasks_run += missing
 
     def finish(self, outcomes: Sequence[TaskOutcome]) -> list[IcefloeError]:
-        """Counts the outcomes that an engine brought back; returns the errors of the tasks that failed."""
+        """Counts the outcomes of an engine; returns the errors."""
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         self.tasks_failed += len(errors)
         self.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
@@ -212,10 +206,7 @@ class PhaseTally:
         return errors
 
     def lose_nodes(self, damaged: Sequence[CorruptMapOutputError]) -> None:
-        """Counts the nodes that are lost, if some are, and records them at once: their outputs take time to make.
-
-        A node that was busy for one task only is not lost, and the damage says nothing of its map outputs any more.
-        """
+        """Counts lost nodes, and records them at once: their outputs take time to make. See `spare_busy_nodes`."""
         spare_busy_nodes(damaged, self.refusals)
         lost = lost_nodes(damaged)
         for node in lost:
@@ -238,7 +229,7 @@ class PhaseTally:
 
 @contextmanager
 def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
-    """Records an attempt of a phase when it begins and, unless it failed for good, its figures when it ends.
+    """Records an attempt when it begins and, unless it failed for good, its figures when it ends.
 
     Best effort, and the last writer wins: two attempts at once may count as one.
     """
@@ -270,13 +261,13 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
 
 
 def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
-    """Counts an attempt that has just succeeded. Failed attempts are not recorded."""
+    """Counts an attempt that has just succeeded."""
     before = _load(store, phase) or PhaseRecord(phase=phase)
     _put(store, tally.added_to(replace(before, attempts=before.attempts + 1)))
 
 
 def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:
-    """The records of the tasks of a route that left one, in the order of the DAG."""
+    """The records of a route that exist, in the order of the DAG."""
     found = (_load(store, task) for task in (FlowTask.PLAN, *batch_tasks(route, delivers=delivers)) if task in PHASES)
     return tuple(record for record in found if record is not None)
 

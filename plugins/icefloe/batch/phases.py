@@ -56,9 +56,8 @@ class MapTaskRun:
     """The function that an engine calls with the number of each map task.
 
     Attributes:
-        phase: insert_only or shuffle_write.
-        generations: generations that the map tasks commit, by map id; generation 0 is left out. The phase has just
-            found that they have no record. A task that another attempt outruns adopts that one's output at its commit.
+        generations: those that the map tasks commit, by map id; 0 is left out. The phase has just found that they have
+            no record. A task that comes late adopts the other output at its commit.
     """
 
     phase: Phase
@@ -67,7 +66,7 @@ class MapTaskRun:
     generations: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, map_id: int) -> TaskOutcome:
-        """Runs the map task of an id."""
+        """Runs a map task."""
         name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
         with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
             running = attempt.open()
@@ -89,7 +88,7 @@ class RangeRun:
     """The function that an engine calls with the number of each range of shuffle_read.
 
     Attributes:
-        finds_moves: True if the numbers are those of hash ranges, which come before the reduce ranges.
+        finds_moves: True for hash ranges, which come before the reduce ranges.
     """
 
     reference: TaskReference
@@ -97,7 +96,7 @@ class RangeRun:
     finds_moves: bool = False
 
     def __call__(self, range_id: int) -> TaskOutcome:
-        """Runs the task of a range."""
+        """Runs a range."""
         with TaskAttempt(f"task {range_id} of {Phase.SHUFFLE_READ}", self.reference) as attempt:
             running = attempt.open()
             with running.fenced():
@@ -113,9 +112,9 @@ class RangeRun:
 class RenewedFiles:
     """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
 
-    Credentials that the catalog vends may expire before the phase ends, and its tasks are then refused files. They are
-    renewed here, and not by the tasks, because executors need not reach the catalog. The catalog is asked when a task
-    first needs the files: ranges need none, unless a map output has to be made again.
+    The catalog's credentials may expire before the phase ends. They are renewed here, and not by the tasks, because
+    executors need not reach the catalog. The catalog is asked when a task first needs files: ranges need none, unless a
+    map output has to be made again.
 
         files = RenewedFiles(running, reference, environ)
         while files.are_due:
@@ -133,7 +132,7 @@ class RenewedFiles:
 
     @property
     def access(self) -> TableAccess:
-        """Access to the files, by the newest credentials."""
+        """By the newest credentials."""
         if self._access is None:
             self._access = self._fresh()
         return self._access
@@ -144,7 +143,7 @@ class RenewedFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """True, which swallows the error, if the table's files were refused and another try gets further."""
+        """True, which swallows the error, if files were refused and another try gets further."""
         if not isinstance(error, FileRefusedError | FileUnansweredError):
             return False
         access, outputs = self._fresh(), self._outputs()
@@ -172,10 +171,6 @@ def run_phase(
     application: TrackedApplication | None = None,
 ) -> None:
     """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
-
-    Args:
-        reference: reference to the batch. Access to the table's files is requested from the catalog.
-        application: Spark application of the engine, if it has one.
 
     Raises:
         BatchCommittedError: the batch is done.
@@ -207,8 +202,6 @@ def run_phase(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tasks(ReadsMapOutputs):
-    """The tasks of one batch, and the engine that runs them."""
-
     folder: BatchFolder
     reference: TaskReference
     files: RenewedFiles
@@ -216,13 +209,13 @@ class _Tasks(ReadsMapOutputs):
     tally: PhaseTally
 
     def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
-        """The function of map tasks that have no valid output, with the generations that are open for them."""
+        """The function of tasks without a valid output, with the generations open for them."""
         # Generation 0 is left out, that of nearly all: every task of a job gets them.
         later = {map_id: generation for map_id, generation in missing.items() if generation}
         return MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
 
     def missing_map_tasks(self) -> dict[int, int]:
-        """Map tasks without a valid output, counted as begun, the largest first: map ids and the open generations."""
+        """Tasks without a valid output, counted as begun, the largest first: map ids and open generations."""
         sizes = self.folder.plan.map_task_bytes
         map_ids = range(len(sizes))
         generations = dict.fromkeys(map_ids, 0) if self._is_new() else self.folder.map_outputs.missing(map_ids)
@@ -233,19 +226,19 @@ class _Tasks(ReadsMapOutputs):
         return {map_id: generations[map_id] for map_id in missing}
 
     def read_ranges(self) -> None:
-        """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
+        """A damaged map output is made again, and the ranges that need it are read again."""
         # The epoch is the sum of the generations, which are all 0 where nothing was ever voided.
         epoch = 0 if self._is_new() else None
         until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
 
     def _is_new(self) -> bool:
-        """True if nobody has left anything yet: no attempt before this one, and no void map output."""
+        """No attempt before this one, and no void map output."""
         # Each look at a record is a request for each map task. A record that was lost since coalesce saw it is found
         # by commit, and made again by the next attempt.
         return self.tally.is_first and not self.folder.map_outputs.has_voids
 
     def redo(self, map_ids: Sequence[int]) -> None:
-        """Runs every map task whose output was voided or is gone, as a part of another phase."""
+        """Makes void or lost map outputs again, as a part of another phase."""
         again = PhaseTally()
         try:
             missing = replace(self, tally=again).missing_map_tasks()
@@ -258,7 +251,7 @@ class _Tasks(ReadsMapOutputs):
             self.tally.requests += again.requests
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the ranges that have no result; voids and returns the map outputs that they found damaged."""
+        """Runs the ranges that have no result; voids and returns the damaged map outputs."""
         results = RangeResult.load_all(self.folder.store, [each.range_id for each in coalesce_plan.ranges])
         missing = [each.range_id for each, result in zip(coalesce_plan.ranges, results, strict=True) if result is None]
         logger.info(
@@ -275,7 +268,7 @@ class _Tasks(ReadsMapOutputs):
         return self._damaged(self.tally.finish(self.engine.map(task, missing)))
 
     def _find_moves(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the hash ranges, if there are any: each finds what an earlier attempt left. See `read`."""
+        """Runs the hash ranges, if there are any; see `read`."""
         if not coalesce_plan.hash_ranges:
             return []
         # A tally of their own: progress and report count reduce ranges.
@@ -286,7 +279,7 @@ class _Tasks(ReadsMapOutputs):
         return self._damaged(errors)
 
     def _damaged(self, errors: Sequence[IcefloeError]) -> list[CorruptMapOutputError]:
-        """Voids and returns the map outputs that tasks found damaged; raises other errors."""
+        """Voids and returns damaged map outputs; raises other errors."""
         damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
         # First: whoever is killed in between finds them lost again.
         self.tally.lose_nodes(damaged)
@@ -296,13 +289,12 @@ class _Tasks(ReadsMapOutputs):
 
 
 def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Coalesced:
-    """Plans the reduce ranges of a batch; a rerun finds them.
+    """Plans the reduce ranges of a batch, or finds them.
 
-    The table's files are opened too, because a damaged map output is made again here.
+    It opens the table's files too, because a damaged map output is made again here.
 
     Raises:
         BatchCommittedError: the batch is done.
-        MissingMapOutputError: a planned map task has no valid output.
     """
     running = reference.open()
     inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))
@@ -319,10 +311,10 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
 class TasksInProcess:
     """The tasks of one batch, each of which first repeats a phase whose parts are missing.
 
-    A retry of such a task alone would meet the same gap: Airflow repeats no task before it.
+    Airflow repeats no task before the one that failed.
 
     Attributes:
-        may_run: True if a phase runs in this process. An error that names another phase is left to its operator.
+        may_run: True if a phase runs in this process; otherwise its operator repeats it.
     """
 
     reference: BatchReference
@@ -331,15 +323,11 @@ class TasksInProcess:
     may_run: Callable[[Phase], bool]
 
     def run(self, phase: Phase) -> None:
-        """Runs a phase; see `run_phase`."""
+        """See `run_phase`."""
         self._with_all_parts(lambda: run_phase(phase, self.reference, self.engine, environ=self.environ), phase)
 
     def commit(self) -> BatchReport:
-        """Commits; see `commit_batch`.
-
-        Raises:
-            BatchFinished: another run has committed the batch.
-        """
+        """See `commit_batch`; `BatchFinished` if another run has committed the batch."""
         if self.reference.is_over():
             raise BatchFinished(self.reference)
         with ends_well_if_finished(self.reference):

@@ -1,4 +1,4 @@
-"""The documents of a plan: its header, and the document of each map task."""
+"""The documents of a plan: its header, and its map tasks."""
 
 import json
 import operator
@@ -43,9 +43,7 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
 class DeleteState:
     """The delete files in force on a data file at one state of the table, as the difference to the state before it.
 
-    Attributes:
-        added: places of the map task's delete files that come into force.
-        dropped: places of the delete files that are no longer in force.
+    Places are those among the map task's delete files.
     """
 
     __pydantic_config__ = STRICT
@@ -73,13 +71,7 @@ class FileTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """One data file, with terms of its own or the place of terms that it shares.
-
-    Attributes:
-        terms: as in `FileTerms`; none if the file shares its terms.
-        delete_states: as in `FileTerms`.
-        shared: place of the file's terms among the map task's shared terms; None if it has terms of its own.
-    """
+    """One data file, with terms of its own or the place of terms that it shares in the map task; see `FileTerms`."""
 
     __pydantic_config__ = STRICT
 
@@ -95,11 +87,7 @@ class FileWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTask:
-    """The input of one task of phase one: files that probably hold the same rows, bounded by bytes.
-
-    Attributes:
-        delete_files: delete files; the delete states name each by its place here.
-    """
+    """One task of phase one: files that probably hold the same rows, bounded by bytes."""
 
     __pydantic_config__ = STRICT
 
@@ -114,7 +102,7 @@ class MapTask:
             raise ValueError("a data file names shared terms that the map task lacks")
 
     def terms_of_files(self) -> list[FileTerms]:
-        """The terms of each file, in order; files that share terms have the same object."""
+        """The terms of each file; files that share terms have the same object."""
         return [
             FileTerms(terms=work.terms, delete_states=work.delete_states)
             if work.shared is None
@@ -130,7 +118,7 @@ class MapTask:
 
 
 def put_map_tasks(store: Store, tasks: Sequence[MapTask], *, key: str) -> None:
-    """Stores the documents of all map tasks of a plan in one file, one after another, in the order of their ids."""
+    """Stores all map tasks of a plan in one file, in the order of their ids."""
     if tasks:
         store.put(key, b"".join(map(dump_document, tasks)))
 
@@ -140,24 +128,18 @@ class Plan:
     """The header of a plan: everything that tasks share. It holds no secret and never changes.
 
     Attributes:
-        checkpoint_id: checkpoint that the batch belongs to; empty if it has none (`read_changes`), and so no digests.
-        offset_digest: digest of the offset record that the plan was made for.
-        settings_digest: digest of the settings that decide what arrives; see `RunSettings`.
-        spec: the specification that the plan was made of, as the offset record has it.
-        catalog: as the pipeline names it, ``${ENV}`` unexpanded.
-        sink: settings of the sink, ``${ENV}`` unexpanded.
+        checkpoint_id: empty in `read_changes`, which has no checkpoint and no digests.
+        settings_digest: of the settings that decide what arrives; see `RunSettings`.
+        spec: as the offset record has it.
+        catalog: ``${ENV}`` unexpanded, as in sink and locations.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
-        equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
-            commas.
-        map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
-        map_task_digests: digests of the map task documents, by map_id. They decide the name of the documents' file, so
-            that no other plan can replace it.
+        equality_schemas: Iceberg's JSON of the key columns of equality deletes, by field ids joined by commas.
+        map_task_bytes: file bytes by map_id, so that engines know the largest tasks.
+        map_task_digests: by map_id. They decide the name of the documents' file, so that no other plan can replace it.
         map_task_ends: ends of the documents in their file, by map_id; the first begins at 0.
-        hash_partitions: hash partitions of the map outputs; 0 if the delivered columns show the identity.
-        partitions_reason: reason for ``num_partitions``, for people.
-        allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
-        crc32: CRC-32 of this document without this key; None before it is written.
+        hash_partitions: 0 if the delivered columns show the identity.
+        crc32: of this document without this key; None before it is written.
     """
 
     __pydantic_config__ = STRICT
@@ -198,20 +180,20 @@ class Plan:
 
     @property
     def is_net(self) -> bool:
-        """True if changes are the net ones of the whole batch. An ordinal then names the last step of an identity."""
+        """True if changes are net. An ordinal then names the last step of an identity."""
         return self.spec.changes == "net"
 
     @property
     def num_map_tasks(self) -> int:
-        """Number of map tasks; their ids are 0 to this number, exclusive."""
+        """Map ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
     def map_task_place(self, map_id: int) -> tuple[str, ByteRange]:
-        """Key of the file with the documents of all map tasks, and the bytes of one there."""
+        """Key of the file with all map tasks, and the bytes of one there."""
         start = self.map_task_ends[map_id - 1] if map_id else 0
         return tasks_key(self.map_task_digests), (start, self.map_task_ends[map_id])
 
     @property
     def digest(self) -> str:
-        """Digest of everything that decides rows, parts and their order; the same for a plan that is made again."""
+        """Of everything that decides rows, parts and their order; the same for a plan that is made again."""
         return document_digest(replace(self, **_INCIDENTAL))

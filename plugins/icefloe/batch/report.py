@@ -1,4 +1,4 @@
-"""``reports/<batch>.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
+"""``reports/<batch>.json``: the figures of a batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,11 +34,10 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Spread of some tasks' values. A quartile is the value of a task, the lower one if it falls between two.
+    """Spread of some tasks' values. A quartile is a task's value, the lower of two.
 
     Attributes:
-        minimum: the smallest value; the quartiles and the maximum follow in order.
-        largest: the few largest values, the largest first.
+        largest: the largest first.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -52,7 +51,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Mapping[int, float]) -> "Distribution | None":
-        """The distribution of values by task number; None if there are no values.
+        """The distribution by task number; None if there are no values.
 
         >>> spread = Distribution.of({0: 10, 1: 900, 2: 30, 3: 20, 4: 40})
         >>> spread.minimum, spread.p25, spread.median, spread.p75, spread.maximum
@@ -80,10 +79,10 @@ def _quartile(ascending: Sequence[float], quarters: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDelivery:
-    """A batch that is visible at its sink; the numbers are sums of those of `PartDelivery`.
+    """A batch that is visible at its sink, with sums of `PartDelivery`.
 
     Attributes:
-        lag_seconds: from the last commit of the batch to ``visible_at``; None if the batch has no commit.
+        lag_seconds: from the last commit to ``visible_at``; None if the batch has no commit.
         seconds: of the last try.
     """
 
@@ -138,7 +137,7 @@ class SummaryCheck:
     """Comparison of inserts less deletes of one step with the snapshot summaries.
 
     Attributes:
-        expected: None if the summaries do not say; then nothing was compared.
+        expected: None if the summaries do not say.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -150,14 +149,13 @@ class SummaryCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """Figures of one batch, as docs/developers/formats.md defines them. Values carry their units.
+    """Figures of one batch (docs/developers/formats.md).
 
     Attributes:
-        carried_over_rows: rows that cancelled out before the shuffle. A row that several steps add or remove counts in
-            each step, so this may exceed ``rows_read``.
-        hash_sum: signed sum of the row hashes of all changes, equal for the rows read and the changes delivered.
-        seconds: wall time from the plan to the commit; None if the batch delivered nothing or its tasks' files are
-            gone, as are the numbers below.
+        carried_over_rows: rows that cancelled out before the shuffle; a row counts in each step, so this may exceed
+            ``rows_read``.
+        hash_sum: signed sum of the row hashes, equal for rows read and changes delivered.
+        seconds: from plan to commit; as the figures below, None if nothing was delivered or the tasks' files are gone.
         delivery: None if the files are the sink.
     """
 
@@ -225,11 +223,7 @@ class BatchReport:
 
     @classmethod
     def of_whole(cls, commit: CommitRecord, offset: OffsetRecord, summary: BatchSummary, *, why: str) -> "BatchReport":
-        """The report of a batch that is whole at the sink, if the records of its tasks are gone.
-
-        Args:
-            why: the one warning, which says what is missing.
-        """
+        """The report of a batch that is whole at the sink, if the records of its tasks are gone."""
         bare = cls.without_changes(
             commit, pipeline=summary.pipeline, table=summary.table, changes=offset.spec.changes, why=why
         )
@@ -259,7 +253,7 @@ class BatchReport:
 
     @classmethod
     def of_given_up(cls, checkpoint: Checkpoint, commit: CommitRecord) -> "BatchReport":
-        """The report of a batch that a reset gave up, after a run had proven it; its records say all of it."""
+        """The report of a batch that a reset gave up after a run had proven it."""
         number = commit.batch_number
         offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
         if offset is None or pipeline is None:
@@ -278,6 +272,6 @@ class BatchReport:
     def keep(self, checkpoint: Checkpoint) -> bool:
         """Stores the report; False if the batch has one already, which counts.
 
-        If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
+        Several runs may commit a batch at once, or a zombie after the commit.
         """
         return checkpoint.create_report(self.batch_number, dump_document(self))

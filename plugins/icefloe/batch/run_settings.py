@@ -1,4 +1,4 @@
-"""Settings that a run takes from the pipeline file as it is now, because a plan must not or need not hold them."""
+"""Settings that a run takes from the pipeline file as it is now."""
 
 import hashlib
 import json
@@ -25,26 +25,24 @@ _SINK_DEFAULTS: Final = asdict(SinkSettings(type=""))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """Values that a plan does not hold. They travel to tasks inside closures, like credentials, and are never stored.
+    """Values that a plan does not hold. They travel to tasks inside closures, and are never stored.
 
-    There are two kinds. Those that decide what arrives: a plan holds their hash, and no task of a batch goes on with
-    other ones. They may have ``${ENV}`` in them, or say what of a staged batch a sink is given. Values that only help a
-    batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
+    There are two kinds. Some decide what arrives: a plan holds their hash, and no task of a batch goes on with others.
+    Some only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
 
     Attributes:
-        catalog: as the pipeline file has it, ``${ENV}`` unexpanded: it may have moved since the batch was planned.
-        sink: settings of the folder to which tasks write changes: the files sink, or where batches are staged.
-        is_staged: True if that folder is where batches are staged: it is a part of the storage then.
-        delivery: settings of the sink that staged batches are delivered to; empty: they stay where they are.
-        columns: columns that the pipeline selects; None: all. A staged batch has those of the identity too.
-        changes: the pipeline's ``changes``, and what it does if ``append_only`` meets rows that are removed.
-        keep_staged: seconds for which a delivered batch stays staged; None: for ever; 0: until the next batch.
-        filter: expression for the rows that count; None: all rows count.
-        allowed_locations: locations that may hold files of the table, in addition to its own places.
+        catalog: ``${ENV}`` unexpanded: it may have moved since the batch was planned.
+        sink: the folder to which tasks write changes: the files sink, or where batches are staged.
+        is_staged: True if that folder is a part of the storage, where batches are staged.
+        delivery: settings of the sink of staged batches; empty: they stay where they are.
+        columns: None: all. A staged batch has those of the identity too.
+        changes: with what happens if ``append_only`` meets rows that are removed.
+        keep_staged: seconds after the delivery; None: for ever; 0: until the next batch.
+        filter: None: all rows count.
+        allowed_locations: in addition to the table's own places.
         keeps_outputs: True if map outputs stay on the machines that make them, if these are nodes.
-        on_summary_mismatch: action of a commit if the snapshot summaries say otherwise.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
-        hidden: words with values of the environment that no sentence may show, in a driver neither.
+        hidden: words with values of the environment that no sentence may show.
     """
 
     checkpoint_url: str = ""
@@ -71,7 +69,7 @@ class RunSettings:
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
-        """The settings of an expanded pipeline, or of a backfill of it, whose places are its own."""
+        """The settings of an expanded pipeline, or of a backfill of it."""
         sink = asdict(pipeline.changes_folder)
         # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
         delivers = pipeline.delivers and backfill_id is None
@@ -100,7 +98,7 @@ class RunSettings:
 
     @property
     def digest(self) -> str:
-        """Hash of the settings that decide rows and their destination. A plan holds it instead of the values."""
+        """Hash of the settings that decide rows and their destination."""
         # Without defaults, so that a later release with more keys computes the same hash.
         apart = ("conn_id", "target_file_bytes")
         destination = {
@@ -134,7 +132,7 @@ class RunSettings:
 
 
 def checkpoint_url_of(pipeline: Pipeline, backfill_id: str | None) -> str:
-    """URL of the checkpoint of a pipeline or of a backfill of it, with ``${ENV}`` as the pipeline has it."""
+    """With ``${ENV}`` as the pipeline has it."""
     below = () if backfill_id is None else (backfill_prefix(backfill_id),)
     return "/".join((pipeline.checkpoint_url, *below))
 

@@ -35,11 +35,7 @@ _BATCH_BYTES: Final = 64 << 20
 
 
 class StagedChanges:
-    """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part.
-
-    Args:
-        with_batch: True if changes carry the number of the batch, as at a sink.
-    """
+    """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part."""
 
     def __init__(self, folder: BatchFolder, *, with_batch: bool = True) -> None:
         steps = folder.plan.spec.steps
@@ -53,7 +49,7 @@ class StagedChanges:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows by change type, in lower case."""
+        """By change type, in lower case."""
         return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
 
     def batches(
@@ -64,7 +60,7 @@ class StagedChanges:
         change_types: NDArray[np.uint8],
         change_ordinals: NDArray[np.int32],
     ) -> Iterator[pa.RecordBatch]:
-        """Changes, in batches that fit into any consumer's memory."""
+        """In batches that fit into any consumer's memory."""
         at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         for start in range(0, len(picks), at_once):
             picked = picks[start : start + at_once]
@@ -99,7 +95,6 @@ class RangeResult:
     """The changes of one reduce range, written as a part.
 
     Attributes:
-        sums: sums of the delivered changes; equal to the sums of the map outputs.
         fetched_bytes: compressed bytes fetched from map outputs.
     """
 
@@ -115,7 +110,7 @@ class RangeResult:
 
     @classmethod
     def load(cls, store: Store, range_id: int) -> Self | None:
-        """The result of a range; None if there is none yet."""
+        """None if there is none yet."""
         try:
             return load_batch_document(cls, store, result_key(range_id), what="the range result")
         except KeyMissingError:
@@ -123,12 +118,12 @@ class RangeResult:
 
     @classmethod
     def load_all(cls, store: Store, range_ids: Sequence[int]) -> list[Self | None]:
-        """`load` of each range, several at once, in the order given."""
+        """`load` of each range, in order."""
         return map_parallel(partial(cls.load, store), range_ids, at_once=store.requests_at_once)
 
     @staticmethod
     def delete(store: Store, range_ids: Sequence[int]) -> None:
-        """Removes results of an open batch whose parts are gone, so that their ranges are read again."""
+        """Lets ranges whose parts are gone be read again."""
         store.delete(result_key(range_id) for range_id in range_ids)
 
     def create(self, store: Store) -> "RangeResult":

@@ -1,4 +1,4 @@
-"""The sums by which a batch proves itself: per ordinal the signed count of rows and the signed sum of row hashes."""
+"""The sums by which a batch proves itself."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
@@ -14,11 +14,10 @@ _MODULUS: Final = 1 << 128
 
 
 class Sums:
-    """Running sums by change ordinal.
+    """Per change ordinal, the signed count of rows and the signed sum of row hashes.
 
-    Signed counts and hash sums are invariant under consolidation, reordering and regrouping. So the sums of the rows
-    that map tasks hand on equal the sums of the changes. The plain number of rows is not invariant, and is never
-    compared.
+    Both are invariant under consolidation, reordering and regrouping. So the sums of the rows that map tasks hand on
+    equal the sums of the changes. The plain number of rows is not invariant, and is never compared.
     """
 
     def __init__(self, sums: Iterable[OrdinalSums] = ()) -> None:
@@ -69,7 +68,7 @@ class Sums:
                 )
 
     def _compared(self, per_ordinal: bool) -> Mapping[int, tuple[int, int]]:
-        """Signed count and hash sum by ordinal, or the sums over all ordinals under 0."""
+        """By ordinal, or over all ordinals under 0."""
         if per_ordinal:
             return {ordinal: (count, hash_sum) for ordinal, (_, count, hash_sum) in self._by_ordinal.items()}
         return {0: (sum(self.signed_counts().values()), self.hash_sum())}

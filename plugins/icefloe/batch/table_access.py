@@ -12,10 +12,10 @@ from icefloe.iceberg.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
-    """Access that lets tasks open the files of the table. It travels to them inside closures only.
+    """Access to the table's files. It travels to tasks inside closures only.
 
     Attributes:
-        properties: properties of the FileIO. They hold secrets for files, but none of the catalog.
+        properties: of the FileIO. They hold secrets for files, but none of the catalog.
     """
 
     properties: Mapping[str, str] = field(repr=False)

@@ -19,17 +19,9 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Iterator[None]:
-    """A block that looks at a pipeline and changes it; others may end batches and open new ones meanwhile.
+    """A block that looks at a pipeline and changes it; other runs may end batches and open new ones meanwhile.
 
-    What it looked at is outdated then, and so is an error that says that retrying cannot help.
-
-    Args:
-        checkpoint: of the pipeline or of the backfill.
-        pipeline: name of the pipeline.
-
-    Raises:
-        TransientError: the block failed for good, and a batch was opened or ended since it began.
-        TransientError: the checkpoint did not answer.
+    Then what it looked at is outdated, and an error that retrying cannot help becomes a `TransientError`.
     """
     before = _position(checkpoint)
     try:
@@ -50,7 +42,7 @@ def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Itera
 
 
 def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
-    """See `CheckpointView`; None if a record is damaged, which the block itself reports if it needs the record."""
+    """None if a record is damaged, which the block itself reports if it needs the record."""
     try:
         view = checkpoint.look()
     except TerminalError:
@@ -62,11 +54,7 @@ def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
 
 
 class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
-    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble.
-
-    Args:
-        reference: reference to the batch, whose checkpoint is asked only by those who need the end that it came to.
-    """
+    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble."""
 
     def __init__(self, reference: BatchReference) -> None:
         super().__init__(reference.batch_number)
@@ -74,7 +62,7 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
 
     @property
     def report(self) -> BatchReport:
-        """The report of the run that committed the batch."""
+        """Report of the run that committed the batch."""
         return BatchReport.load(self._reference.checkpoint, self._reference.batch_number)
 
     @property
@@ -88,16 +76,11 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
 def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
     """Turns any error inside into `BatchFinished` if the batch is committed by then.
 
-    A late run may find its plan deleted, its parts in place or its batch closed. These are traces of the run that was
-    faster, and nothing to act on.
-
-    Args:
-        reference: reference to the batch.
+    A late run may find its plan deleted, its parts in place or its batch closed. These are traces of the faster run.
 
     Raises:
-        BatchFinished: there is nothing left to do of the batch.
-        TransientError: an error that is no use to retry may be such a trace, and the checkpoint does not answer.
-        Exception: the original error, if the batch is still open.
+        BatchFinished: there is nothing left to do of the batch. Any other error is the original one, or a
+            `TransientError` if the checkpoint does not answer.
     """
     try:
         yield
@@ -109,7 +92,6 @@ def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
 
 
 def _is_over(reference: BatchReference, error: Exception) -> bool:
-    """True if the batch is committed, as far as the checkpoint answers."""
     try:
         return reference.is_over()
     except TransientError as unanswered:

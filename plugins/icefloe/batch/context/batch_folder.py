@@ -52,14 +52,11 @@ class FolderMarker:
     The folder is named after the checkpoint's id. The checkpoint itself may be anywhere, even in another bucket.
 
     Attributes:
-        checkpoint_id: the name of the folder too.
-        checkpoint_url: URL of the checkpoint, ``${ENV}`` unexpanded.
-        pipeline: its name, for people.
-        backfill_id: the backfill that the checkpoint is of; None for the pipeline itself.
-        changes_url: URL of the folder where batches are staged, ``${ENV}`` unexpanded; None: ``staged/<name>`` below
-            the storage, or none at all.
-        coordination: the table that holds the created documents of folder and checkpoint, ``${ENV}`` unexpanded; None:
-            they are in their stores.
+        checkpoint_url: as all URLs here, ``${ENV}`` unexpanded.
+        backfill_id: None for the pipeline itself.
+        changes_url: folder where batches are staged; None: ``staged/<name>`` below the storage, or none at all.
+        coordination: the table that holds the created documents of folder and checkpoint; None: they are in their
+            stores.
         table: address of that table, or of the table that holds the checkpoint alone; None: there is none.
     """
 
@@ -76,24 +73,13 @@ class FolderMarker:
 
     @classmethod
     def load(cls, store: Store) -> Self | None:
-        """The marker of a folder; None if it has none.
-
-        Raises:
-            TerminalError: it is damaged, or was written by a newer release.
-        """
+        """The marker of a folder; None if it has none."""
         data, what = store.find(MARKER), f"the marker {join_url(store.url, MARKER)}"
         return None if data is None else load_document(cls, data, what=what)
 
 
 def mark_folder(store: Store, marker: FolderMarker) -> None:
-    """Writes the marker of a folder, unless there already is the same one.
-
-    A checkpoint may be moved to another URL, and then goes on. So a marker that names another URL is replaced.
-
-    Args:
-        store: the folder.
-        marker: the marker that the folder is to have.
-    """
+    """Writes the marker of a folder, also over one with another URL: a checkpoint may be moved."""
     data = dump_document(marker)
     try:
         is_marked = store.get(MARKER) == data
@@ -109,7 +95,7 @@ Document = TypeVar("Document")
 class BatchFileMissingError(TerminalError):
     """A file in a batch's folder is gone or damaged, and an earlier task of the batch makes it again.
 
-    It is no use to retry the task that needs the file. A run of the whole batch finds what is there and makes the rest.
+    A retry of the task alone is no use. A run of the whole batch finds what is there and makes the rest.
     """
 
     url: str
@@ -117,16 +103,12 @@ class BatchFileMissingError(TerminalError):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchFolder:
-    """All that a task of the batch needs, besides the table's files and the sink.
+    """All that a task of the batch needs, apart from the table's files and the sink.
 
     Attributes:
-        plan: plan of the batch.
-        store: the folder.
-        memory_bytes: memory of one task.
-        filter_text: filter of the plan with ``${ENV}`` expanded; None: all rows count.
-        fast_ways: fast ways that map tasks may take.
+        filter_text: with ``${ENV}`` expanded; None: all rows count.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
-        machine: this machine, which keeps map outputs if the pipeline says so, and reads those of other machines.
+        machine: keeps map outputs if the pipeline says so, and reads those of other machines.
     """
 
     plan: Plan
@@ -154,16 +136,16 @@ class BatchFolder:
 
     @property
     def shuffled_form(self) -> ShuffledForm:
-        """The form in which rows pass the shuffle."""
+        """Form in which rows pass the shuffle."""
         return ShuffledForm(shape=self.shape)
 
     @property
     def map_outputs(self) -> MapOutputLog:
-        """The commit records of the map tasks."""
+        """Commit records of the map tasks."""
         return MapOutputLog(self.store, writes_to_sink=self.plan.route is Route.INSERT_ONLY)
 
     def place_for(self, generation: int) -> BatchPlace | None:
-        """The place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""
+        """Place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""
         plan = self.plan
         if not plan.checkpoint_id:
             return None
@@ -174,7 +156,6 @@ class BatchFolder:
 
         Raises:
             BatchFileMissingError: it is gone, although the plan exists.
-            TerminalError: it is not the document that the plan was made with.
         """
         key, place = self.plan.map_task_place(map_id)
         what = f"the map task {map_id} in {self.store.url}/{key}"
@@ -200,7 +181,6 @@ def load_plan(store: Store) -> Plan:
 
     Raises:
         BatchFileMissingError: there is none.
-        TerminalError: it was written by another release, or is damaged.
     """
     try:
         data = store.get(PLAN)
@@ -220,19 +200,14 @@ def load_plan(store: Store) -> Plan:
 
 
 def load_batch_document(kind: type[Document], store: Store, key: str, *, what: str) -> Document:
-    """A document that tasks of a batch pass to one another.
-
-    Raises:
-        KeyMissingError: there is none.
-        TerminalError: it was written by another release, or is damaged.
-    """
+    """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
     with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
 
 
 @contextmanager
 def says_remedy(store: Store) -> Iterator[None]:
-    """Adds the way out to the error of a document in a batch's folder that is damaged or of another release."""
+    """Adds the way out to the error of a damaged document, or of one of another release."""
     try:
         yield
     except (KeyMissingError, TornDocumentError):
@@ -242,5 +217,5 @@ def says_remedy(store: Store) -> Iterator[None]:
 
 
 def remedy(store: Store) -> str:
-    """Advice for a damaged batch folder. It can be made again, because the range is in the checkpoint."""
+    """Advice: a batch folder can be made again, because the range is in the checkpoint."""
     return f"delete everything below {store.url} and run again: the same range is planned again"

@@ -2,12 +2,12 @@
 
 The order of the writes decides every race, and lets any run complete what a killed one began:
 
-1. the sink: an empty batch is made whole. No commit of a run can replace it, so nothing becomes visible any more.
+1. the sink: an empty batch is made whole. No commit of a run can replace it.
 2. the report
-3. the checkpoint: the batch is done, and the cursor stays or moves.
-4. the folder of delivered files, if the batch was staged: its readers see the end too.
+3. the checkpoint: the batch is done.
+4. the folder of delivered files, if the batch was staged, for its readers
 
-A run that delivers the batch makes it whole in step 1 too. Whoever is first there decides.
+A run that delivers the batch makes it whole in step 1 too. The first there decides.
 """
 
 import logging
@@ -51,15 +51,11 @@ _VERBS: Final[Mapping[BatchOutcome, str]] = {
 
 
 class BatchStateError(TerminalError):
-    """A command cannot act in the state that the pipeline's open batch, or its load, is in."""
+    """A command cannot act in the state of the pipeline's open batch, or of its load."""
 
 
 def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> BatchSummary:
-    """A batch without changes as its sink gets it.
-
-    Args:
-        snapshot_id: snapshot of the cursor after the batch; None: the pipeline begins.
-    """
+    """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
     return BatchSummary(
         pipeline=pipeline,
         table=table,
@@ -76,14 +72,7 @@ def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyEnd:
-    """A batch of a pipeline that is to end without changes.
-
-    Attributes:
-        pipeline: name of the pipeline.
-        table: name of its table.
-        offset: the batch.
-        ending: the end that it is to come to.
-    """
+    """A batch of a pipeline that is to end without changes."""
 
     pipeline: str
     table: str
@@ -92,18 +81,18 @@ class EmptyEnd:
 
     @classmethod
     def of_open(cls, offset: OffsetRecord, pipeline: Pipeline) -> "EmptyEnd":
-        """The end of a batch that moves the cursor, or the end of any other batch that is given up."""
+        """The end of a batch that moves the cursor, or of any other batch that is given up."""
         ending = offset.ending if offset.ending.is_move else Ending.abandoned(offset.follows)
         return cls(pipeline=pipeline.name, table=pipeline.table, offset=offset, ending=ending)
 
     @property
     def summary(self) -> BatchSummary:
-        """The batch as its sink gets it. Its range is empty, so it differs from every batch that has a range."""
+        """Its range is empty, so it differs from every batch that has a range."""
         number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
         return empty_summary(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
 
     def commit(self, writer: Writer) -> CommitRecord:
-        """The commit record of the batch, made now."""
+        """The commit record, made now."""
         return CommitRecord(
             checkpoint_id=self.offset.checkpoint_id,
             ending=self.ending,
@@ -116,7 +105,7 @@ class EmptyEnd:
         )
 
     def report(self, commit: CommitRecord) -> BatchReport:
-        """The report of the batch, for a commit record that `commit` made."""
+        """The report for a commit record that `commit` made."""
         said = _VERBS[self.ending.outcome].format(self.ending.cursor.snapshot_id)
         return BatchReport.without_changes(
             commit,
@@ -128,7 +117,7 @@ class EmptyEnd:
 
     @property
     def is_begun(self) -> bool:
-        """True if an empty batch at the sink can only come from this end, not from a run that delivers the batch."""
+        """True if an empty batch at the sink can only come from this end."""
         spec, snapshot_id = self.offset.spec, self.ending.cursor.snapshot_id
         return bool(spec.steps) or (spec.after_snapshot_id, spec.up_to_snapshot_id) != (snapshot_id, snapshot_id)
 
@@ -136,15 +125,11 @@ class EmptyEnd:
 def show_ends(checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str) -> None:
     """Gives batches that ended without changes their manifests; after that no late run can make them visible.
 
-    Args:
-        checkpoint: of the pipeline.
-        folder: the folder in which readers count delivered batches; None: there is none.
-        up_to: the last batch that counts, inclusive. Batches before the last delivered one are not looked at.
-        pipeline: name of the pipeline.
-        table: name of its table.
+    Batches before the last delivered one are not looked at.
 
-    Raises:
-        PathClaimedError: the folder belongs to another checkpoint.
+    Args:
+        folder: the folder in which readers count delivered batches; None: there is none.
+        up_to: the last batch that counts, inclusive.
     """
     if folder is None:
         return
@@ -153,7 +138,7 @@ def show_ends(checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int,
 
 
 def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table: str) -> None:
-    """Gives one batch that ended without changes its manifest; arguments and errors as in `show_ends`."""
+    """`show_ends` of one batch."""
     number = commit.batch_number
     folder.claim(owner=commit.checkpoint_id, pipeline=pipeline, table=table)
     folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
@@ -163,7 +148,7 @@ def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table:
 def try_to_show_ends(
     checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int, pipeline: str, table: str
 ) -> None:
-    """`show_ends` for an end that is recorded already, and so is no error any more."""
+    """`show_ends` for an end that is recorded already: a failure is no error any more."""
     try:
         show_ends(checkpoint, folder, up_to=up_to, pipeline=pipeline, table=table)
     except IcefloeError as error:
@@ -176,8 +161,6 @@ def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: 
     Args:
         folder: the folder in which readers count batches; it is claimed. None: there is none.
         before: number of the reset at which readers drop what they hold.
-        pipeline: name of the pipeline.
-        table: name of its table.
     """
     if folder is None:
         return
@@ -189,12 +172,7 @@ def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: 
 
 
 def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) -> list[int]:
-    """Numbers without a manifest behind one that has it, ascending.
-
-    Args:
-        folder: the folder in which readers count batches; None: there is none.
-        before: the first number that is not looked at; None: the last one that has a manifest.
-    """
+    """Numbers without a manifest behind one that has it and before the given one (None: the last), ascending."""
     found = [] if folder is None else folder.whole_batches()
     if not found:
         return []
@@ -203,7 +181,7 @@ def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) ->
 
 
 def _missing(checkpoint: Checkpoint, folder: ChangeFiles, up_to: int) -> list[CommitRecord]:
-    """The ends without a manifest, in the order in which they get one: before one that has it, none is missing."""
+    """In the order in which they get a manifest: before one that has it, none is missing."""
     found: list[CommitRecord] = []
     for number in range(up_to, -1, -1):
         commit = checkpoint.committed(number)
@@ -214,15 +192,7 @@ def _missing(checkpoint: Checkpoint, folder: ChangeFiles, up_to: int) -> list[Co
 
 
 def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> CommitRecord | None:
-    """Completes the end without changes that somebody began for the open batch; None if nobody did.
-
-    Args:
-        session: of the pipeline or of the backfill.
-        view: a look at its checkpoint.
-
-    Raises:
-        TransientError, OtherOwnerError: as `end_without_changes`.
-    """
+    """Completes the end without changes that somebody began for the open batch; None if nobody did."""
     opened = view.opened
     if opened is None:
         return None
@@ -253,20 +223,14 @@ def end_without_changes(
     """Ends a batch without changes; repeating it completes what was begun.
 
     Args:
-        end: the end.
-        checkpoint: of the pipeline or of the backfill.
         sink: the folder to which tasks write changes.
         delivered: the folder in which readers count delivered batches; None: ``sink``, or none at all.
-        writer: who ends the batch.
 
     Returns:
-        The commit record that counts: this one, or the record of a run that was faster.
+        The commit record that counts: this one, or the record of a faster run.
 
     Raises:
         TransientError: the batch was to be abandoned, and is delivered at the sink.
-        PathInUseError: the sink holds another batch of this number.
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the folder belongs to another checkpoint.
     """
     number = end.ending.batch_number
     checkpoint.refuse_other(writer)

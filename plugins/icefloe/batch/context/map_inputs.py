@@ -15,20 +15,14 @@ __all__ = ["MapInputs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapInputs:
-    """All that one map task reads, and the folder that it writes to. Tasks in other threads have inputs of their own.
-
-    Attributes:
-        folder: folder of the batch.
-        io: PyIceberg's FileIO, which opens the table's files.
-        footers: footers of the data files.
-    """
+    """All that one map task reads, and its batch's folder. Tasks in other threads have inputs of their own."""
 
     folder: BatchFolder
     io: FileIO
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
 
     def row_reader(self) -> TableRowReader:
-        """Reads the rows of the table's files in the shape of the batch."""
+        """Reads the table's files in the shape of the batch."""
         return TableRowReader(
             shape=self.folder.shape,
             io=self.io,
@@ -38,13 +32,7 @@ class MapInputs:
         )
 
     def file_effects(self, map_id: int) -> list[FileEffects]:
-        """The files of one map task, delete files applied.
-
-        Raises:
-            BatchFileMissingError: the document of the task is gone.
-            TerminalError: the document or a delete file is damaged.
-            TransientError: a store did not answer.
-        """
+        """The files of one map task, delete files applied."""
         plan = self.folder.plan
         return task_file_effects(
             self.folder.map_task(map_id),

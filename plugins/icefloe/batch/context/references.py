@@ -1,4 +1,4 @@
-"""References to a batch, which travel between processes and open it where they arrive. Never stored or shown."""
+"""References to a batch, which travel between processes. Never stored or shown."""
 
 import json
 import os
@@ -38,10 +38,7 @@ class BatchReference:
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     def open(self, plan: Plan | None = None) -> RunningBatch:
-        """The batch in this process.
-
-        Args:
-            plan: plan of the batch; None: it is read.
+        """The batch in this process. Without a plan, it is read.
 
         Raises:
             BatchFileMissingError: there is no plan.
@@ -76,48 +73,44 @@ class BatchReference:
 
     @property
     def batch_number(self) -> int:
-        """Number of the batch, from the name of its folder."""
+        """From the name of the batch's folder."""
         return int(split_plan_url(self.plan_url).rpartition("/")[2])
 
     @property
     def folder(self) -> Store:
-        """Folder of the files that pass between the phases of the batch; known without its plan."""
+        """Folder of the files that pass between the phases; known without the plan."""
         return self._open_store(split_plan_url(self.plan_url))
 
     @property
     def batches(self) -> Store:
-        """Parent folder of the batch and of the batches before and after it, by number; known without its plan."""
+        """Parent folder of this and other batches, by number; known without the plan."""
         return self._open_store(split_plan_url(self.plan_url).rpartition("/")[0])
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Checkpoint of the batch; known without its plan."""
+        """Known without the plan."""
         return Checkpoint(self._open_store(self.settings.checkpoint_url))
 
     @property
     def folder_of_changes(self) -> ChangeFiles:
-        """The folder to which tasks of the batch write changes; known without its plan."""
+        """The folder to which tasks write changes; known without the plan."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings)
 
     @property
     def delivered_folder(self) -> ChangeFiles | None:
-        """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+        """The folder in which readers count staged batches; None if these go to another sink, or to none."""
         return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @contextmanager
     def delivery_sink(self) -> Iterator[Sink]:
-        """The sink that the batch is delivered to, open until the block ends.
-
-        Raises:
-            ValueError: the pipeline delivers to no sink.
-        """
+        """The sink that the batch is delivered to, open until the block ends. `ValueError` if there is none."""
         with delivery_sink(self.settings, self.credentials, self.surroundings) as sink:
             if sink is None:
                 raise ValueError(f"batch {self.batch_number} is delivered to no sink: its files are its changes")
             yield sink
 
     def is_over(self) -> bool:
-        """True if the batch is committed; known without its plan, which is gone when it is cleaned up."""
+        """True if the batch is committed; known without its plan, which cleanup deletes."""
         return self.checkpoint.committed(self.batch_number) is not None
 
     def to_environment(self) -> dict[str, str]:
@@ -126,7 +119,7 @@ class BatchReference:
 
     @staticmethod
     def largest_option(variables: Mapping[str, str]) -> tuple[str, int]:
-        """The option that takes most of the variables that `to_environment` makes, with its bytes there."""
+        """The option that takes most of the variables of `to_environment`, with its bytes there."""
         sizes = {"all options": 0}
         for variable in (CREDENTIALS_VARIABLE, SETTINGS_VARIABLE):
             for name, given in json.loads(text_of_variable(variable, variables) or "{}").items():
@@ -136,7 +129,7 @@ class BatchReference:
 
     @classmethod
     def from_environment(cls, plan_url: str) -> Self:
-        """The reference handed over by the process that started this driver."""
+        """The reference that the parent process handed over."""
         return cls(
             plan_url=plan_url,
             credentials=Credentials.from_environment(os.environ),
@@ -149,29 +142,24 @@ class BatchReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReference:
-    """A batch as its tasks open it. It travels to them in closures.
-
-    Attributes:
-        batch: reference to the batch. It holds nothing that opens the catalog.
-        plan: plan of the batch, which never changes: thousands of tasks would each request and parse it.
-    """
+    """A batch as its tasks open it, with a plan that they need not request. Nothing in it opens the catalog."""
 
     batch: BatchReference
     plan: Plan = field(repr=False)
 
     @classmethod
     def of(cls, batch: BatchReference, plan: Plan) -> Self:
-        """The reference that tasks of a batch need to read and write files."""
+        """The reference that tasks need to read and write files."""
         without_catalog = replace(batch, credentials=replace(batch.credentials, catalog_properties={}))
         return cls(batch=without_catalog, plan=plan)
 
     def open(self) -> RunningBatch:
-        """The batch in this process; raises as `BatchReference.open` does."""
+        """The batch in this process; see `BatchReference.open`."""
         return self.batch.open(self.plan)
 
 
 def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
-    """Stops if settings that decide what arrives are other ones than when the batch was planned."""
+    """Settings that decide what arrives may not change after planning."""
     if plan.settings_digest != settings.digest:
         raise TerminalError(
             f"filter, sink, changes, columns or changelog.path of pipeline {plan.pipeline} have changed since batch "
@@ -184,11 +172,8 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
 def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str]) -> TableAccess:
     """Access to the table's files, with the credentials that the catalog vends. Never stored.
 
-    Args:
-        plan: plan of the batch.
-        reference: its credentials open the catalog; its settings name the catalog and allow locations, so that a
-            catalog that moved and a location that was added help an open batch.
-        environ: environment of this process; ``${ENV}`` in catalog and locations is expanded here.
+    Credentials and catalog are those of the reference, so that a catalog that moved and a location that was added help
+    an open batch.
     """
     table = reference.surroundings.load_table(
         expand(reference.settings.catalog or plan.catalog, environ),

@@ -18,7 +18,7 @@ __all__ = ["RunningBatch"]
 
 
 class BatchCommittedError(TerminalError):
-    """A task found its batch committed: another run finished it, so this one is a zombie and stops."""
+    """Another run finished the batch, so this one is a zombie and stops."""
 
     batch_number: int
 
@@ -28,12 +28,9 @@ class RunningBatch:
     """A batch, opened by a process of a run.
 
     Attributes:
-        folder: its plan and the files that its tasks pass to one another.
         written: the store of the folder, which remembers what this process wrote.
-        checkpoint: checkpoint of the batch.
-        folder_of_changes: to which tasks write changes; `BatchReference.delivery_sink` is where they are delivered.
-        settings: settings that this run takes from the pipeline file.
-        requests: requests made to its stores.
+        folder_of_changes: to which tasks write changes; not where they are delivered.
+        requests: to its stores.
     """
 
     folder: BatchFolder
@@ -45,24 +42,20 @@ class RunningBatch:
 
     @property
     def plan(self) -> Plan:
-        """Plan of the batch."""
+        """See `BatchFolder`."""
         return self.folder.plan
 
     def is_over(self) -> bool:
-        """True if the batch is committed. Nothing more is to be done, and its folder is to be empty."""
+        """True if the batch is committed. Then its folder is to be empty."""
         return self.checkpoint.committed(self.plan.batch_number) is not None
 
     def taken_back(self) -> AbstractContextManager[None]:
-        """Takes back the block's writes below the batch's folder if the batch is over when the block ends."""
+        """Takes back the block's writes to the batch's folder if the batch is over when the block ends."""
         return taken_back_if_over(self.written, self.is_over, self.folder.machine)
 
     @contextmanager
     def fenced(self) -> Iterator[None]:
-        """Refuses to begin if the batch is over, and takes back the block's writes if it is over when the block ends.
-
-        Raises:
-            BatchCommittedError: the batch is committed.
-        """
+        """`taken_back`, after `refuse_committed`."""
         with self.taken_back():
             self.refuse_committed()
             yield
@@ -71,7 +64,7 @@ class RunningBatch:
     def naming_the_way_out(self) -> Iterator[None]:
         """Adds the command that gives the batch up to the sentence that says which file of the table is gone.
 
-        Whoever opens a file cannot know of a batch: others read files too, such as `read_changes`.
+        Code that opens a file cannot know of a batch: `read_changes` has none.
         """
         try:
             yield
@@ -85,11 +78,7 @@ class RunningBatch:
             ) from error
 
     def refuse_committed(self) -> None:
-        """Refuses to go on if the batch is over.
-
-        Raises:
-            BatchCommittedError: the batch is committed.
-        """
+        """Raises `BatchCommittedError` if the batch is over."""
         if self.is_over():
             number = self.plan.batch_number
             raise BatchCommittedError(

@@ -1,4 +1,4 @@
-"""A pipeline, opened: its table, its checkpoint and its sink, before there is a batch."""
+"""A pipeline, opened, before there is a batch."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -39,10 +39,7 @@ class PipelineSession:
         pipeline: with ``${ENV}`` expanded.
         table: as loaded when the session was opened.
         backfill_id: None for the pipeline itself.
-        writer: who runs the pipeline here.
-        takes_over: True if the writer becomes the owner of the checkpoint, whoever was the owner.
-        requests: requests made to its stores.
-        surroundings: stores and tables around the run.
+        takes_over: True if the writer becomes the owner of the checkpoint.
     """
 
     pipeline: Pipeline
@@ -68,11 +65,7 @@ class PipelineSession:
         """Loads the table of a pipeline that this release can run.
 
         Raises:
-            PipelineFileError: an environment variable is not set.
-            NotBuiltError: the pipeline needs a feature that this release does not have.
             NestedPlacesError: one of the pipeline's places is inside another, or inside the table's location.
-            TerminalError: no such catalog or table.
-            TransientError: the catalog did not answer.
         """
         expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
         refuse_unbuilt(expanded)
@@ -89,15 +82,15 @@ class PipelineSession:
         )
 
     def with_fresh_table(self) -> Self:
-        """The same session with the table as it is now.
+        """The session with the table as it is now.
 
         Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
-        have delivered since, and these would look as if they had expired.
+        have delivered since, as if they had expired.
         """
         return replace(self, table=open_table(self.pipeline, self.credentials, self.surroundings))
 
     def with_cursor(self, cursor: AnyCursor) -> tuple[Self, AnyCursor]:
-        """The same session, and a cursor by its snapshot's id in that session's table; see `LoadedTable.found`."""
+        """The session, and a cursor by its snapshot's id in that session's table; see `LoadedTable.found`."""
         if cursor is None or cursor.snapshot is None:
             return self, cursor
         table, snapshot_id = LoadedTable(self.table).found(cursor.snapshot)
@@ -108,13 +101,13 @@ class PipelineSession:
         return session, replace(cursor, snapshot_id=snapshot_id, snapshot=None)
 
     def for_backfill(self, backfill_id: str) -> Self:
-        """The same pipeline with a checkpoint and an output of the backfill's own."""
+        """The pipeline with a checkpoint and an output of the backfill's own."""
         return replace(self, backfill_id=backfill_id)
 
     # Kept: every place of the session is looked up in them.
     @cached_property
     def settings(self) -> RunSettings:
-        """Settings that tasks of this run take from the pipeline file."""
+        """Settings that tasks take from the pipeline file."""
         return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
 
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
@@ -131,12 +124,12 @@ class PipelineSession:
 
     @cached_property
     def folder_of_changes(self) -> ChangeFiles:
-        """The folder to which tasks write changes, opened: of the sink, or on the way to another one."""
+        """The folder to which tasks write changes: of the sink, or on the way to another one."""
         return folder_of_changes(self.settings, self.credentials, self.surroundings, requests=self.requests)
 
     @cached_property
     def delivered_folder(self) -> ChangeFiles | None:
-        """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+        """The folder in which readers count staged batches; None if these go to another sink, or to none."""
         return delivered_folder(self.settings, self.credentials, self.surroundings)
 
     @property
@@ -146,12 +139,12 @@ class PipelineSession:
 
     @property
     def numbered_folders(self) -> tuple[ChangeFiles, ...]:
-        """The folders in which each batch has its number, also one without changes."""
+        """The folders in which each batch has its number, even if it has no changes."""
         staged, delivered = self.folder_of_changes, self.delivered_folder
         return (staged,) if delivered is None else (staged, delivered)
 
     def origin(self, checkpoint_id: str) -> Origin:
-        """Who delivers to the sink: this pipeline by a checkpoint of it."""
+        """Who delivers to the sink."""
         return Origin(
             owner=checkpoint_id,
             pipeline=self.pipeline.name,
@@ -159,15 +152,15 @@ class PipelineSession:
         )
 
     def delivery_sink(self) -> AbstractContextManager[Sink | None]:
-        """The sink that staged batches are delivered to, open until the block ends; None: the files are the sink."""
+        """The sink of staged batches, open until the block ends; None: the files are the sink."""
         return delivery_sink(self.settings, self.credentials, self.surroundings)
 
     def folder_of(self, offset: OffsetRecord) -> Store:
-        """Folder of the files that a batch passes between its phases."""
+        """Folder of the files that pass between the phases."""
         return self.open_storage(batch_url(self.pipeline, offset))
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
-        """The reference that tasks of a batch are given."""
+        """The reference for tasks of a batch."""
         return BatchReference(
             plan_url=plan_url(batch_url(self.pipeline, offset)),
             credentials=self.credentials,
@@ -183,19 +176,13 @@ class PipelineSession:
 def batch_url(pipeline: Pipeline, offset: OffsetRecord) -> str:
     """Folder of the files that a batch passes between its phases.
 
-    It is named after the checkpoint, not after the pipeline alone: pipelines of the same name share nothing.
+    Named after the checkpoint, because pipelines of the same name share nothing.
     """
     return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")
 
 
 def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:
-    """Opens the table of a pipeline by the given credentials, or by PyIceberg's own configuration.
-
-    Args:
-        pipeline: with ``${ENV}`` expanded.
-        credentials: credentials of the pipeline.
-        surroundings: loads the table; None: from its catalog.
-    """
+    """Opens the table of an expanded pipeline by the given credentials, or by PyIceberg's own configuration."""
     with with_lines(pipeline):
         return (surroundings or Surroundings()).load_table(
             pipeline.catalog,

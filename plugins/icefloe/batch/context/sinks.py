@@ -1,4 +1,4 @@
-"""The sinks of a pipeline, opened: the folder of its changes, and the sink that staged batches are delivered to."""
+"""The sinks of a pipeline, opened."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -39,14 +39,12 @@ class TableLoader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Everything outside of a process that decides what its run does. It travels to tasks inside closures.
+    """Everything outside of a process that decides what its run does.
 
-    A run takes nothing else from outside, so a simulation that replaces these four decides every step of a run. Times
-    in documents are for people: no decision depends on the clock of a machine.
+    A simulation that replaces these four decides every step of a run. Times in documents are for people: no decision
+    depends on the clock of a machine.
 
     Attributes:
-        open_store: opens the stores of checkpoint, shuffle and sink.
-        load_table: loads the table from its catalog.
         new_name: returns a name that no other process has, on any machine.
         new_key: returns the key of a batch's row hashes, which nobody can know before.
     """
@@ -68,10 +66,7 @@ def folder_of_changes(
     """The folder to which tasks write changes: the files sink, or the place where batches are staged.
 
     Args:
-        settings: settings of the run.
         credentials: a staged batch is part of the storage, a files sink has its own.
-        surroundings: opens the folder.
-        requests: counts the requests to it.
         recorded: settings that a batch has recorded; they come before those of the run.
     """
     places: dict[str, Any] = {**settings.sink, **recorded}
@@ -81,7 +76,7 @@ def folder_of_changes(
 
 
 def delivered_folder(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> ChangeFiles | None:
-    """The folder in which readers count batches that were staged; None if these go to another sink, or to none."""
+    """The folder in which readers count staged batches; None if these go to another sink, or to none."""
     if settings.delivery.get("type") != "files":
         return None
     store = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
@@ -90,7 +85,7 @@ def delivered_folder(settings: RunSettings, credentials: Credentials, surroundin
 
 @contextmanager
 def delivery_sink(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> Iterator[Sink | None]:
-    """The sink that staged batches are delivered to, open until the block ends; None if the files are the sink."""
+    """The sink of staged batches, open until the block ends; None if the files are the sink."""
     if not settings.delivery:
         yield None
         return
@@ -99,7 +94,7 @@ def delivery_sink(settings: RunSettings, credentials: Credentials, surroundings:
 
 
 def sink_of_pipeline(pipeline: Pipeline, credentials: Credentials) -> AbstractContextManager[Sink | None]:
-    """The sink of a pipeline as its file says, open for a block; None if the files are the sink."""
+    """The sink as the pipeline file says, open for a block; None if the files are the sink."""
     return delivery_sink(RunSettings.of(pipeline), credentials, Surroundings())
 
 

@@ -1,4 +1,4 @@
-"""One attempt of a task, where an engine runs it: what it costs, and how it ends."""
+"""One attempt of a task: what it costs, and how it ends."""
 
 import logging
 import traceback
@@ -38,9 +38,8 @@ class JobError:
 
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
-        kind: module and name of its class; None in documents of releases that did not write it.
-        sentence: sentence that the user reads.
-        facts: facts of the error as JSON, without secrets.
+        kind: module and name of its class; None in documents of old releases.
+        facts: without secrets.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -52,13 +51,13 @@ class JobError:
     facts: Mapping[str, JsonValue]
 
     def as_error(self) -> IcefloeError:
-        """The error as it was raised in the job, to be raised by whoever started it."""
+        """The error as it was raised in the job."""
         kind = _class_of(self.kind) or (TerminalError if self.family == "terminal" else TransientError)
         return kind(self.sentence).restated(self.sentence, **dict(_read(kind, self.facts)))
 
     @classmethod
     def load(cls, reference: BatchReference, phase: str, attempt: str) -> Self | None:
-        """The error of an attempt; None if it died without writing one."""
+        """None if the attempt died without an error."""
         store = reference.folder
         key = error_key(phase, attempt)
         data = store.find(key)
@@ -66,7 +65,7 @@ class JobError:
 
     @classmethod
     def save(cls, reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> Self:
-        """Writes an error next to the plan, unless the batch is over: whoever started the job finds that out."""
+        """Writes an error next to the plan, unless the batch is over."""
         document = cls(
             family="terminal" if isinstance(error, TerminalError) else "transient",
             kind=f"{type(error).__module__}.{type(error).__qualname__}",
@@ -80,7 +79,7 @@ class JobError:
 
 
 def _class_of(name: str | None) -> type[IcefloeError] | None:
-    """The class of an error of ours; None if this release has none of that name."""
+    """None if this release has none of that name."""
     module, _, of_class = (name or "").rpartition(".")
     if not module.startswith(_PACKAGE):
         return None
@@ -108,7 +107,7 @@ def _read(kind: type[IcefloeError], facts: Mapping[str, JsonValue]) -> Iterator[
 
 
 def _adapters(kind: type[IcefloeError], facts: Mapping[str, object]) -> Iterator[tuple[str, TypeAdapter[object]]]:
-    """An adapter for each fact, which writes and reads it as JSON by the type that its class declares."""
+    """One for each fact, by the type that its class declares."""
     declared = get_type_hints(kind)
     return ((name, TypeAdapter(declared[name])) for name in facts if name in declared)
 
@@ -127,13 +126,8 @@ def _without_secrets(fact: JsonValue) -> JsonValue:
 class TaskAttempt:
     """A block that is one attempt of a task: an error of ours, or of memory, becomes its outcome.
 
-    Args:
-        task: name of the task, for the sentence.
-        reference: opens its batch.
-
     Attributes:
         is_adopted: True if the task found the valid output of another attempt and kept it.
-        outcome: once the block has ended.
     """
 
     def __init__(self, task: str, reference: TaskReference) -> None:
@@ -169,18 +163,14 @@ class TaskAttempt:
 
 
 def _is_of_our_own(error: ImportError) -> bool:
-    """True if a module of ours lacks a name that another module of ours asks for."""
+    """True if one of our modules lacks a name that another asks for."""
     *_, last = traceback.walk_tb(error.__traceback__)
     asking = str(last[0].f_globals.get("__name__"))
     return asking.startswith("icefloe.") and (error.name or "").startswith("icefloe.")
 
 
 def _half_imported(cause: ImportError, task: str) -> TransientError:
-    """The error of a task that met a module of ours without some of its names.
-
-    Python hands a thread that waited for another one's import the module as that import left it, also if it failed for
-    lack of memory. What one of our modules asks another one for is always in a whole one.
-    """
+    """Another thread's import failed, and left a module of ours without some of its names."""
     error = TransientError(
         f"{task} found a part of icefloe that is not loaded as a whole ({cause}): memory ran out as it was loaded, or "
         "another release was installed meanwhile; run again"
@@ -190,11 +180,7 @@ def _half_imported(cause: ImportError, task: str) -> TransientError:
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Lets go of what the functions that an error ended had in memory.
-
-    An engine holds the errors of all tasks to the end of their phase. With a full disk that would be the buffers of
-    every task of it, and with too little memory the memory that the other tasks lack.
-    """
+    """Frees what the functions of an error had in memory: an engine holds the errors of all tasks of a phase."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -2,9 +2,9 @@
 
 Read in this order:
 
-- `prove`: the records of all tasks add up, and the files become whole; `commit` begins with it too
-- `deliver_batch`: hands the parts of a proven batch to an engine, and records that the batch is visible
-- `deliver_part`: one part, where the engine runs it, and the records of deliveries
+- `prove`: the records of all tasks add up, and the files become whole
+- `deliver_batch`: hands the parts of a proven batch to an engine
+- `deliver_part`: one part, and the records of deliveries
 - `proven_batch`: a batch and its parts as a sink sees them
 - `commit_batch`: report, commit, and the deletion of the files between the phases
 """

@@ -35,7 +35,7 @@ _INDEX: Final = re.compile(r"(?P<attempt>(?P<record>[0-9]+/[0-9]+\.[0-9]+)\.[0-9
 
 
 def try_to_clean_up(reference: BatchReference) -> None:
-    """Cleans up as `clean_up_finished`; the batch is recorded as done, so files that remain are no error of its run."""
+    """`clean_up_finished`; files that remain are no error of a committed batch."""
     try:
         clean_up_finished(reference)
     except IcefloeError as error:
@@ -43,17 +43,10 @@ def try_to_clean_up(reference: BatchReference) -> None:
 
 
 def clean_up_finished(reference: BatchReference) -> int:
-    """Deletes the folder of a committed batch, and the folders that earlier runs left when they were killed.
+    """Deletes the folder of a committed batch and of batches before it; returns the number of objects.
 
-    The folders of a checkpoint's batches are next to each other, so one listing shows them all. Every batch before a
-    committed batch is committed too. Plans are deleted last, so that an interrupted cleanup can be repeated. No plan is
-    read, because a late run may have taken it back.
-
-    Returns:
-        Number of objects deleted.
-
-    Raises:
-        TerminalError: the batch is still open, and its rerun resumes from these files.
+    Folders of killed runs are found by one listing. Every batch before a committed batch is committed too. Plans are
+    deleted last, so that an interrupted cleanup can be repeated. No plan is read: a late run may have taken it back.
     """
     number, batches = reference.batch_number, reference.batches
     commit = reference.checkpoint.committed(number)
@@ -79,11 +72,7 @@ def clean_up_finished(reference: BatchReference) -> int:
 
 
 def _delete_staged(reference: BatchReference) -> int:
-    """Deletes staged batches before one that is delivered, if their time is over. This one may be needed again.
-
-    Returns:
-        Number of objects deleted.
-    """
+    """Deletes staged batches before one that is delivered, if their time is over; returns the number of objects."""
     settings = reference.settings
     if not settings.delivery or settings.keep_staged is None:
         return 0
@@ -94,7 +83,7 @@ def _delete_staged(reference: BatchReference) -> int:
 
 
 def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
-    """Deletes the files that the nodes of some batches have, as far as these answer: what stays there expires."""
+    """As far as the nodes answer: what stays there expires."""
     records = map_parallel(batches.find, _records_of_nodes(keys), at_once=batches.requests_at_once)
     places: dict[str, set[str]] = {}
     for record in records:
@@ -114,9 +103,9 @@ def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
 
 
 def _records_of_nodes(keys: Sequence[str]) -> list[str]:
-    """The keys of commit records that may name a node: of map outputs that have an index file and no data file here.
+    """Commit records that may name a node: they have an index file and no data file here.
 
-    The settings of the pipeline do not say it: ``transfer`` may have been edited since the batch was opened.
+    The settings do not say it: ``transfer`` may have been edited since the batch was opened.
     """
     there = set(keys)
     indexes = filter(None, map(_INDEX.fullmatch, keys))
@@ -124,7 +113,7 @@ def _records_of_nodes(keys: Sequence[str]) -> list[str]:
 
 
 def _node_places(record: bytes) -> Iterator[tuple[str, str]]:
-    """The node that a commit record names, and the folder of the batch there; nothing if it names none."""
+    """The node that a commit record names, and the folder there; nothing if it names none."""
     with suppress(ValueError, TypeError, KeyError):  # a damaged record is of no batch that is open
         key = str(json.loads(record)["data"]["key"])
         if is_node_key(key):
@@ -148,12 +137,8 @@ def report_of(
     """The report of a batch that is being committed now.
 
     Args:
-        batch: the batch with the results of its tasks.
-        delivered_sums: sums of its changes.
-        checks: checks against the snapshot summaries.
-        warnings: warnings that came up while committing; the report lists them after those of the plan and those
-            of lost nodes.
-        delivery: the delivery to the sink for which the batch was staged; None: there is no such sink.
+        warnings: of this commit; the report lists them after those of the plan and of lost nodes.
+        delivery: None: the batch was not staged for another sink.
     """
     plan, records = batch.plan, batch.records
     shuffled = [record for record in records if record.data is not None]
@@ -203,11 +188,10 @@ def report_of(
 
 
 def commit_batch(running: RunningBatch) -> BatchReport:
-    """Commits a batch whose tasks are done. For a batch that is already committed it only returns the report.
+    """Commits a batch whose tasks are done; a committed batch only returns its report.
 
     Raises:
-        UnfinishedTasksError: a task has not written its part yet, or the part is gone or cut; or the batch was not yet
-            delivered to the sink for which it was staged.
+        UnfinishedTasksError: a part is missing or cut, or the staged batch is not delivered yet.
         TerminalError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
         BatchCommittedError: a reset gave the batch up meanwhile.
     """
@@ -253,11 +237,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
 
 
 def _delivery(running: RunningBatch) -> BatchDelivery:
-    """The record that the batch is visible at the sink for which it was staged.
-
-    Raises:
-        UnfinishedTasksError: there is none yet.
-    """
+    """The delivery of a staged batch. `UnfinishedTasksError` if there is none yet."""
     found = DeliveryRecords(running.folder.store).batch()
     if found is None:
         raise UnfinishedTasksError(

@@ -1,4 +1,4 @@
-"""Deliver: a staged batch is proven as a whole, its parts go to the sink, and the batch is recorded as visible."""
+"""Deliver: a staged batch is proven, its parts go to the sink, and the batch is recorded as visible."""
 
 import logging
 import time
@@ -32,26 +32,23 @@ _Result = TypeVar("_Result")
 
 
 class TakenBackError(TerminalError):
-    """The sink was another pipeline's since the delivery of the batch began, so what it had of the batch is gone."""
+    """The sink was another pipeline's since the delivery began, so what it had of the batch is gone."""
 
     url: str
     batch_number: int
 
 
 def staged_bytes(reference: BatchReference) -> int:
-    """Size of the files of a staged batch; one listing says it, and nothing is proven yet."""
+    """Size of the files of a staged batch, by one listing; nothing is proven yet."""
     return reference.folder_of_changes.size_of(reference.batch_number)
 
 
 def deliver_batch(reference: BatchReference, engine: Engine, *, application: TrackedApplication | None = None) -> None:
     """Delivers the parts of a batch that are left; repeating it delivers nothing twice.
 
-    Args:
-        application: Spark application of the engine, if it has one.
-
     Raises:
         BatchCommittedError: the batch is done.
-        UnfinishedTasksError: a task has not written its part yet, or its part is gone or cut.
+        UnfinishedTasksError: a part is missing or cut.
         SupersededError: the sink holds a later batch.
     """
     started = time.monotonic()
@@ -106,7 +103,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
 def _taken_back(
     batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[None]:
-    """Names the reason if the sink calls a batch late because the sink's owner changed twice since the first try."""
+    """Names the reason if the sink's owner changed twice since the first try."""
     try:
         yield
     except SupersededError as error:
@@ -125,7 +122,7 @@ def _taken_back(
 def _refuse_other_destination(
     batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> None:
-    """Stop a batch whose first parts went elsewhere."""
+    """The first parts went elsewhere."""
     before, found = begun.get("destination"), now.get("destination")
     if None not in (before, found) and before != found:
         name = batch.origin.pipeline
@@ -140,8 +137,6 @@ def _refuse_other_destination(
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsCall:
-    """The parts of a batch in one try."""
-
     task: DeliverPart
     numbers: Sequence[int]
     engine: Engine
@@ -151,9 +146,8 @@ class _PartsCall:
     def finish(self, sink: Sink) -> list[PartDelivery]:
         """Delivers the parts that are left and finishes the batch; returns the deliveries of all parts.
 
-        Some parts are delivered again, once: those that the sink lost since their delivery was recorded, and those with
-        dead letters if these are too many together. The letters are those of the try that delivered their part, and the
-        destination may have been corrected since.
+        Delivered again, once, are parts that the sink lost since, and those with dead letters if these are too many
+        together: the destination may have been corrected since.
         """
         sent = self._deliver_missing()
         try:
@@ -177,7 +171,7 @@ class _PartsCall:
         return deliveries
 
     def _deliver_missing(self) -> frozenset[int]:
-        """Delivers the parts without a recorded delivery; an error that retrying cannot fix comes first."""
+        """An error that retrying cannot fix comes first."""
         found = self._records.parts(self.numbers)
         missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
         number = self.task.batch.batch_number
@@ -187,7 +181,6 @@ class _PartsCall:
         return frozenset(missing)
 
     def _deliveries(self) -> list[PartDelivery]:
-        """The recorded deliveries of all parts."""
         found = [each for each in self._records.parts(self.numbers) if each is not None]
         if len(found) < len(self.numbers):
             url = self.running.folder.store.url
@@ -204,7 +197,7 @@ class _PartsCall:
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:
-    """Seconds from the last commit of the batch until now."""
+    """From the last commit of the batch until now."""
     if not running.plan.spec.steps:
         return None
     return max(0.0, time.time() - running.plan.spec.steps[-1].commit_timestamp_us / 1e6)

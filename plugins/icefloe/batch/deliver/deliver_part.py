@@ -1,4 +1,4 @@
-"""One part of a proven batch, as an engine delivers it, and the records of deliveries."""
+"""One part of a proven batch, and the records of deliveries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _Record = TypeVar("_Record", PartDelivery, BatchDelivery)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunDelivery:
-    """``deliveries/begun.json``: facts that the first try found at the sink, for all tries and all parts."""
+    """``deliveries/begun.json``: facts that the first try found at the sink, for all tries."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -36,7 +36,7 @@ class BegunDelivery:
 
 
 class DeliveryRecords:
-    """The records of one delivery. Of several tries the first to create a record counts, until it is forgotten."""
+    """The records of one delivery. Of several tries the first record counts, until it is forgotten."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -52,23 +52,23 @@ class DeliveryRecords:
         return self._find(PartDelivery, delivery_key(number))
 
     def parts(self, numbers: Iterable[int]) -> list[PartDelivery | None]:
-        """`part` of each number, several at once, in the order given."""
+        """`part` of each number, in order."""
         return map_parallel(self.part, numbers, at_once=self._store.requests_at_once)
 
     def create_part(self, delivery: PartDelivery) -> None:
-        """Records the delivery of a part, unless another try was first."""
+        """Another try may be first."""
         self._store.create(delivery_key(delivery.number), dump_document(delivery))
 
     def forget_parts(self, numbers: Iterable[int]) -> None:
-        """Deletes the deliveries of parts, so that they are delivered again; the sink finds what it holds of them."""
+        """Lets parts be delivered again; the sink finds what it holds of them."""
         self._store.delete([delivery_key(number) for number in numbers])
 
     def batch(self) -> BatchDelivery | None:
-        """The delivery of the batch; None if it is not visible as a whole yet."""
+        """None if the batch is not visible as a whole yet."""
         return self._find(BatchDelivery, delivery_key(None))
 
     def create_batch(self, delivery: BatchDelivery) -> None:
-        """Records that the batch is visible, unless another try was first."""
+        """The batch is visible, unless another try was first."""
         self._store.create(delivery_key(None), dump_document(delivery))
 
     def _find(self, kind: type[_Record], key: str) -> _Record | None:
@@ -83,8 +83,6 @@ class DeliverPart:
     """The function that an engine calls with the number of each part.
 
     Attributes:
-        reference: opens the batch and its sink where the part is delivered.
-        manifest: its manifest, so that no part reads it once more.
         begun: facts that the sink returned when the delivery began.
     """
 
@@ -95,7 +93,7 @@ class DeliverPart:
     begun: Mapping[str, object]
 
     def __call__(self, number: int) -> TaskOutcome:
-        """Delivers the part of a number, unless its delivery is recorded."""
+        """Delivers a part, unless its delivery is recorded."""
         with TaskAttempt(f"part {number} of the delivery", self.reference) as attempt:
             running = attempt.open()
             with running.fenced():

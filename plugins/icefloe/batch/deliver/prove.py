@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnfinishedTasksError(TransientError):
-    """Tasks of a batch have not finished, or their parts are gone. Facts: ``phase``, which runs only these again.
+    """Tasks have not finished, or their parts are gone. Facts: ``phase``, which runs only these again.
 
     Repeating commit alone does not help.
     """
@@ -39,13 +39,7 @@ class UnfinishedTasksError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedTasks:
-    """A batch whose tasks are all done.
-
-    Attributes:
-        records: commit records of the map tasks, by map id.
-        results: results of the reduce ranges; empty if nothing was shuffled.
-        messages: commit messages of the tasks that wrote to the sink.
-    """
+    """A batch whose tasks are all done."""
 
     plan: Plan
     records: Sequence[MapOutputRecord]
@@ -55,15 +49,7 @@ class FinishedTasks:
 
     @classmethod
     def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "FinishedTasks":
-        """Reads the records of a batch's tasks.
-
-        Args:
-            folder: the files that its tasks pass to one another.
-            delivers: True if the batch is staged, to be delivered to another sink.
-
-        Raises:
-            UnfinishedTasksError: a task has not finished yet.
-        """
+        """Reads the records of a batch's tasks; `UnfinishedTasksError` if one has not finished."""
         plan = folder.plan
         records = _records(folder)
         results = _results(folder) if plan.route is Route.SHUFFLE else []
@@ -77,17 +63,17 @@ class FinishedTasks:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Changes by type, in lower case."""
+        """By change type, in lower case."""
         names = [each.name.lower() for each in ChangeType]
         return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
 
     @property
     def handed_on(self) -> Sums:
-        """Sums of the rows that the map tasks handed on, by step, also if changes are net."""
+        """Sums of the rows that the map tasks handed on, by step, even if changes are net."""
         return _merged(record.ordinals for record in self.records)
 
     def audited(self) -> Sums:
-        """Sums of the delivered changes, proven equal to the sums of the rows that the map tasks handed on."""
+        """Sums of the changes, proven equal to those of the rows that the map tasks handed on."""
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
         delivered_sums = self.handed_on
         if self.plan.route is Route.SHUFFLE:
@@ -109,7 +95,7 @@ class FinishedTasks:
 
 
 def staging_phase(plan: Plan) -> Phase:
-    """The phase whose tasks write to the sink. If map outputs are gone, shuffle_read makes them again too."""
+    """The phase whose tasks write to the sink. It makes lost map outputs again too."""
     return Phase.SHUFFLE_READ if plan.route is Route.SHUFFLE else Phase.INSERT_ONLY
 
 
@@ -159,7 +145,7 @@ def _signed_count(counts: Mapping[str, int]) -> int:
 def check_summaries(
     plan: Plan, handed_on: Sums, *, on_summary_mismatch: SummaryMismatchOption
 ) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
-    """Compares inserts less deletes of each step with the summaries of its snapshots."""
+    """Compares inserts less deletes of each step with the snapshot summaries."""
     counts = handed_on.signed_counts()
     checks = tuple(
         SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
@@ -198,7 +184,7 @@ def prove_and_publish(running: RunningBatch) -> ProvenSums:
     """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
 
     Raises:
-        UnfinishedTasksError: a task has not finished yet, or its part is gone or cut.
+        UnfinishedTasksError: a part is missing or cut.
     """
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
@@ -219,7 +205,7 @@ def prove_and_publish(running: RunningBatch) -> ProvenSums:
 
 
 def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
-    """Stops a batch before it has a manifest, so that it can still be abandoned."""
+    """Before the batch has a manifest it can still be abandoned."""
     removed, plan = removed_rows(batch.counts), batch.plan
     if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
         raise TerminalError(
@@ -232,7 +218,7 @@ def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
 
 
 def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError) -> None:
-    """Lets the tasks whose parts are damaged run again; the others are adopted."""
+    """Lets the tasks of damaged parts run again; the others are adopted."""
     numbers = set(damage.numbers)
     logger.warning("batch %d: parts %s are written again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:

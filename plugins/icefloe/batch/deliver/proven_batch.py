@@ -28,7 +28,6 @@ class OutputMode:
     """The part of a batch that a sink is given.
 
     Attributes:
-        changes: the pipeline's ``changes``.
         skipped: change ordinals of the steps that are left out as a whole.
     """
 
@@ -37,23 +36,19 @@ class OutputMode:
 
     @classmethod
     def of(cls, batch: BatchSummary, parts: Sequence[StagedPart], settings: RunSettings) -> Self:
-        """The output of a batch.
-
-        Args:
-            parts: its parts, which are looked through if steps are to be left out.
-        """
+        """The output of a batch; its parts are read if steps are to be left out."""
         if settings.changes != "append_only" or not removed_rows(batch.counts):
             return cls(changes=settings.changes)
         return cls(changes=settings.changes, skipped=tuple(sorted(_removing_ordinals(parts))))
 
     def reduced(self, part: StagedPart) -> StagedPart:
-        """A part with the rows that the sink is given; its numbers stay those of the staged part."""
+        """The part with the rows that the sink is given, and its old numbers."""
         if self.changes != "upsert" and not self.skipped:
             return part
         return replace(part, read=partial(self._rows, part))
 
     def counts(self, batch: BatchSummary) -> dict[str, int]:
-        """Changes by type that the sink is given; steps that are left out still count."""
+        """Changes by type that the sink is given, with steps that are left out."""
         left_out = ChangeType.UPDATE_BEFORE.name.lower() if self.changes == "upsert" else None
         return {name: number for name, number in batch.counts.items() if name != left_out}
 
@@ -70,7 +65,7 @@ class OutputMode:
 
 
 def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
-    """The steps that remove or update a row."""
+    """Steps that remove or update a row."""
     found: set[int] = set()
     for part in parts:
         for rows in part.read():
@@ -80,7 +75,7 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
 
 
 def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-    """The batch of a run whose manifest is written."""
+    """A batch whose manifest is written."""
     plan = running.plan
     if not plan.checkpoint_id:
         raise ValueError("a plan without a checkpoint is delivered to no sink")
@@ -103,7 +98,7 @@ def committed_batch(
     owner: str,
     schema: pa.Schema,
 ) -> ProvenBatch:
-    """A batch that is committed, to be delivered once more."""
+    """A committed batch, to be delivered once more."""
     batch = _proven(manifest, offset.spec, output, owner=owner, schema=schema, begins_anew=offset.begins_anew)
     return replace(batch, is_replay=True, selected=_selected(offset))
 
@@ -136,8 +131,7 @@ def _proven(
 def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) -> Iterator[StagedPart]:
     """The parts of a staged batch, numbered by their places in the manifest, which never changes.
 
-    Args:
-        memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
+    A row that needs more than the memory of the task is refused as it is read.
     """
     bound, first_row = RowLimit(memory_bytes=memory_bytes), 0
     for number, part in enumerate(manifest.parts):
@@ -158,6 +152,6 @@ def _read(files: ChangeFiles, batch_number: int, part: Part, bound: RowLimit) ->
 
 
 def _selected(offset: OffsetRecord) -> tuple[str, ...] | None:
-    """The columns that the pipeline selected as it opened a batch: those of the identity were added behind them."""
+    """In batches of a pipeline with ``columns``, those of the identity are behind the selected ones."""
     recorded = offset.result_configuration.get("columns")
     return offset.spec.columns[: len(recorded)] if offset.spec.columns and isinstance(recorded, list) else None
