@@ -132,7 +132,7 @@ class RenewedFiles:
 
     @property
     def access(self) -> TableAccess:
-        """By the newest credentials."""
+        """Access by the newest credentials."""
         if self._access is None:
             self._access = self._fresh()
         return self._access

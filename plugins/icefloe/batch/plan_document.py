@@ -195,5 +195,5 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Of everything that decides rows, parts and their order; the same for a plan that is made again."""
+        """Digest of everything that decides rows, parts and their order; the same for a plan that is made again."""
         return document_digest(replace(self, **_INCIDENTAL))

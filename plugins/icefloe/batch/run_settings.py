@@ -132,7 +132,7 @@ class RunSettings:
 
 
 def checkpoint_url_of(pipeline: Pipeline, backfill_id: str | None) -> str:
-    """With ``${ENV}`` as the pipeline has it."""
+    """URL of the checkpoint, with ``${ENV}`` as the pipeline has it."""
     below = () if backfill_id is None else (backfill_prefix(backfill_id),)
     return "/".join((pipeline.checkpoint_url, *below))
 

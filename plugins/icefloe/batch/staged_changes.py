@@ -49,7 +49,7 @@ class StagedChanges:
 
     @property
     def counts(self) -> dict[str, int]:
-        """By change type, in lower case."""
+        """Rows by change type, in lower case."""
         return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
 
     def batches(
@@ -60,7 +60,7 @@ class StagedChanges:
         change_types: NDArray[np.uint8],
         change_ordinals: NDArray[np.int32],
     ) -> Iterator[pa.RecordBatch]:
-        """In batches that fit into any consumer's memory."""
+        """Changes in batches that fit into any consumer's memory."""
         at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         for start in range(0, len(picks), at_once):
             picked = picks[start : start + at_once]
@@ -110,7 +110,7 @@ class RangeResult:
 
     @classmethod
     def load(cls, store: Store, range_id: int) -> Self | None:
-        """None if there is none yet."""
+        """The result of a range; None if there is none yet."""
         try:
             return load_batch_document(cls, store, result_key(range_id), what="the range result")
         except KeyMissingError:

@@ -87,7 +87,7 @@ class EmptyEnd:
 
     @property
     def summary(self) -> BatchSummary:
-        """Its range is empty, so it differs from every batch that has a range."""
+        """The batch with an empty range: it differs from every batch that has a range."""
         number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
         return empty_summary(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
 

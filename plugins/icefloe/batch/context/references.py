@@ -73,7 +73,7 @@ class BatchReference:
 
     @property
     def batch_number(self) -> int:
-        """From the name of the batch's folder."""
+        """Number from the name of the batch's folder."""
         return int(split_plan_url(self.plan_url).rpartition("/")[2])
 
     @property
@@ -88,7 +88,7 @@ class BatchReference:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Known without the plan."""
+        """Checkpoint of the batch; known without its plan."""
         return Checkpoint(self._open_store(self.settings.checkpoint_url))
 
     @property

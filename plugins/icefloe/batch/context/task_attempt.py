@@ -57,7 +57,7 @@ class JobError:
 
     @classmethod
     def load(cls, reference: BatchReference, phase: str, attempt: str) -> Self | None:
-        """None if the attempt died without an error."""
+        """The error of an attempt; None if it died without one."""
         store = reference.folder
         key = error_key(phase, attempt)
         data = store.find(key)

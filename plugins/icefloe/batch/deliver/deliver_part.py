@@ -56,7 +56,7 @@ class DeliveryRecords:
         return map_parallel(self.part, numbers, at_once=self._store.requests_at_once)
 
     def create_part(self, delivery: PartDelivery) -> None:
-        """Another try may be first."""
+        """Records the delivery of a part, unless another try was first."""
         self._store.create(delivery_key(delivery.number), dump_document(delivery))
 
     def forget_parts(self, numbers: Iterable[int]) -> None:
@@ -64,11 +64,11 @@ class DeliveryRecords:
         self._store.delete([delivery_key(number) for number in numbers])
 
     def batch(self) -> BatchDelivery | None:
-        """None if the batch is not visible as a whole yet."""
+        """The delivery of the batch; None if it is not visible as a whole yet."""
         return self._find(BatchDelivery, delivery_key(None))
 
     def create_batch(self, delivery: BatchDelivery) -> None:
-        """The batch is visible, unless another try was first."""
+        """Records that the batch is visible, unless another try was first."""
         self._store.create(delivery_key(None), dump_document(delivery))
 
     def _find(self, kind: type[_Record], key: str) -> _Record | None:

@@ -63,7 +63,7 @@ class FinishedTasks:
 
     @property
     def counts(self) -> dict[str, int]:
-        """By change type, in lower case."""
+        """Changes by type, in lower case."""
         names = [each.name.lower() for each in ChangeType]
         return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
 

@@ -1,15 +1,14 @@
 """Map tasks: data files in, changed rows out.
 
-Rows that a commit only copied cancel here, before they reach the shuffle.
-A map task reads its document, and leaves a map output for `reduce`, or a part.
+Rows that a commit only copied cancel here, before the shuffle.
 
 Read in this order:
 
-- `write_part`: the insert-only route, from data files straight to a part
-- `write_map_output`: phase one of the shuffle, from data files to a map output
+- `write_part`: the insert-only route, straight to a part
+- `write_map_output`: phase one of the shuffle
 - `carryover`: the rows of a group of files that really changed
-- `partly_read_files`: files of which a few columns tell the rows that changed
-- `rewritten_files`: pairs of files of which one probably is a rewrite of the other
+- `partly_read_files`: files of which a few columns show the changed rows
+- `rewritten_files`: pairs of files of which one probably rewrites the other
 - `hashed_rows`: rows that the fast ways leave, hashed and counted
 """
 

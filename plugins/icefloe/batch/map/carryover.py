@@ -1,4 +1,4 @@
-"""Carry-over, cancelled before the shuffle: the rows of a group of files that really changed."""
+"""Carry-over, cancelled before the shuffle."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -89,25 +89,21 @@ class CarryOver:
 
     Files that meet no rows of the opposite sign are passed on. Of the others each fast way takes those that it fits:
 
-    - ``IDENTICAL`` (`updated_columns`): a removed file and an added file of equal length are compared by their bytes.
-      Of a rewrite that left most columns as they were, only the others are decoded.
-    - ``LINEAGE`` (`trusted_lineage`): if the pipeline trusts row lineage, its two columns tell which rows differ, and
-      nothing else is decoded of the rest.
+    - ``IDENTICAL`` (`compare_updated`): a removed and an added file of equal length are compared by their bytes. Only
+      columns that differ are decoded.
+    - ``LINEAGE`` (`rows_by_lineage`): if the pipeline trusts row lineage, its two columns show which rows differ.
     - ``ALIGNED`` (`rewritten_files`): rows are compared position by position. If the writer kept the
       row order, that cancels nearly every row without a hash.
     - ``MATCHED`` (the same): where rows are gone or new, partners are found by a few columns and compared.
 
-    The rows that differ are hashed and consolidated with all rows of files that no way fits (`remaining_rows`,
-    `hashed_rows`). Surviving rows are taken from memory or read again by position. If the hashes alone would not fit
-    into memory, the files are read once for each slice of the hashes.
+    All other rows are hashed and consolidated (`hashed_rows`). Surviving rows are taken from memory or read again by
+    position. If the hashes alone would not fit into memory, the files are read once for each slice of the hashes.
 
     Args:
-        files: the group, delete files applied.
         memory_bytes: bytes that may be kept between reading and handing on.
-        fast_ways: ways that may be tried before all rows are hashed.
 
     Attributes:
-        files_by_way: number of files that each fast way compared; ``hashed`` for files that none fits.
+        files_by_way: number of files that each fast way compared; ``hashed`` for the others.
     """
 
     def __init__(
@@ -184,7 +180,6 @@ class CarryOver:
                 yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 
     def _compared_by_any_way(self, files: Sequence[FileEffects], budget: MemoryBudget) -> list[HashedRows]:
-        """The rows that are left of the files that fast ways fit."""
         compared: list[HashedRows] = []
         # Row ids are nearly incompressible, so an UPDATE of one column decodes less without them.
         for way in (FastWay.IDENTICAL, FastWay.LINEAGE):
@@ -204,7 +199,7 @@ class CarryOver:
 def _compared_by(
     way: FastWay, files: Sequence[FileEffects], reader: TableRowReader, budget: MemoryBudget
 ) -> Iterator[HashedRows]:
-    """The rows that a way leaves of the files that it fits, which needs only part of their columns."""
+    """The rows that a way leaves of the files that it fits."""
     if way is FastWay.LINEAGE:
         for sides in files_with_lineage(files):
             yield from rows_by_lineage(*sides, reader, budget=budget) or ()
@@ -232,7 +227,7 @@ def contended_ordinals(files: Sequence[FileEffects]) -> frozenset[int]:
 
 
 def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -> list[list[Effect]]:
-    """The effects of each file: on the surviving rows in contended ordinals, unchanged in the others."""
+    """The effects of each file: on surviving rows in contended ordinals, otherwise unchanged."""
     effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in hashed_rows]
     for ordinal in sorted(contended):
         # Of a side, the rows of all files are compared end to end, then cut back to their files:
@@ -252,7 +247,7 @@ def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -
 
 
 def _rows_of(hashed_rows: Sequence[HashedRows], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
-    """Pairs of a file's index and its hashed rows, for one step and sign."""
+    """Pairs of a file's index and its hashed rows."""
     return [
         (index, effect.rows.among(np.arange(len(file.hashes))))
         for index, file in enumerate(hashed_rows)

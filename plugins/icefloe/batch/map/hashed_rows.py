@@ -1,4 +1,4 @@
-"""Rows that might not cancel, with their hashes: counted as they are read, kept as long as there is memory."""
+"""Rows that might not cancel, with their hashes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ class FileTally:
         self._rows = [0 for _ in file.effects]
 
     def add(self, rows: ReadRows) -> None:
-        """Counts some rows, in the steps that touch them."""
+        """Counts rows in the steps that touch them."""
         self.rows_read += rows.rows_read
         positions = rows.positions
         for index, effect in enumerate(self.file.effects):
             self._rows[index] += len(positions) if effect.rows.is_all else len(effect.rows.among(positions))
 
     def add_all(self, num_rows: int) -> None:
-        """Counts rows of a file whose every row is touched by each of its effects."""
+        """Counts rows that all effects of the file touch."""
         self.rows_read += num_rows
         self._rows = [rows + num_rows for rows in self._rows]
 
@@ -54,22 +54,22 @@ class ReadTally:
         self._read: dict[tuple[str, int | None], FileTally] = {}
 
     def add_file(self, tally: FileTally) -> None:
-        """Records that all touched rows of a file were read; a file that is read again counts once."""
+        """Adds a file, once even if it is read again."""
         self._read[tally.file.key] = tally
 
     @property
     def rows_read(self) -> int:
-        """Number of rows read; rows that are read separately for different steps count each time."""
+        """Rows read; those that are read separately for different steps count each time."""
         return sum(tally.rows_read for tally in self._read.values())
 
     @property
     def removed_rows(self) -> int:
-        """Rows of negative weight, once for every step that removes them."""
+        """Rows of negative weight, once per step."""
         return self._weighted(-1)
 
     @property
     def added_rows(self) -> int:
-        """Rows of positive weight, once for every step that adds them."""
+        """Rows of positive weight, once per step."""
         return self._weighted(1)
 
     def require(self, handed_on: Mapping[int, int], *, what: str) -> None:
@@ -110,14 +110,14 @@ class MemoryBudget:
         return self._free_bytes
 
     def take(self, size_bytes: int) -> bool:
-        """Takes bytes if enough are left; True if it took them."""
+        """True if enough bytes were left to take."""
         if size_bytes > self._free_bytes:
             return False
         self._free_bytes -= size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
-        """Gives back bytes that were taken."""
+        """Returns bytes that were taken."""
         self._free_bytes += size_bytes
 
 
@@ -126,9 +126,8 @@ class HashedRows:
     """Rows of one file.
 
     Attributes:
-        tally: tally of the file, read to its end.
-        effects: on the hashed rows, which are numbered from 0.
-        kept: batches that hold the rows, if memory allowed; None: they are read from the file again.
+        effects: on the hashed rows, numbered from 0.
+        kept: batches that hold the rows; None: they are read from the file again.
         places: positions of the rows in ``kept``, or in the file; None: one after the other.
     """
 
@@ -139,7 +138,7 @@ class HashedRows:
     places: Positions | None = None
 
     def within(self, hash_slice: HashSlice) -> Self:
-        """The rows whose hashes are in a slice."""
+        """Rows whose hashes are in a slice."""
         if hash_slice.is_whole:
             return self
         in_slice = hash_slice.positions(self.hashes)
@@ -180,11 +179,7 @@ def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:
 
 
 class RemainingRows:
-    """Collects rows with their hashes. Rows that do not fit into memory are read again if they survive.
-
-    Args:
-        budget: its free bytes decide whether the rows are kept.
-    """
+    """Collects rows with their hashes. Rows that do not fit into the budget are read again if they survive."""
 
     def __init__(self, tally: FileTally, reader: TableRowReader, budget: MemoryBudget) -> None:
         self.tally = tally
@@ -206,7 +201,7 @@ class RemainingRows:
         self._keep(batch)
 
     def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
-        """Adds the rows of a batch whose hashes are in a slice. They are never kept."""
+        """Adds the rows whose hashes are in a slice. They are never kept."""
         if hash_slice.is_whole:
             self.add(batch, positions)
             return
@@ -248,7 +243,7 @@ class RemainingRows:
 
 
 def hash_file(file: FileEffects, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
-    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice."""
+    """Every touched row of a file with its hash, or only those in a slice."""
     left = RemainingRows(FileTally(file), reader, budget)
     for rows in reader.read(file):
         left.tally.add(rows)

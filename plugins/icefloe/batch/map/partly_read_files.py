@@ -1,4 +1,4 @@
-"""Files of which a few columns tell the rows that changed: by trusted row lineage, or by bytes that differ."""
+"""Files of which a few columns show the changed rows: by trusted row lineage, or by bytes that differ."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -27,7 +27,7 @@ LEAST_UPDATED_ROWS = 50_000
 
 
 def files_with_lineage(files: Files) -> Iterator[tuple[Files, Files]]:
-    """Removed and added files of a step that have row ids: in pairs, or all together if there are more of one."""
+    """Removed and added files of a step that have row ids: in pairs, or all together if their numbers differ."""
     by_ordinal: dict[int, tuple[list[FileEffects], list[FileEffects]]] = {}
     for file in files:
         if _has_lineage(file):
@@ -51,7 +51,7 @@ def _has_lineage(file: FileEffects) -> bool:
 def rows_by_lineage(
     removed: Files, added: Files, reader: TableRowReader, *, budget: MemoryBudget
 ) -> list[HashedRows] | None:
-    """The rows of files that are left if copied rows cancel."""
+    """The rows that are left if copied rows cancel."""
     rows = sum(file.touched_count() for file in (*removed, *added))
     if rows * _BYTES_PER_ROW > budget.free_bytes:
         return None
@@ -76,8 +76,6 @@ def _columns(side: "Sequence[_FileLineage]") -> Iterator[list[Positions]]:
 
 
 class _FileLineage:
-    """The lineage of the touched rows of one file."""
-
     def __init__(self, file: FileEffects, reader: TableRowReader) -> None:
         self.tally = FileTally(file)
         positions, batches = [], []
@@ -91,7 +89,7 @@ class _FileLineage:
         self.row_ids, self.sequence_numbers = (column.to_numpy() for column in table.columns)
 
     def hashed(self, left: Positions, reader: TableRowReader, budget: MemoryBudget) -> HashedRows:
-        """The rows at the positions that are left, kept if memory allows."""
+        """The rows that are left, kept if memory allows."""
         hashes, kept, kept_bytes = [], [], 0
         for batch in reader.read_rows(self.tally.file.data_file, left):
             hashes.append(row_hashes_of_batch(batch, key=reader.shape.hash_key))
@@ -142,7 +140,7 @@ def compare_updated(
 
 
 def _differing_positions(removed: "_Side", added: "_Side", names: Sequence[str], free_bytes: int) -> Positions | None:
-    """Positions of rows that differ in some columns; None if memory is short. Each side keeps its columns of them."""
+    """None if memory is short. Each side keeps its columns of the rows that differ."""
     found: list[Positions] = [np.zeros(0, np.int64)]
     start = 0
     for one, other in aligned_batches(removed.read(names), added.read(names)):
@@ -167,20 +165,17 @@ class _Side:
         self._reader = reader
 
     def read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of all rows."""
         for batch in self._reader.read_columns(self.tally.file.data_file, names):
             self.tally.add_all(batch.num_rows)
             yield batch
 
     def keep(self, batch: pa.RecordBatch, rows: Positions) -> None:
-        """Keeps rows of a batch of differing columns, text decoded."""
         taken = batch.take(pa.array(rows))
         plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in taken]
         self.kept.append(pa.RecordBatch.from_arrays(plain, names=batch.schema.names))
         self.kept_bytes += self.kept[-1].nbytes
 
     def hashed_rows(self, unchanged: Sequence[pa.RecordBatch]) -> HashedRows:
-        """The rows that differ, whole."""
         file = self.tally.file
         kept = [self._reader.joined(file.data_file, *parts) for parts in aligned_batches(self.kept, unchanged)]
         hashes = RowHashes.concat([row_hashes_of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])

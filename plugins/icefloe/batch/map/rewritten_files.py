@@ -1,7 +1,4 @@
-"""Pairs of files of which one probably is a rewrite of the other, and the rows that differ between them.
-
-Each file is read once, whatever its rows turn out to be.
-"""
+"""Pairs of files of which one probably rewrites the other, and the rows that differ. Each file is read once."""
 
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
@@ -30,7 +27,7 @@ _LEAST_PAIRED: Final = 0.3
 
 
 class FileWindow:
-    """A file read in order. Its window holds the rows that were read and are not done.
+    """A file read in order.
 
     Attributes:
         remaining: rows that have no equal row, until now.
@@ -48,7 +45,7 @@ class FileWindow:
 
     @property
     def rows_ahead(self) -> int:
-        """Number of rows that are not done."""
+        """Rows that are not done."""
         return self._tally.file.data_file.record_count - self.rows_done
 
     @property
@@ -67,11 +64,11 @@ class FileWindow:
         return True
 
     def head(self, num_rows: int) -> pa.RecordBatch:
-        """The first rows of the window."""
+        """First rows of the window."""
         return self.window.slice(0, num_rows)
 
     def finish(self, num_rows: int, unequal: Positions | None = None) -> None:
-        """Is done with the first rows of the window."""
+        """Drops the first rows, which are done."""
         if unequal is None and num_rows < self._batch_rows / 2:
             unequal = np.arange(num_rows)  # copied: a slice would keep the whole batch in memory
         if unequal is None or len(unequal):
@@ -80,7 +77,7 @@ class FileWindow:
         self.window = self.window.slice(num_rows)
 
     def leave_rest(self) -> bool:
-        """Leaves all rows to the end of the file; False if they are too many."""
+        """Leaves all rows to the end; False if they are too many."""
         while not self.has_too_many:
             if not self.fill():
                 return True
@@ -89,7 +86,7 @@ class FileWindow:
 
 
 def cancel_in_order(removed: FileWindow, added: FileWindow, *, ways: Collection[FastWay]) -> FastWay | None:
-    """Cancels equal rows until one of the files ends, the order is lost, or too many rows are left."""
+    """Cancels equal rows until a file ends, the order is lost, or too many rows are left."""
     taken: FastWay | None = None
     may_match = FastWay.MATCHED in ways and removed.rows_ahead + added.rows_ahead >= LEAST_MATCHED_ROWS
     telling: list[int] | None = None if may_match else []
@@ -156,7 +153,7 @@ def _cancel_matched(removed: FileWindow, added: FileWindow, telling: list[int]) 
 def _partners(
     one: pa.RecordBatch, other: pa.RecordBatch, telling: list[int]
 ) -> tuple[tuple[int, Positions], tuple[int, Positions]] | None:
-    """Of each batch the rows up to the last partner, and the places of rows that are equal to their partners."""
+    """Of each batch the rows up to the last partner, and the places of rows equal to their partners."""
     of_one, of_other = pairs_in_order(
         *(digests_of([batch.column(place) for place in telling]) for batch in (one, other))
     )
@@ -178,7 +175,7 @@ def _picked(batch: pa.RecordBatch, places: Positions) -> pa.RecordBatch:
 
 
 def _skip(removed: FileWindow, added: FileWindow, telling: list[int]) -> bool:
-    """Leaves rows that are gone or new in one piece, up to where the rows are the same; False if that is not found."""
+    """Leaves rows that are gone or new, up to where the rows are the same; False if that is not found."""
     longer, shorter = (removed, added) if removed.rows_ahead > added.rows_ahead else (added, removed)
     surplus = longer.rows_ahead - shorter.rows_ahead
     if surplus < _SAMPLE_ROWS // 2:
@@ -195,7 +192,7 @@ def _skip(removed: FileWindow, added: FileWindow, telling: list[int]) -> bool:
 
 
 def alignable_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
-    """Pairs of a removed and an added file of one step with equal row counts, both whole; each in one pair at most."""
+    """Pairs of a removed and an added file of one step, both whole, with equal row counts; each in one pair at most."""
     removed: dict[tuple[int, int], list[FileEffects]] = {}
     for file in files:
         if is_whole(file, -1):
@@ -208,7 +205,7 @@ def alignable_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects,
 
 
 def is_whole(file: FileEffects, weight: int) -> bool:
-    """True if one step, and no other, touches all rows of a file with a weight."""
+    """True if one step, and no other, touches all rows with the weight."""
     return len(file.effects) == 1 and file.effects[0].rows.is_all and file.effects[0].weight == weight
 
 
@@ -217,7 +214,7 @@ def _likeness(file: FileEffects) -> tuple[int, int]:
 
 
 def rewritten_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
-    """Alignable pairs, then pairs of the other whole files of a step if it removed as many of them as it added."""
+    """Alignable pairs, then pairs of the other whole files of a step if it removed as many as it added."""
     paired: set[tuple[str, int | None]] = set()
     for pair in alignable_pairs(files):
         paired.update(file.key for file in pair)
@@ -236,7 +233,7 @@ def rewritten_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects,
 def compare_rewritten(
     files: Sequence[FileEffects], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
 ) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
-    """The rows that are left of pairs of files if rows cancel that are equal and in the same order."""
+    """The rows that are left of pairs if equal rows in the same order cancel."""
     pairs = [pair for pair in rewritten_pairs(files) if ways]
     memory = _Ample.of(pairs, budget) or _Scarce(budget)
     lost_pairs = 0
@@ -259,7 +256,7 @@ def compare_rewritten(
 
 
 class _Ample:
-    """Memory for the hashes of all pairs: the rows of two unlike files are hashed at once, no file is read twice."""
+    """Memory for the hashes of all pairs: no file is read twice."""
 
     most_lost_pairs: float = inf
     holds_unlike = True
@@ -269,7 +266,7 @@ class _Ample:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[FileEffects, FileEffects]], budget: MemoryBudget) -> Self | None:
-        """Takes the memory, at most half of what is free; None if that is too little."""
+        """Takes at most half of the free memory; None if that is too little."""
         needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW
         if 2 * needed_bytes > budget.free_bytes:
             return None
@@ -277,19 +274,14 @@ class _Ample:
         return cls(budget)
 
     def most_left_rows(self, rows: int) -> int:
-        """The most rows that may be left of a pair of so many."""
         return rows
 
     def keep(self, left_rows: int, *, of: int) -> None:
-        """Counts the hashes of the rows that are left of a pair."""
         self._budget.give_back((of - left_rows) * BYTES_PER_HASHED_ROW)
 
 
 class _Scarce:
-    """The hashes of all pairs would take more than half of the free memory; see `_Ample`.
-
-    Unlike files are left out, because they are read for each slice of the hashes anyway.
-    """
+    """Too little memory: unlike files are left out, because they are read for each slice of the hashes anyway."""
 
     most_lost_pairs: float = 2
     """After so many pairs that had to be read in vain, the others are probably like them."""
@@ -299,11 +291,10 @@ class _Scarce:
         self._budget = budget
 
     def most_left_rows(self, _rows: int) -> int:
-        """As many as there is memory for."""
+        """As many as memory holds."""
         return self._budget.free_bytes // BYTES_PER_HASHED_ROW
 
     def keep(self, left_rows: int, *, of: int) -> None:  # noqa: ARG002 - none of the others was taken
-        """See `_Ample`."""
         self._budget.take(min(self._budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
 
 

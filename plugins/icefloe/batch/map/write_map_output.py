@@ -1,4 +1,4 @@
-"""Phase one of the shuffle: one map task, from data files to a committed map output."""
+"""Phase one of the shuffle: a map task, from data files to a committed map output."""
 
 import hashlib
 import logging
@@ -26,7 +26,7 @@ _WHOLE: Final = 1 << 64
 
 
 def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
-    """True for a share of all map tasks, and for the same ones at each try.
+    """True for a share of all map tasks, the same ones at each try.
 
     >>> sum(is_sampled(0.25, "memory:///batch", map_id) for map_id in range(1_000))
     256
@@ -36,7 +36,7 @@ def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
 
 
 def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: int) -> None:
-    """If a map task is in the sample, reads its files again, compares every row, and adds up the changes."""
+    """Compares every row of a sampled map task once more, and adds up the changes."""
     folder = inputs.folder
     if not is_sampled(folder.verify_sample, folder.store.url, map_id):
         return
@@ -65,16 +65,11 @@ def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: in
 def write_map_output(
     inputs: MapInputs, map_id: int, *, attempt: str | None = None, generation: int | None = None
 ) -> MapOutputRecord:
-    """Writes the map output of one task, or adopts an existing one.
+    """Writes the map output of one task, or adopts an existing one, and returns the commit record that counts.
 
     Args:
-        inputs: folder of the batch, and the table's files.
-        map_id: from 0 to the plan's number of map tasks, exclusive.
-        attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
-        generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
-
-    Returns:
-        The commit record that counts; a task that finds one does no work.
+        attempt: name of this attempt in the record; None: a new name.
+        generation: generation to commit if the caller found no record; None: the task looks by itself.
     """
     folder, plan = inputs.folder, inputs.folder.plan
     if generation is None:
@@ -131,7 +126,7 @@ def write_map_output(
 
 
 def _ways_text(files_by_way: Mapping[str, int]) -> str:
-    """The number of files that each way compared, as a clause.
+    """The number of files that each way compared.
 
     >>> _ways_text({"identical": 4, "aligned": 0, "hashed": 1})
     'files compared: 4 identical, 1 hashed'

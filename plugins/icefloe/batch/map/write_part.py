@@ -1,4 +1,4 @@
-"""The insert-only route: one map task, from data files straight to a part."""
+"""The insert-only route: a map task, from data files straight to a part."""
 
 import json
 import time
@@ -26,11 +26,8 @@ def write_part(
     """Delivers every row of one map task's files as INSERT, or adopts an existing record.
 
     Args:
-        inputs: folder of the batch, and the table's files.
-        sink: takes the changes: the folder to which tasks write them.
-        map_id: from 0 to the plan's number of map tasks, exclusive.
-        attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
-        generation: generation to commit if the caller looked and found no record; None: the task looks by itself.
+        attempt: name of this attempt in the record; None: a new name.
+        generation: generation to commit if the caller found no record; None: the task looks by itself.
     """
     folder = inputs.folder
     if generation is None:
@@ -61,7 +58,7 @@ def write_part(
 def inserted_rows(
     inputs: MapInputs, map_id: int, staged: StagedChanges, *, reader: TableRowReader | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a map task as INSERT, file by file."""
+    """The rows of a map task, file by file."""
     carryover = CarryOver(
         inputs.file_effects(map_id),
         reader or inputs.row_reader(),

@@ -1,16 +1,14 @@
 """Opening a batch: which one it is, and which snapshots it covers.
 
-From one look at the checkpoint and the table to a recorded batch, which `plan` goes on with.
-
 Read in this order:
 
-- `find_work`: a look for work, which the sensor asks for again and again
+- `find_work`: a look for work, for the sensor
 - `next_batch`: the open batch, or a new one with the next range
 - `claim_batch`: records the batch before any work on it, and whose its places are
-- `next_range`: the range of a pipeline's next batch
+- `next_range`: the snapshots of a pipeline's next batch
 - `identity_policy`: the columns that make two rows the same row
-- `recorded_pipeline`: how the pipeline of today differs from the recorded one; refuses what changes its meaning
-- `pin`: keeps snapshots that are not delivered yet from expiring
+- `recorded_pipeline`: refuses a pipeline of another meaning than the recorded one
+- `pin`: keeps pending snapshots from expiring
 - `cores`: how many tasks run at once
 """
 

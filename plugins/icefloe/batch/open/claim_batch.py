@@ -1,4 +1,4 @@
-"""Records a batch before any work on it, and before that, whose the checkpoint, its folder and the sink are."""
+"""Records a batch before any work on it, and before that the owner of its places."""
 
 from dataclasses import replace
 
@@ -18,14 +18,10 @@ __all__ = ["claim_batch", "claim_places", "record_batch", "refuse_rows_without_k
 
 
 def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
-    """Stops a batch that is not open yet if its sink cannot take it. A batch that is open stays open.
+    """Stops a batch that is not open yet if its sink cannot take it, such as another pipeline's.
 
     Returns:
         The batch. If its checkpoint was lost and the sink holds it whole, with the key under which it was delivered.
-
-    Raises:
-        TerminalError: the sink's path belongs to another pipeline or to an earlier life of this one, or holds another
-            batch of this number; or the sink is keyed and rows have no key.
     """
     offset, session = batch.offset, batch.session
     if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
@@ -46,11 +42,7 @@ def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
 
 
 def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> None:
-    """Stops a pipeline that needs identifier columns and has none; row ids of V3 tables do not survive every commit.
-
-    Raises:
-        TerminalError: the sink is keyed, or changes is upsert, and rows have no identifier columns.
-    """
+    """Requires identifier columns for a keyed sink and ``upsert``: row ids of V3 tables do not survive every commit."""
     if identity.columns:
         return
     needed_by = "changes: upsert gives the last state of each row" if session.pipeline.changes == "upsert" else None
@@ -69,7 +61,7 @@ def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> Non
 
 
 def _refuse_claimed_sink(session: PipelineSession, checkpoint_id: str) -> None:
-    """Stops before the checkpoint is begun, because a record of its owner would block whoever begins it later."""
+    """Before the checkpoint is begun: a record of its owner would block its next owner."""
     try:
         _refuse_other_owner(session, checkpoint_id)
     except TerminalError:
@@ -94,14 +86,11 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     """Makes checkpoint, shuffle folder and sink the pipeline's own, and records the pipeline with its first batch.
 
     Returns:
-        The batch as it is to be recorded: with the id of the checkpoint, and with the identity that counts. If another
-        run was first to record the pipeline, that is the identity that this run found.
+        The batch as it is to be recorded, with the checkpoint's id, and with the identity that the pipeline's first
+        record has, if another run wrote it.
 
     Raises:
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the sink's path belongs to another checkpoint.
         TerminalError: another pipeline has taken over the sink, and this one is not at its beginning.
-        ConfigurationChangedError: another run was first, with keys that change the result.
     """
     # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
     # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
@@ -117,12 +106,7 @@ def claim_batch(batch: NextBatch) -> NextBatch:
 
 
 def record_batch(batch: NextBatch, *, plan_digest: str) -> OffsetRecord:
-    """Records a claimed batch before any work on it. If another run was first, the record of that run counts.
-
-    Args:
-        batch: as `claim_batch` returned it.
-        plan_digest: digest of its plan.
-    """
+    """Records a claimed batch before any work on it. If another run was first, its record counts."""
     if batch.is_resumed:
         return batch.offset
     recorded = batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
@@ -136,12 +120,7 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
     """Makes the checkpoint, its shuffle folder and the files' folders the pipeline's own; returns the owner's record.
 
     Args:
-        session: session of the pipeline.
         new_id: id of the checkpoint, if it has none yet.
-
-    Raises:
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the sink's path belongs to another checkpoint.
     """
     owner = _claimed(session, new_id)
     _mark_folder(session, owner.checkpoint_id)
@@ -151,7 +130,6 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 
 
 def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
-    """Leads from the shuffle folder of a checkpoint to the checkpoint."""
     written = session.pipeline.as_written
     folder, url = session.open_storage(join_url(session.pipeline.shuffle_url, checkpoint_id)), session.checkpoint.url
     records = session.open_storage(url) if url.startswith("dynamodb://") else folder
@@ -170,10 +148,9 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
     """Makes the sink that batches are delivered to the pipeline's own.
 
-    Another pipeline's sink is taken over only at a beginning, which replaces what is there: a batch that goes on would
-    be written among the rows of the other one, also the first batch of a pipeline whose cursor was set. A load of which
-    the sink has had a part goes on, too. A sink that lost the record of its owner is nobody's: a load after a reset
-    claims it.
+    Another pipeline's sink is taken over only at a beginning, which replaces what is there. A batch that goes on would
+    be written among the rows of the other one. A load of which the sink has had a part goes on, too. A sink that lost
+    the record of its owner is nobody's: a load after a reset claims it.
     """
     batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
@@ -204,7 +181,7 @@ def _is_begun(batch: NextBatch) -> bool:
 
 
 def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """The owner's record; a backfill belongs to the owner of its pipeline, whoever began it."""
+    """The owner's record; a backfill belongs to the owner of its pipeline."""
     takes_over = session.takes_over
     if session.backfill_id is not None:
         pipeline = replace(session, backfill_id=None).checkpoint

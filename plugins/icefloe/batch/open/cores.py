@@ -1,4 +1,4 @@
-"""Number of tasks that run at once, as far as the configuration and the limits of this process say."""
+"""Number of tasks that run at once, by the configuration and the limits of this process."""
 
 import logging
 import os
@@ -23,7 +23,6 @@ def cpu_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
     """The cores whose time this process may use, rounded up; None if no control group limits them.
 
     Args:
-        own: names the control groups of this process.
         groups: where control groups of either version are mounted.
     """
     found = [
@@ -36,19 +35,14 @@ def cpu_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
 
 
 def memory_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
-    """The bytes above which the kernel kills processes of this container; None if no control group limits them.
-
-    Args:
-        own: as for `cpu_limit`.
-        groups: as for `cpu_limit`.
-    """
+    """Bytes above which the kernel kills processes of this container; None if no control group limits them."""
     files = ("memory.max", "memory.limit_in_bytes")
     found = (_number(folder / name) for folder in _folders("memory", own, groups) for name in files)
     return min((limit for limit in found if limit is not None), default=None)
 
 
 def _quota(folder: Path) -> tuple[int | None, int | None]:
-    """Microseconds of CPU time, and the period in which they are granted."""
+    """Microseconds of CPU time, and their period."""
     with suppress(OSError, ValueError):
         quota, period = (folder / "cpu.max").read_text().split()
         return (None if quota == "max" else int(quota)), int(period)
@@ -62,7 +56,7 @@ def _number(file: Path) -> int | None:
 
 
 def _folders(controller: str, own: Path, groups: Path) -> Iterator[Path]:
-    """The folders of the control groups of this process and of those around them, whose limits hold as well."""
+    """Control groups of this process and those around them, whose limits hold as well."""
     # Lines of both versions:   0::/kubepods/pod1/main      4:cpu,cpuacct:/docker/f00
     # In a container, the path may be that of the machine, which is not mounted there. The root of what is mounted is
     # the container's own group then.
@@ -85,20 +79,17 @@ _BESIDE_ROWS_BYTES: Final = 512 << 20
 
 
 def available_cores(pipeline: Pipeline) -> int:
-    """Cores of a pipeline's engine: from its Spark configuration, or of this machine if that does not say."""
+    """Cores by the Spark configuration, or of this machine if that does not say."""
     if pipeline.engine == "local":
         return local_cores()
     return executor_cores(pipeline.spark.conf) or local_cores()
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
-    """The most cores that a Spark configuration asks for; None if it leaves that to the cluster.
+    """Cores that a Spark configuration asks for at most; None if it leaves that to the cluster.
 
     >>> executor_cores({"spark.executor.instances": "4", "spark.executor.cores": "2"})
     8
-
-    Raises:
-        TerminalError: a value is not a whole number from 1.
     """
     executors = "spark.dynamicAllocation.maxExecutors" if allocates_dynamically(conf) else "spark.executor.instances"
     limits = [_count(conf, "spark.cores.max")] if "spark.cores.max" in conf else []
@@ -108,19 +99,16 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
 
 
 def cores_of_an_executor(conf: Mapping[str, str]) -> int:
-    """The cores that a Spark configuration gives each executor; 1 if it names none.
+    """Cores that a Spark configuration gives each executor; 1 if it names none.
 
     >>> cores_of_an_executor({"spark.executor.cores": "4"}), cores_of_an_executor({})
     (4, 1)
-
-    Raises:
-        TerminalError: the value is not a whole number from 1.
     """
     return _count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1
 
 
 def allocates_dynamically(conf: Mapping[str, str]) -> bool:
-    """True if Spark adds and removes executors with the number of waiting tasks.
+    """True if Spark adds and removes executors by the waiting tasks.
 
     >>> allocates_dynamically({"spark.dynamicAllocation.enabled": "True"})
     True
@@ -136,10 +124,10 @@ def local_cores() -> int:
 
 
 def tasks_at_once(memory_bytes: int) -> int:
-    """Number of tasks that this process runs at once: one per core, if its memory holds as many; at least one.
+    """Tasks that this process runs at once: one per core, if its memory holds as many; at least one.
 
     Args:
-        memory_bytes: the memory of one task for its rows.
+        memory_bytes: memory of one task.
     """
     cores, memory = local_cores(), _memory_here()
     tasks = max(1, min(cores, memory // (memory_bytes + _BESIDE_ROWS_BYTES)))
@@ -152,7 +140,7 @@ def tasks_at_once(memory_bytes: int) -> int:
 
 
 def _memory_here() -> int:
-    """Bytes above which this process would be killed: those of its container, or of the machine."""
+    """Limit of the container, or of the machine."""
     of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(of_machine, memory_limit() or of_machine)
 

@@ -1,4 +1,4 @@
-"""A look for work, without a plan: the sensor asks for it again and again."""
+"""A look for work, without a plan, for the sensor."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = ["Work", "find_work"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work that a pipeline has to do, for the sensor."""
+    """The work that a pipeline has to do."""
 
     has_open_batch: bool
     has_new_snapshot: bool
@@ -25,10 +25,7 @@ class Work:
 
 
 def find_work(session: PipelineSession) -> Work:
-    """Looks for work: an open batch, an incomplete load, or a branch that has moved since the cursor.
-
-    This takes a few look-ups in the checkpoint.
-    """
+    """Looks for an open batch, an incomplete load, or a branch that has moved, by a few look-ups in the checkpoint."""
     history = History.of(session.table)
     head = history.head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id

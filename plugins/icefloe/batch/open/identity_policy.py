@@ -17,7 +17,7 @@ _ROW_LINEAGE: Final = 3
 
 
 def has_row_ids(table: Table, changes: ChangesOption) -> bool:
-    """True if row ids can identify rows: V3 tables have them, and they are valid within one step only."""
+    """True if row ids can identify rows: in V3 tables, within one step."""
     return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
 
 
@@ -28,13 +28,11 @@ def choose_identity(
 
     Args:
         identifier_columns: dotted names; None if the caller names none.
-        schema: schema of the table at the end of the range.
-        table: its name.
-        has_row_ids: True if row ids may identify rows: in a V3 table, and only within one step, because ids do not
-            survive every compaction.
+        has_row_ids: True if row ids may identify rows: only within one step, because ids do not survive every
+            compaction.
 
     Raises:
-        TerminalError: a column does not exist (the error names the nearest ones), or cannot identify rows.
+        TerminalError: a column does not exist, or cannot identify rows.
     """
     if identifier_columns:
         columns = tuple(identifier_columns)
@@ -61,14 +59,7 @@ def identity_of_batch(
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, or a new one if none is recorded, and warnings.
 
-    Args:
-        recorded: identity recorded with the pipeline's first batch; None: there was none yet.
-        schema: schema in which the batch delivers rows.
-        table: the pipeline's table.
-        pipeline: the pipeline.
-
-    Raises:
-        TerminalError: as `choose_identity` and `kept_identity`.
+    The schema is that of the delivered rows.
     """
     if recorded is not None:
         return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
@@ -77,13 +68,7 @@ def identity_of_batch(
 
 
 def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it.
-
-    Args:
-        pipeline: the pipeline.
-        identity: identity of its rows.
-        schema: schema in which the batch delivers rows.
-    """
+    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
     with about_key("columns"):
@@ -93,7 +78,7 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
 
 
 def identity_text(identity: Identity) -> str:
-    """The identity in words, for people."""
+    """The identity in words."""
     if identity.policy == "row_id":
         return "_row_id, inside of a step"
     return ", ".join(identity.columns) or "none: INSERT and DELETE only"
@@ -105,16 +90,7 @@ def kept_identity(
     """The identity that a pipeline began with, for its next batch, and a warning if the table has another one now.
 
     If the table's identifier fields are renamed, the identity follows. It does not follow columns that a pipeline
-    names. It never moves to another column that has got the name.
-
-    Args:
-        recorded: identity recorded with the pipeline's first batch.
-        schema: schema in which the batch delivers rows.
-        pipeline: its name.
-        table: name of its table.
-
-    Raises:
-        TerminalError: one of its columns is no longer in the table, or another column has its name.
+    names, and never moves to another column that has got the name.
     """
     recorded = recorded.named_by(schema.columns.find_column_name)
     try:
@@ -136,7 +112,7 @@ def kept_identity(
 
 
 def _refuse_other_columns(recorded: Identity, schema: TableSchema) -> None:
-    """Stops if a name is that of another column now: its values say nothing of the rows that were delivered."""
+    """Another column may have the name now: its values say nothing of delivered rows."""
     for name, was, now in zip(recorded.columns, recorded.field_ids, _field_ids(recorded.columns, schema), strict=False):
         if was == now:
             continue
@@ -146,7 +122,7 @@ def _refuse_other_columns(recorded: Identity, schema: TableSchema) -> None:
 
 
 def _field_ids(columns: Sequence[str], schema: TableSchema) -> tuple[int, ...]:
-    """The field ids of columns; none if one of them is missing."""
+    """None of them if a column is missing."""
     ids = {name: schema.columns.find_field(name).field_id for name in columns if name in schema.columns.column_names}
     return tuple(ids[name] for name in columns) if len(ids) == len(columns) else ()
 

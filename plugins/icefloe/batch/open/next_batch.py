@@ -1,4 +1,4 @@
-"""The batch to work on: the open one, or a new one with the next range. Nothing is written here."""
+"""The open batch, or a new one with the next range. Nothing is written here."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -48,15 +48,8 @@ def filter_columns_of_batch(
 ) -> Mapping[str, JSON]:
     """The columns of the filter as the record of a new batch keeps them; nothing without a filter.
 
-    Args:
-        session: of the pipeline or of a backfill.
-        view: a look at its checkpoint.
-        schema: schema in which the batch delivers rows.
-        after_snapshot_id: the snapshot up to which the pipeline has delivered; None: none.
-
     Raises:
-        TerminalError: the filter does not fit, or rows that were delivered pass it no longer, or the other way round,
-            though nobody changed them.
+        TerminalError: the filter does not fit, or would sort delivered rows otherwise though nobody changed them.
     """
     pipeline = session.pipeline
     if pipeline.filter is None:
@@ -83,14 +76,14 @@ def _compared(row_filter: "RowFilter") -> Compared:
 
 
 def _recorded(session: PipelineSession, batch_number: int) -> Compared:
-    """The columns by the record of a batch; none if it only moved the cursor."""
+    """By the record of a batch; none if it only moved the cursor."""
     offset = session.checkpoint.offset(batch_number)
     found = None if offset is None else offset.result_configuration.get(_KEY)
     return [(int(field_id), str(kind)) for field_id, kind in found] if isinstance(found, list) else []
 
 
 def _known(session: PipelineSession, snapshot_id: int) -> Compared:
-    """The columns by the schema of a snapshot; none if it has expired, or if the filter did not fit then."""
+    """By the schema of a snapshot; none if it has expired, or if the filter did not fit then."""
     metadata = session.table.metadata
     if metadata.snapshot_by_id(snapshot_id) is None:
         return []
@@ -101,7 +94,7 @@ def _known(session: PipelineSession, snapshot_id: int) -> Compared:
 
 
 def _refuse_other_columns(before: Compared, found: "RowFilter", pipeline: Pipeline) -> None:
-    """Stops if a name is that of another column now, or if its numbers are compared otherwise."""
+    """A name may be that of another column now, or its numbers may be compared otherwise."""
     given = ExpandedText.of(str(pipeline.filter), pipeline.as_written.filter)
     for name, (was_id, was), (now_id, now) in zip(sorted(found.named), before, _compared(found), strict=False):
         column = f"column {name!r}" if given.says(name) else f"a column made of {given.references}"
@@ -127,14 +120,7 @@ def new_batch(
     """The batch after the cursor of a view. Number, cursor and load part all come from that one look.
 
     Args:
-        session: of the pipeline or of the backfill.
-        table: the session's table, as the range was planned.
-        view: a look at the session's checkpoint.
-        snapshots: the range.
-        cores: cores of the Spark master; None: as its configuration or this machine says.
-
-    Raises:
-        TerminalError: a column that identifies rows or that the filter compares is not in the table, or is another one.
+        cores: of the Spark master; None: as its configuration or this machine says.
     """
     pipeline = session.pipeline
     # Asked also if the master knows better, so that a bad number in spark.conf is refused before the batch is open.
@@ -191,11 +177,9 @@ def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> f
     """The snapshots that the cursor was moved away from since the pipeline began, at which each batch has to end.
 
     A cursor that is set back begins at a state that an index, or a reader of net changes, does not have any more. One
-    batch over the way back and what is new would show a row that changed and changed back as unchanged. The sink would
-    keep the row as it was in between.
+    batch over the way back and what is new would show a row that changed and changed back as unchanged.
 
     Args:
-        checkpoint: of the pipeline.
         cursor: leads to the last move, if its sink is one to which batches are delivered.
     """
     found: set[int] = set()
@@ -215,11 +199,6 @@ def open_backfill(
     """The session of the backfill to resume, and its open batch; None: the request begins a new one.
 
     Takes one listing, and none for a request with an end.
-
-    Args:
-        session: session of the pipeline.
-        table: the session's table.
-        request: the range.
     """
     if request.has_end:
         return None
@@ -245,10 +224,10 @@ class NextBatch:
     """The batch a run works on.
 
     Attributes:
-        session: session whose places the batch uses; the backfill's own session if the run is a backfill.
-        table: the session's table, as its range was planned.
-        offset: the range and its steps; recorded already when ``is_resumed``.
-        warnings: warnings of this run, in addition to the recorded ones.
+        session: session whose places the batch uses; a backfill has its own.
+        table: as the range was planned.
+        offset: recorded already when ``is_resumed``.
+        warnings: of this run, in addition to the recorded ones.
     """
 
     session: PipelineSession
@@ -258,7 +237,7 @@ class NextBatch:
     warnings: tuple[str, ...] = ()
 
     def require_same_end(self) -> None:
-        """Raise TerminalError if the snapshot that the batch ends with is another one now under the same id."""
+        """Raises if the last snapshot is another one now under the same id."""
         recorded, up_to_id = self.offset.ending.cursor.snapshot, self.offset.up_to_snapshot_id
         if recorded is not None and self.table.found(recorded)[1] != up_to_id:
             raise TerminalError(
@@ -277,16 +256,12 @@ def next_batch(
     Nothing is written: `record_batch` does.
 
     Args:
-        session: session of the pipeline.
-        view: a look at the pipeline's checkpoint, if the caller has one; None: a new one.
-        cores: cores of the Spark master; None: as its configuration or this machine says.
+        view: a look at the checkpoint; None: a new one.
+        cores: of the Spark master; None: as its configuration or this machine says.
 
     Raises:
-        ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots that the range needs are gone.
-        TerminalError: the records are in a table that the pipeline no longer names.
-        TerminalError: the records were in the table that the pipeline names, and are not there.
-        TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
+        TerminalError: configuration or table differ from the record, or the records are not where the pipeline says.
     """
     pipeline = session.pipeline
     with with_lines(pipeline):
@@ -318,14 +293,6 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
     """The one batch of a backfill. Its place follows from range and configuration. None for an empty range.
 
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.
-
-    Args:
-        session: session of the pipeline.
-        request: the range.
-        cores: cores of the Spark master; None: as its configuration or this machine says.
-
-    Raises:
-        IcefloeError: as `next_batch`.
     """
     pipeline = session.pipeline
     with with_lines(pipeline):
@@ -363,6 +330,6 @@ def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord)
 
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
-    """The batch of a backfill, if it is delivered; None if there is none yet, or if the last one was abandoned."""
+    """None if there is none yet, or if the last one was abandoned."""
     number = view.backfilled_number
     return None if number is None else backfill.checkpoint.offset(number)

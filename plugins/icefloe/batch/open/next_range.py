@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedRange:
-    """The bounds of a backfill as given: per end a snapshot id, a timestamp with an offset, or neither.
+    """The bounds of a backfill: per end a snapshot id, a timestamp with an offset, or neither.
 
     Attributes:
-        after_snapshot_id: exclusive; without it and ``after_timestamp``: from the start of the table's history.
-        up_to_snapshot_id: inclusive; without it and ``up_to_timestamp``: the head of the branch.
-        after_timestamp: the range begins after the snapshot that was current then.
-        up_to_timestamp: it ends with the snapshot that was current then.
+        after_snapshot_id: exclusive; without either start: from the start of the table's history.
+        up_to_snapshot_id: inclusive; without either end: the head of the branch.
+        after_timestamp: after the snapshot that was current then.
+        up_to_timestamp: the snapshot that was current then.
     """
 
     after_snapshot_id: int | None = None
@@ -46,7 +46,6 @@ class RequestedRange:
     up_to_timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuses both forms for one end, other types, timestamps without an offset, and ends before beginnings."""
         for end in ("after", "up_to"):
             snapshot_id, timestamp = getattr(self, f"{end}_snapshot_id"), getattr(self, f"{end}_timestamp")
             if snapshot_id is not None and timestamp is not None:
@@ -62,7 +61,7 @@ class RequestedRange:
 
     @property
     def has_end(self) -> bool:
-        """False if the range ends at the head of the branch, wherever that is."""
+        """False if the range ends at the head of the branch."""
         return self.up_to_snapshot_id is not None or self.up_to_timestamp is not None
 
 
@@ -75,7 +74,7 @@ def _refuse_reversed(after: datetime, up_to: datetime) -> None:
 
 
 def start_of(table: LoadedTable, request: RequestedRange, *, branch: str) -> int | None:
-    """The snapshot after which a requested range begins; None: from the start of the table's history."""
+    """The snapshot after which a request begins; None: from the start of history."""
     if request.after_timestamp is None:
         return request.after_snapshot_id
     return snapshot_at(table, request.after_timestamp, branch=branch)
@@ -89,7 +88,7 @@ def plan_request(
     on_rollback: RollbackOption,
     commit_groups: CommitGroupsOption,
 ) -> SnapshotRange:
-    """The steps of a requested range; see `plan_range` for its errors."""
+    """The steps of a request; see `plan_range` for its errors."""
     after, up_to = start_of(table, request, branch=branch), request.up_to_snapshot_id
     if request.up_to_timestamp is not None:
         up_to = snapshot_at(table, request.up_to_timestamp, branch=branch)
@@ -108,7 +107,7 @@ def plan_request(
 def backfill_id(
     table: Table, configuration: Mapping[str, JSON], after_snapshot_id: int | None, up_to_snapshot_id: int | str | None
 ) -> str:
-    """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
+    """Id that follows from table, range and result configuration, so that a rerun finds its batch."""
     meaning = json.dumps([table_uuid(table), configuration], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
     after = "start" if after_snapshot_id is None else after_snapshot_id
@@ -120,12 +119,7 @@ _LOADS: Final[dict[str, _Load]] = {"full": "full", "from_earliest": "from_earlie
 
 
 def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
-    """All snapshots from the cursor to the head, or the load.
-
-    Raises:
-        ExpiredHistoryError: history does not reach back to the cursor.
-        TerminalError: see `find_passage`.
-    """
+    """All snapshots from the cursor to the head, or the load. `ExpiredHistoryError` if history begins later."""
     branch, on_rollback = pipeline.branch, pipeline.on_rollback
     after_snapshot_id = None if cursor is None else cursor.snapshot_id
     is_tag = table.history.is_tag(branch)
@@ -147,13 +141,9 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
 def passage_at_gap(
     gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
 ) -> tuple[Passage, str]:
-    """The passage up to a gap in the history, as far as pins hold it; after that a full load.
+    """The passage up to a gap in the history, as far as pins hold it, and a warning; after that a full load.
 
-    Returns:
-        The passage and its warning. A passage after no snapshot is the load.
-
-    Raises:
-        ExpiredHistoryError: no pins lead further, and ``on_gap`` is ``fail``.
+    `ExpiredHistoryError` if no pins lead further, and ``on_gap`` is ``fail``.
     """
     passage = _up_to_pins(table, pipeline, cursor, pins)
     if passage is not None:
@@ -174,7 +164,7 @@ def passage_at_gap(
 
 
 def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None) -> Passage | None:
-    """The passage from the cursor to the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
+    """To the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
     # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
     if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
         return None
@@ -211,21 +201,16 @@ def next_range(
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
     The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
-    size. A load is cut between data files. The next batches go on with it, at its snapshot, until it is complete.
-    Before a gap in the history, the range goes as far as the pins hold it. ``on_gap`` decides about the gap itself.
-    If the branch has no snapshot any more, there is no range until its next commit, from which the rows go.
+    size. A load is cut between data files, and the next batches go on with it, at its snapshot. Before a gap in the
+    history, the range goes as far as the pins hold it. A branch without a snapshot has no range until its next commit.
 
     Args:
-        table: as loaded.
-        pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
-        pins: names of the branch and the tags by which the pipeline keeps snapshots; None: it keeps none.
+        pins: None: the pipeline keeps no snapshots.
         end_at: snapshots that no range goes past; see `snapshots_left_by_cursor`.
 
     Raises:
-        ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
-            expired before the load was complete. No pins lead further.
-        TerminalError: see `find_passage`.
+        ExpiredHistoryError: ``on_gap`` is ``fail``, and the snapshot of the cursor or of an incomplete load expired.
     """
     if cursor is not None and cursor.is_beginning:
         cursor = None
@@ -265,16 +250,13 @@ def next_range(
 
 
 def is_emptied(history: History, pipeline: Pipeline, cursor: Cursor | None) -> bool:
-    """True if a branch that was delivered has no snapshot any more, and the pipeline waits for its next commit.
-
-    A table that was replaced by an empty one is so until somebody writes to it.
-    """
+    """True if a delivered branch has no snapshot any more, as after a replacement by an empty table."""
     is_delivered = cursor is not None and cursor.snapshot_id is not None
     return is_delivered and pipeline.on_rollback == "compensate" and history.head(pipeline.branch) is None
 
 
 def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
-    """The range, with a warning if it leaves work to later batches: under a schedule each run delivers one batch."""
+    """With a warning if it leaves work: under a schedule each run delivers one batch."""
     part = snapshots.steps[0].load_part if snapshots.steps else None
     if pipeline.schedule == _CONTINUOUS:
         return snapshots

@@ -1,4 +1,4 @@
-"""``pin: true``: the snapshots that a pipeline has not delivered yet are kept from expiring."""
+"""``pin: true``: pending snapshots are kept from expiring."""
 
 import logging
 
@@ -18,14 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 def pin_pending(session: PipelineSession) -> None:
-    """Pins what a pipeline needs from its cursor, or its open batch, to the head of its branch as it is now.
+    """Pins what a pipeline needs from its cursor, or its open batch, to the head of its branch.
 
-    If the pipeline no longer has ``pin: true``, its pins are let go. That is only tried: if the catalog refuses it, the
-    pipeline goes on.
-
-    Raises:
-        TerminalError: the catalog does not let icefloe set branches and tags.
-        TransientError: it did not answer, or other commits came first each time.
+    Without ``pin: true`` its pins are let go, if the catalog allows it.
     """
     if not session.pipeline.pin:
         if may_have_pins(History.of(session.table), session.pipeline.name):
@@ -46,7 +41,7 @@ def pin_pending(session: PipelineSession) -> None:
 
 
 def try_to_pin(session: PipelineSession) -> None:
-    """Pins as `pin_pending`, if the pipeline asks for it and the catalog lets it; for a run that fails anyway."""
+    """`pin_pending` for a run that fails anyway, if the catalog lets it."""
     if not session.pipeline.pin:
         return
     try:
@@ -61,17 +56,12 @@ def may_pin(session: PipelineSession) -> bool:
 
     Raises:
         TerminalError: the catalog does not allow it.
-        TransientError: it did not answer.
     """
     return try_refs(session.table, f"icefloe_{session.pipeline.name}_validate")
 
 
 def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
-    """Lets the pins of a pipeline, which is given by its name, go; returns them, or None if there were none.
-
-    Raises:
-        IcefloeError: as `pin_pending`.
-    """
+    """Lets the pins of a pipeline, by its name, go; None if there were none."""
     found = pinned_refs(table, pipeline, view)
     if found:
         let_go(table, PinNames.of(pipeline, str(view.checkpoint_id)))
@@ -79,7 +69,7 @@ def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs
 
 
 def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
-    """The branch and the tags in a table that belong to a pipeline, by its name; None if there are none."""
+    """The branch and the tags of a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
         return None
     found = PinnedRefs.of(History.of(table), PinNames.of(pipeline, view.checkpoint_id))

@@ -1,4 +1,4 @@
-"""The pipeline that a checkpoint was made for, and its differences from the pipeline of today."""
+"""The pipeline that a checkpoint was made for, compared with the pipeline of today."""
 
 import json
 import logging
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 
 class PlaceOfCheckpoint(Protocol):
-    """A pipeline, or one of its backfills, and what is needed to look at its checkpoint and at its storage."""
+    """A pipeline or a backfill, and what is needed to look at its checkpoint and storage."""
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline, with ``${ENV}`` expanded."""
+        """Pipeline with ``${ENV}`` expanded."""
 
     @property
     def backfill_id(self) -> str | None:
@@ -51,18 +51,10 @@ class PlaceOfCheckpoint(Protocol):
 
 
 def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
-    """Stops a pipeline whose checkpoint looks empty only because its table is not there.
+    """Stops a pipeline whose checkpoint looks empty only because its coordination table is missing.
 
-    ``coordination`` may be removed or edited, or a table of that name be opened in another region or account. Without
-    its table a checkpoint has no records, and the pipeline would deliver everything again. The markers of shuffle
-    folders are objects, so they are found without the table.
-
-    Args:
-        place: session of a pipeline, or of a backfill, whose checkpoint has no id.
-
-    Raises:
-        TerminalError: there is a marker of this checkpoint that names another table.
-        TerminalError: there is a marker of this checkpoint, whose records would be in this table.
+    ``coordination`` may be edited, or name a table of another region or account. The pipeline would deliver everything
+    again. The markers of shuffle folders are objects, so they are found without the table.
     """
     pipeline, now = place.pipeline, _name(place.pipeline.coordination)
     own_url = checkpoint_url_of(pipeline, place.backfill_id)
@@ -90,7 +82,7 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
 
 
 def _markers(place: PlaceOfCheckpoint) -> Iterator[FolderMarker]:
-    """The markers of all shuffle folders that pipelines of this name have in the storage."""
+    """Of all shuffle folders that pipelines of this name have in the storage."""
     shuffle = place.open_storage(place.pipeline.shuffle_url)
     for each in shuffle.list(""):
         folder, _, name = each.key.partition("/")
@@ -113,7 +105,7 @@ class ConfigurationChangedError(TerminalError):
 
 
 def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:
-    """The record of the pipeline that a checkpoint is made for, written with its first batch."""
+    """The record of a pipeline, written with its first batch."""
     return PipelineRecord(
         checkpoint_id=checkpoint_id,
         name=session.pipeline.name,
@@ -139,11 +131,7 @@ def record_pipeline(session: PipelineSession, first: OffsetRecord, *, checkpoint
 
 
 def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> None:
-    """Stops a pipeline whose table was replaced or whose keys were edited since its first batch.
-
-    Raises:
-        ConfigurationChangedError: the table or a key differs; the error has the recorded and the current values.
-    """
+    """Raises `ConfigurationChangedError` if the table was replaced or a key was edited since the first batch."""
     _refuse_other_table(session, recorded)
     differences = compare(recorded.result_configuration, session.result_configuration)
     if differences:
@@ -156,7 +144,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
 
 
 def has_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> bool:
-    """True if `refuse_other_meaning` stops the pipeline."""
+    """True if `refuse_other_meaning` raises."""
     try:
         refuse_other_meaning(session, recorded)
     except ConfigurationChangedError:
@@ -165,11 +153,7 @@ def has_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> boo
 
 
 def warnings_of_resumed(pipeline: Pipeline, opened: OffsetRecord) -> tuple[str, ...]:
-    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today.
-
-    Raises:
-        TerminalError: the batch was planned by another version of the planner.
-    """
+    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today."""
     name, number = pipeline.name, opened.batch_number
     if opened.spec.planner_version != PLANNER_VERSION:
         raise TerminalError(
@@ -190,7 +174,7 @@ def warnings_of_resumed(pipeline: Pipeline, opened: OffsetRecord) -> tuple[str, 
 
 
 def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> None:
-    """Stops if the table is another one, by its uuid, or by its location if a table of version 1 has no uuid."""
+    """By its uuid, or by its location if a table of version 1 has no uuid."""
     uuid = table_uuid(session.table)
     what, was, now = "uuid", recorded.table_uuid, uuid
     if recorded.table_uuid is None or uuid is None:
@@ -210,7 +194,7 @@ def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:
 
 
 def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
-    """The keys whose values differ, sorted, each with the recorded and the current value; None for a missing one.
+    """Keys whose values differ, sorted, with the recorded and the current value; None for a missing one.
 
     >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})
     [('changes', 'each', 'net')]

@@ -1,4 +1,4 @@
-"""A pipeline checked against its table, and the batch that a run would deliver; nothing is written."""
+"""A pipeline checked against its table, and its next batch; nothing is written."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,21 +25,17 @@ __all__ = ["BatchPreview", "TableCheck", "next_plannable", "preview_batch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
-    """The table of a pipeline as the pipeline would read it; each method raises if it cannot."""
+    """The table as the pipeline would read it; each method raises if it cannot."""
 
     session: PipelineSession
 
     def head_snapshot_id(self) -> int | None:
-        """The newest snapshot of the branch; None if it has none.
-
-        Raises:
-            UnknownBranchError: the table has no such branch.
-        """
+        """The newest snapshot of the branch; None if it has none."""
         newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def schema(self) -> TableSchema:
-        """The schema of the newest snapshot."""
+        """Schema of the newest snapshot."""
         return TableSchema.at(self.session.table.metadata, self.head_snapshot_id())
 
     def identity(self) -> Identity:
@@ -56,7 +52,7 @@ class TableCheck:
             return chosen
 
     def shape(self) -> RowShape:
-        """The selected columns and the filter."""
+        """Shape of the selected columns, with the filter."""
         pipeline = self.session.pipeline
         with with_lines(pipeline):
             return RowShape.of(
@@ -69,12 +65,12 @@ class TableCheck:
             )
 
     def refuse_reserved_columns(self) -> None:
-        """Stops a pipeline that delivers a column with the name of one of icefloe's own."""
+        """Refuses delivered columns with names of icefloe's own."""
         refuse_reserved_columns(self.shape().delivered.arrow.names, table=self.session.pipeline.table)
 
 
 class NoBatch(StrEnum):
-    """The reason why a run would deliver nothing."""
+    """Why a run would deliver nothing."""
 
     NOTHING_TO_DO = "nothing to do"
     DELIVERED_BEFORE = "delivered before"
@@ -85,7 +81,7 @@ class BatchPreview:
     """A batch as a run would plan it.
 
     Attributes:
-        batch: the open batch, otherwise the next one.
+        batch: the open one, otherwise the next one.
     """
 
     batch: NextBatch
@@ -98,22 +94,22 @@ class BatchPreview:
 
     @property
     def opened_at(self) -> str | None:
-        """Time at which the batch was opened; None if a run would open it."""
+        """Time of the opening; None if a run would open the batch."""
         return self.batch.offset.opened_at if self.batch.is_resumed else None
 
     @property
     def changes_path(self) -> str:
-        """Folder of the files that the batch would write."""
+        """Folder of the batch's files."""
         return str(self.batch.session.settings.sink["path"])
 
     @property
     def files(self) -> int:
-        """Number of data files that the map tasks read."""
+        """Number of data files to read."""
         return len({work.data_file.path for task in self.planned.tasks for work in task.files})
 
     @property
     def delete_files(self) -> int:
-        """Number of delete files that the map tasks read; each deletion vector counts as one."""
+        """Number of delete files to read; each deletion vector counts as one."""
         return len({(file.path, file.content_offset) for task in self.planned.tasks for file in task.delete_files})
 
     @property
@@ -125,7 +121,7 @@ class BatchPreview:
         return lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
     def refusal(self) -> str | None:
-        """The reason why a run would not deliver the planned batch; None if there is none."""
+        """Why a run would not deliver the batch; None if it would."""
         try:
             refuse_excessive_scan(self.batch, self.planned)
         except IcefloeError as error:
@@ -136,11 +132,7 @@ class BatchPreview:
 def preview_batch(
     session: PipelineSession, request: RequestedRange | None, *, cores: int | None
 ) -> BatchPreview | NoBatch:
-    """Plans the batch that a run would deliver.
-
-    Args:
-        cores: cores of the Spark master; None: as its configuration or this machine says.
-    """
+    """Plans the batch that a run would deliver. ``cores`` are those of the Spark master."""
     batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
     if batch is None:
         return NoBatch.NOTHING_TO_DO

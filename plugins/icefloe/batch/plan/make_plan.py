@@ -1,4 +1,4 @@
-"""The draft of a batch's plan, before anything is written: the input of its tasks and the cut of its shuffle."""
+"""A batch's plan before anything is written: the input of its tasks and the cut of its shuffle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,14 +35,14 @@ _MAX_HASH_PARTITIONS: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """The number of reduce partitions and the reason for it."""
+    """A number of reduce partitions, with its reason."""
 
     num_partitions: int
     reason: str
 
 
 def partition_count(configured: int | None, *, cores: int, input_bytes: int, target_size_bytes: int) -> PartitionCount:
-    """The number of reduce partitions of a batch: as configured, or enough for the cores and the bytes.
+    """Reduce partitions as configured, or enough for the cores and the bytes.
 
     >>> partition_count(None, cores=2, input_bytes=10**6, target_size_bytes=2**26).num_partitions
     64
@@ -64,9 +64,7 @@ def partition_count(configured: int | None, *, cores: int, input_bytes: int, tar
 
 
 def hash_partition_count(input_rows: int) -> int:
-    """The number of hash partitions of a batch whose map tasks read that many rows.
-
-    A small batch has one, because each is a block of each map output.
+    """Hash partitions for so many rows; a small batch has one, because each is a block of each map output.
 
     >>> [hash_partition_count(rows) for rows in (0, 10**6, 10**8, 10**10)]
     [1, 1, 128, 256]
@@ -77,11 +75,11 @@ def hash_partition_count(input_rows: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLabels:
-    """Names that a plan holds in addition to its specification: its pipeline, its table, its catalog and its sink.
+    """Names that a plan holds in addition to its specification.
 
     Attributes:
-        catalog: as the pipeline file has it, ``${ENV}`` unexpanded; so are ``allowed_locations`` and ``sink``.
-        filter_text: filter of the specification, ``${ENV}`` expanded.
+        catalog: ``${ENV}`` unexpanded, as in ``allowed_locations`` and ``sink``.
+        filter_text: ``${ENV}`` expanded.
     """
 
     pipeline: str
@@ -97,14 +95,14 @@ class PlanLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one."""
+    """A plan and its map tasks. No clock was read, so the same batch gives an equal one."""
 
     plan: Plan
     tasks: tuple[MapTask, ...]
 
 
 def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
-    """The plan of a batch; reads metadata and manifests, and footers of large data files."""
+    """Plans a batch from metadata, manifests, and footers of large data files."""
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
     shape = _shape(schema, spec, labels)
@@ -188,7 +186,7 @@ def _header(
 
 
 def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:
-    """Row deltas of the steps by their summaries; None if a filter or delete files hide rows that summaries count."""
+    """Row deltas by snapshot summaries; None if a filter or delete files hide rows that summaries count."""
     hidden = range(len(spec.steps)) if spec.filter is not None else scan.ordinals_with_deletes
     return tuple(
         None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in spec.steps
@@ -196,7 +194,7 @@ def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tu
 
 
 def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], bool]:
-    """Returns a test: True if a file may hold rows that the filter lets pass, so that it has to be read."""
+    """Returns a test: True if a file may hold rows that pass the filter."""
     if shape.row_filter is None:
         return lambda _: True
     return FilterPruning(shape.row_filter, table.metadata.specs()).may_match

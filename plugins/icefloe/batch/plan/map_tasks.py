@@ -1,4 +1,4 @@
-"""The map tasks of a batch: which files one reads, large ones divided by row groups, and its document."""
+"""Which files a map task reads, large ones divided by row groups, and its document."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -40,8 +40,8 @@ class PlannedFile:
     """A file to read, with the planner's knowledge of its rows.
 
     Attributes:
-        bounds: (lower, upper) by field id, for values that can be compared.
-        delete_files: delete files by the numbers that terms use for them.
+        bounds: (lower, upper) by field id, for comparable values.
+        delete_files: by the numbers that terms use.
     """
 
     task: ScanTask
@@ -50,15 +50,12 @@ class PlannedFile:
 
     @property
     def partition(self) -> Hashable:
-        """The table partition: files with equal values hold rows of the same one."""
+        """Key of the partition: files with equal ones hold rows of the same table partition."""
         return self.task.partition
 
     @property
     def read_bytes(self) -> int:
-        """Approximate number of bytes read of the file and of its own delete files.
-
-        Delete files that apply to other files too are left out: smaller tasks would read them more often.
-        """
+        """Approximate bytes of file and own delete files. Smaller tasks would read shared ones more often."""
         own = [
             number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
         ]
@@ -72,7 +69,7 @@ class PlannedFile:
 
     @property
     def is_added(self) -> bool:
-        """True if a step adds the file. Delete files that change on a file that stays add next to nothing."""
+        """True if a step adds the file. Delete files that change on a staying file add next to nothing."""
         return any(sum(term.weight for term in terms) > 0 for terms in self._terms_by_ordinal())
 
     def _terms_by_ordinal(self) -> Iterator[list[Term]]:
@@ -81,7 +78,7 @@ class PlannedFile:
 
     @cached_property
     def most_rows_touched(self) -> int:
-        """Most rows touched: all or, if only delete files of this file alone change, the rows that they delete."""
+        """All rows or, if only its own delete files change, those that they delete."""
         changed = NO_DELETES
         for terms in self._terms_by_ordinal():
             fresh = _differing([term.delete_files for term in terms]) - changed
@@ -98,16 +95,14 @@ class PlannedFile:
 def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
     """Groups files into map tasks. Any grouping leads to the same changes; this one lets carry-over meet early.
 
-    Where rows may have to be compared by their hashes, a task has no more of them than its memory holds, unless they
-    are in files that belong together.
+    A task has no more rows to hash than its memory holds, unless they are in files that belong together.
 
-    Files of one table partition are next to each other. If files of a partition are both removed and added, they are
-    ordered by the column whose bounds separate them best, and files of equal or overlapping bounds stay together. If no
-    file is removed, nothing can cancel, and files keep the order of the steps.
+    Files of one table partition are neighbours. If some are removed and some added, they are ordered by the column
+    whose bounds separate them best, and files of equal or overlapping bounds stay together. If no file is removed,
+    files keep the order of the steps.
 
     Args:
-        files: files of a batch, each once.
-        map_task_bytes: bytes that a task should read; only files that belong together make it read more.
+        map_task_bytes: bytes that a task should read; files that belong together may be more.
 
     Returns:
         The files of each map id.
@@ -123,7 +118,7 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
 
 
 def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
-    """The delete files that are in some of the sets but not in all."""
+    """Delete files that are in some of the sets but not in all."""
     return NO_DELETES.union(*sets) - sets[0].intersection(*sets)
 
 
@@ -150,7 +145,7 @@ def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[Plann
 
 
 def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFile]]:
-    """Files that no bound separates: one unit or, if they are too large, pairs that may hold similar rows."""
+    """Files that no bound separates: one unit or, if too large, pairs that may hold similar rows."""
     if sum(file.read_bytes for file in files) <= most_bytes:
         yield files
         return
@@ -174,7 +169,7 @@ def _separating_column(files: Sequence[PlannedFile]) -> int | None:
 
 
 def _separation(removed: Iterable[PlannedFile], added: Iterable[PlannedFile], field_id: int) -> tuple[int, int]:
-    """Number of different bounds that both sides share, then the number of different bounds in total."""
+    """Number of different bounds that both sides share, then of all."""
     before = {file.bounds[field_id] for file in removed}
     after = {file.bounds[field_id] for file in added}
     return len(before & after), len(before | after)
@@ -198,7 +193,7 @@ def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[P
 def _packed(
     units: Iterable[list[PlannedFile]], *, map_task_bytes: int, most_rows: int | None
 ) -> Iterator[list[PlannedFile]]:
-    """Tasks of neighbouring units, each filled while the units fit; None: any number of rows does."""
+    """Tasks of neighbouring units, filled while the units fit; None: any number of rows does."""
     task: list[PlannedFile] = []
     size_bytes = rows = 0
     for unit in units:
@@ -218,11 +213,11 @@ def _packed(
 def divided_tasks(
     tasks: Sequence[tuple[ScanTask, ...]], *, io: FileIO, table: str, map_task_bytes: int
 ) -> list[tuple[ScanTask, ...]]:
-    """The same files, with large tasks divided into several that read some row groups each.
+    """Divides large tasks into several that read some row groups each.
 
-    Rows that were copied cancel before the shuffle only within a task. So a task of several files is divided only if
-    their row groups have the same numbers of rows, as after an update: copied rows then meet in one part. A task with
-    delete files stays whole, because their positions count from the beginning of a file.
+    Copied rows cancel only within a task. So a task of several files is divided only if their row groups have the same
+    numbers of rows, as after an update. A task with delete files stays whole, because their positions count from the
+    beginning of a file.
     """
     if len(tasks) > _MOST_TASKS:
         return list(tasks)
@@ -267,7 +262,7 @@ class _Cut:
 
 
 def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[_Cut]:
-    """Runs of row groups of about equal bytes, as many as make each about ``most_bytes``."""
+    """Runs of row groups of about ``most_bytes`` each."""
     ends = [*accumulate(sizes)]
     pieces = max(1, min(len(sizes), round(ends[-1] / most_bytes)))
     # A row group belongs to the piece that holds its middle:
@@ -297,11 +292,8 @@ def _part(file: ScanTask, groups: Sequence[RowGroupSize], cut: _Cut) -> ScanTask
 def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[int, DeleteFile]) -> MapTask:
     """The document of a map task.
 
-    Files share their terms if several have the same and some delete file is in force. A hundred delete files that each
-    reach 2,000 data files would take 400,000 terms otherwise.
-
-    Args:
-        delete_files: delete files by number, at least those that the terms of the files name.
+    Files share terms if several have the same and a delete file is in force: a hundred delete files that each reach
+    2,000 data files would take 400,000 terms otherwise.
     """
     # Data files with equal terms share one tuple.
     keys = [id(task.terms) for task in tasks]

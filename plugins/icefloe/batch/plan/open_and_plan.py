@@ -1,4 +1,4 @@
-"""The next batch is opened and its plan is written; repeating it finds both."""
+"""Opens a batch and writes its plan; a repetition finds both."""
 
 import logging
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _LOOKS: Final = 5
 
 
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
-    """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan."""
+    """Plans first, so that an unreadable table leaves no open batch."""
     tally = PhaseTally()
     session, checkpoint = batch.session, batch.session.checkpoint
     with _naming_the_way_out(batch):
@@ -83,7 +83,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
 def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
     """Adds the command that gives an open batch up to the sentence that says why it cannot be planned again.
 
-    Only here it is known that the batch has no plan: one that has its plan may end well, whatever the table lost since.
+    A batch that has its plan may end well, whatever the table lost since.
     """
     try:
         yield
@@ -101,12 +101,12 @@ def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
 
 
 def _replanned_if_other(counts: OffsetRecord, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
-    """The plan of the batch that counts; made again if another run was first and recorded another specification."""
+    """Plans again if another run was first with another specification."""
     return planned_batch if counts.spec == batch.offset.spec else plan_of(replace(batch, offset=counts))
 
 
 def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
-    """Writes the documents of the tasks first, in a file named by its content, then the plan, which names them."""
+    """The tasks first, in a file named by its content, then the plan, which names them."""
     plan = replace(
         planned_batch.plan,
         checkpoint_id=offset.checkpoint_id,
@@ -126,9 +126,9 @@ class OpenedBatch:
     """An opened batch with its plan, as the later tasks of a run receive it.
 
     Attributes:
-        reference: reference to the batch; None if there is nothing to do.
-        plan: plan of the batch; also None if the batch was committed before.
-        report: report of a batch that was committed before; only a backfill that is already done has one.
+        reference: None if there is nothing to do.
+        plan: also None if the batch was committed before.
+        report: of a backfill that is already done.
         is_resumed: True if the batch was open before.
     """
 
@@ -139,12 +139,12 @@ class OpenedBatch:
 
     @property
     def plan_url(self) -> str | None:
-        """URL of the plan, the one argument of the later tasks."""
+        """The one argument of the later tasks."""
         return None if self.reference is None else self.reference.plan_url
 
     @property
     def is_committed(self) -> bool:
-        """True if there is nothing left to do for this batch."""
+        """True if nothing is left to do for this batch."""
         return self.report is not None
 
     @property
@@ -156,21 +156,16 @@ class OpenedBatch:
 def open_and_plan(
     session: PipelineSession, request: RequestedRange | None = None, *, cores: int | None = None
 ) -> OpenedBatch:
-    """Opens or resumes a batch and writes its plan.
-
-    Args:
-        cores: cores of the Spark master; None: as its configuration or this machine says.
-    """
+    """Opens or resumes a batch and writes its plan. ``cores`` are those of the Spark master."""
     if request is None:
         return _open_next(session, cores)
     return _open_requested(session, request, cores)
 
 
 def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
-    """The next batch of a pipeline.
+    """The next batch; looks again after an error if another run moved the checkpoint meanwhile.
 
-    Other runs may finish the batch and the next ones while this process is stopped, perhaps for an hour. So an error
-    counts only if the checkpoint is still in the state that this run began with. Otherwise the run looks again.
+    This process may be stopped for an hour while other runs finish the batch and the next ones.
     """
     name, checkpoint = session.pipeline.name, session.checkpoint
     for _ in range(_LOOKS):
@@ -221,7 +216,7 @@ def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
 
 
 def _planned(batch: NextBatch) -> OpenedBatch | None:
-    """The batch with its plan; None if it was committed before, or by another run meanwhile."""
+    """None if the batch is committed, perhaps by another run meanwhile."""
     session, number = batch.session, batch.offset.batch_number
     if batch.is_resumed and session.checkpoint.committed(number) is not None:
         return None

@@ -1,4 +1,4 @@
-"""The plan of a pipeline's batch: made from its offset, or found in its folder, and what is refused of it."""
+"""The plan of a batch: made from its offset, or found in its folder, and refused if unfit."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from icefloe.units import format_bytes
 
 
 def plan_of(batch: NextBatch) -> PlannedBatch:
-    """The plan of a pipeline's batch, as its offset specifies it."""
+    """The plan of a batch, as its offset specifies it."""
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
     with with_lines(pipeline):
@@ -45,14 +45,14 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
 
 
 def refuse_unfit(batch: NextBatch) -> None:
-    """Makes the checks of `open_and_plan` that need the batch. Plans it only if ``max_scan_bytes`` is set."""
+    """Makes the checks that need the batch. Plans it only if ``max_scan_bytes`` is set."""
     refuse_unfit_sink(batch)
     if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
         refuse_excessive_scan(batch, plan_of(batch))
 
 
 def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
-    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open."""
+    """Stops a batch above ``max_scan_bytes``, unless it is open already."""
     pipeline, plan = batch.session.pipeline, planned_batch.plan
     scan_bytes, most_bytes = sum(plan.map_task_bytes), pipeline.max_scan_bytes
     if batch.is_resumed or most_bytes is None or scan_bytes <= most_bytes:
@@ -94,10 +94,9 @@ def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
 
 
 def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord) -> None:
-    """Stops if a plan that is made again is not the one that the batch was opened with.
+    """Requires that a plan that is made again is the one that the batch was opened with.
 
-    Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
-    divides the range differently would mix with them.
+    Parts of the first plan may be at the sink, and its tasks may still run: they would mix.
     """
     plan, number = planned_batch.plan, offset.batch_number
     if plan.digest == offset.plan_digest:

@@ -1,4 +1,4 @@
-"""The extents of each range, by which reduce tasks fetch: written for an epoch of the map outputs."""
+"""The extents of each range, by which reduce tasks fetch, for an epoch of the map outputs."""
 
 import os
 
@@ -17,7 +17,7 @@ __all__ = ["BatchExtents"]
 
 
 class ReduceInputGoneError(TransientError):
-    """The extents of an epoch, or moves, are gone or damaged. They follow from the map outputs: written once more.
+    """Extents or moves are gone or damaged. They follow from the map outputs, and are written once more.
 
     Attributes:
         are_extents: False if moves are gone.
@@ -31,7 +31,7 @@ class BatchExtents:
     """The extents of a batch in one epoch.
 
     An epoch is the sum of the generations of all map outputs. Generations only grow, so a map output that is made again
-    begins a new epoch with extents of its own.
+    begins a new epoch.
     """
 
     def __init__(self, folder: BatchFolder, epoch: int) -> None:
@@ -41,11 +41,11 @@ class BatchExtents:
 
     @property
     def are_written(self) -> bool:
-        """True if there are extents; whether they are whole is seen when they are read."""
+        """True if there are extents; reading shows if they are whole."""
         return self._folder.store.size(self._key) is not None
 
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
-        """Writes the extents of all ranges from the blocks of this epoch."""
+        """Writes the extents from the blocks of this epoch."""
         disk = local_folders(os.environ)[0]
         store_extents(
             self._folder.store,
@@ -59,20 +59,16 @@ class BatchExtents:
 
     @property
     def rows(self) -> int:
-        """Rows of all ranges; see `of` for errors."""
+        """Rows of all ranges; see `of`."""
         return self._open().head.rows
 
     @property
     def hash_range_ids(self) -> list[int]:
-        """Ids of the ranges of hash partitions; see `of` for errors."""
+        """Ids of the ranges of hash partitions; see `of`."""
         return np.flatnonzero(self._open().head.ranges["start"] >= self._folder.plan.num_partitions).tolist()
 
     def of(self, range_id: int) -> RangeExtents:
-        """The extents of one range.
-
-        Raises:
-            ReduceInputGoneError: they are gone or damaged.
-        """
+        """The extents of one range; `ReduceInputGoneError` if they are gone or damaged."""
         try:
             return self._open().of(range_id)
         except (KeyMissingError, RangeMissingError, CorruptExtentsError) as cause:

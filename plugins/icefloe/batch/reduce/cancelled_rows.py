@@ -1,4 +1,4 @@
-"""The rows of a reduce range that equal rows of other identities cancel, however many, for one piece after another."""
+"""The rows of a reduce range that equal rows of other identities cancel, by piece of the range."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _ROWS_PER_MARK: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """The upper half of hashes, ordered by reduce partition, then by identity, then by row; all arrays as long."""
+    """The upper half of hashes, ordered by reduce partition, identity and row; all arrays as long."""
 
     partitions: NDArray[np.int32]
     identities: NDArray[np.uint64]
@@ -40,10 +40,7 @@ class _Places:
         )
 
     def between(self, least: "_Places", most: "_Places") -> tuple[int, int]:
-        """The first place that is not below ``least``, and the first one above ``most``; each is one place.
-
-        If their identities differ, all rows of all identities from one to the other are between them.
-        """
+        """The first place that is not below ``least``, and the first one above ``most``; each is one place."""
         first, after = 0, len(self.partitions)
         for values, low, high in (
             (self.partitions, least.partitions, most.partitions),
@@ -71,7 +68,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _SpilledRun:
-    """Rows in a file, in the order of their places, of which one of `_ROWS_PER_MARK` is in memory."""
+    """Rows in a file, ordered, of which one of `_ROWS_PER_MARK` is in memory."""
 
     path: Path
     marks: _Places
@@ -89,13 +86,9 @@ class _SpilledRun:
 class CancelledRows(KeepsLocalFiles):
     """Takes the rows in any order, then gives those that a piece of the range may hold.
 
-    One identity may have most of them. So they wait in memory up to a limit, then go to disk as a run in the order of
-    partition, identity and row: the pieces of a range are neighbours in that order. Use it as a context manager: it
-    owns temporary files.
-
-    Args:
-        memory_bytes: memory of the task; a sixteenth is for rows that wait.
-        disk: local folder; None: the machine's temporary folder.
+    One identity may have most of them. So they wait in memory up to a sixteenth of the task's memory, then go to disk
+    as a run in the order of partition, identity and row, in which the pieces of a range are neighbours. A context
+    manager: it owns temporary files.
     """
 
     def __init__(self, num_partitions: int, *, memory_bytes: int, disk: Path | None = None) -> None:
@@ -118,7 +111,7 @@ class CancelledRows(KeepsLocalFiles):
             self._waiting_rows += len(some.weights)
 
     def of(self, hashes: RowHashes, identities: RowHashes) -> WeightedHashes:
-        """The rows that a piece of one reduce partition may hold, and perhaps a few that no piece holds."""
+        """Rows that a piece of one reduce partition may hold, and perhaps a few more."""
         if self._waiting:
             self._runs.append(_Run(*self._in_order()))
         partitions = reduce_ids(identities.slice(0, 1), self._num_partitions)

@@ -1,4 +1,4 @@
-"""The task between the phases: index files in, reduce ranges and their extents out; damaged outputs are made again."""
+"""The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
 import os
@@ -45,14 +45,14 @@ class ReadsMapOutputs(Protocol):
     """A task that reads map outputs: coalesce, or the reduce tasks."""
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> Sequence[CorruptMapOutputError]:
-        """Reads what is still to be read; voids the map outputs that it finds damaged and returns their damage."""
+        """Reads what is left; voids damaged map outputs and returns their damage."""
 
     def redo(self, map_ids: Sequence[int]) -> None:
-        """Runs map tasks: the given ones, and perhaps others without an output."""
+        """Runs map tasks, perhaps also others without an output."""
 
 
 def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
-    """The blocks of every planned map task's output, which the caller closes; damaged outputs are made again."""
+    """The blocks of all map outputs, which the caller closes; damaged outputs are made again."""
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
         partitions = folder.plan.num_partitions + folder.plan.hash_partitions
@@ -71,7 +71,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
 def _collect(
     folder: BatchFolder, redo: Callable[[Sequence[int]], None], blocks: CollectedBlocks
 ) -> list[CorruptMapOutputError]:
-    """Adds the blocks of all map outputs; returns the damage of those that are not whole."""
+    """Returns the damage of map outputs that are not whole."""
     records = _records(folder, redo)
     damaged: list[CorruptMapOutputError] = []
     for start in range(0, len(records), _OUTPUTS_AT_ONCE):
@@ -90,7 +90,7 @@ def _collect(
 
 
 def _records(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> Sequence[MapOutputRecord]:
-    """The record of every planned map task; outputs that an earlier try voided, and did not make again, are made."""
+    """Records of all planned map tasks; outputs that an earlier try voided are made."""
     map_ids = range(folder.plan.num_map_tasks)
     try:
         return folder.map_outputs.records(map_ids)
@@ -113,8 +113,7 @@ def until_readable(
     """Lets a task read map outputs until none proves damaged; damaged ones are made again in between.
 
     Args:
-        reader: reads, and runs map tasks again.
-        epoch: epoch of the extents, if they were just written; None: it is looked up here.
+        epoch: of the extents, if they were just written; None: it is looked up.
 
     Returns:
         The epoch of the extents in which all map outputs could be read.
@@ -152,12 +151,12 @@ def until_readable(
 
 
 def _map_ids(damaged: Sequence[CorruptMapOutputError]) -> list[int]:
-    """The map tasks whose outputs are damaged: what one task finds may be about several."""
+    """One task may find several map outputs damaged."""
     return sorted({map_id for damage in damaged for map_id, _ in damage.outputs})
 
 
 def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
-    """The sum of the generations of all map outputs, whichever have to be made again for it."""
+    """The sum of the generations of all map outputs."""
     map_ids = range(folder.plan.num_map_tasks)
     states = folder.map_outputs.states(map_ids)
     # An output may have been voided, or its record lost, since it was written.
@@ -168,14 +167,14 @@ def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
 
 
 def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) -> None:
-    """Voids damaged map outputs, so that their next generation may commit."""
+    """Voids map outputs, so that their next generation may commit."""
     for damage in damaged:
         for map_id, generation in damage.outputs:
             folder.map_outputs.void(map_id, generation, damage.reason)
 
 
 def _unreliable_store(folder: BatchFolder) -> TerminalError:
-    """The error of a store that does not keep what is written to it."""
+    """The store does not keep what is written to it."""
     return TerminalError(
         f"files of the shuffle of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: "
         f"the store {folder.store.url} loses data; check its disks, then run the batch again",
@@ -185,7 +184,7 @@ def _unreliable_store(folder: BatchFolder) -> TerminalError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coalesced:
-    """The reduce ranges of a batch, and the epoch of the extents they fetch first."""
+    """The reduce ranges, and the epoch of the extents they fetch first."""
 
     plan: CoalescePlan
     epoch: int
@@ -194,14 +193,9 @@ class Coalesced:
 def coalesce_map_outputs(
     inputs: MapInputs, tally: PhaseTally, *, new_name: Callable[[], str] = new_attempt
 ) -> Coalesced:
-    """Plans the reduce ranges of a batch once. A rerun finds the existing ranges.
+    """Plans the reduce ranges of a batch, or finds them.
 
-    A map output whose small files are damaged is made again here: ranges planned without it could skip its rows.
-
-    Args:
-        inputs: folder of the batch, and the table's files.
-        tally: counts map outputs that are missing or made again.
-        new_name: names an attempt that makes a map output again.
+    A damaged map output is made again here: ranges planned without it could skip its rows.
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
@@ -249,11 +243,7 @@ def coalesce_map_outputs(
 
 
 def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
-    """The reduce ranges of a batch.
-
-    Raises:
-        BatchFileMissingError: there are none yet, or no longer.
-    """
+    """The reduce ranges; `BatchFileMissingError` if there are none."""
     try:
         return load_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")
     except KeyMissingError as cause:

@@ -1,4 +1,4 @@
-"""The rows of whole identities, consolidated, and the changes that they make."""
+"""The changes that the consolidated rows of whole identities make."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -31,8 +31,8 @@ _BYTES_PER_CHANGE: Final = 128
 class TornIdentity(KeepsLocalFiles):
     """Takes the consolidated rows of one identity in the order of their public hashes, then gives its changes.
 
-    They are the same changes, in the same order, that `pair_updates` makes of all rows at once. Use it as a context
-    manager: it owns a temporary file.
+    They are the changes, in the same order, that `pair_updates` makes of all rows at once. A context manager: it owns a
+    temporary file.
     """
 
     def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
@@ -60,7 +60,7 @@ class TornIdentity(KeepsLocalFiles):
             self._spilled.add(pa.RecordBatch.from_arrays(columns, schema=self._schema), parts)
 
     def changes(self, staged: StagedChanges, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
-        """The changes by ordinal: deletes, pairs, inserts."""
+        """Changes by ordinal: deletes, pairs, inserts."""
         for ordinal in np.flatnonzero(self._copies.any(axis=1)).tolist():
             yield from self._changes_of(ordinal, staged, ordinal if all_ordinals is None else all_ordinals)
 
@@ -114,7 +114,6 @@ class _Copies:
             yield rows
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """All rows that are left."""
         if self._left is not None:
             yield self._left
         yield from self._chunks
@@ -134,8 +133,6 @@ def _rows_at_once(rows: pa.RecordBatch) -> int:
 
 
 class _Survivors(NamedTuple):
-    """Rows whose weights do not cancel."""
-
     rows: pa.Table
     hashes: RowHashes
     identities: RowHashes | None
@@ -153,12 +150,10 @@ class _Survivors(NamedTuple):
         return row_hashes_of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
 
     def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
-        """The rows at some positions, all of one identity."""
         some = self.take(positions)
         return some._replace(last_ordinal=int(some.ordinals.max()))
 
     def take(self, positions: NDArray[np.int64]) -> "_Survivors":
-        """The rows at some positions."""
         return _Survivors(
             self.rows.take(pa.array(positions)).combine_chunks(),
             self.hashes.take(positions),
@@ -170,7 +165,7 @@ class _Survivors(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The rows of a piece that are left when weights have cancelled; see `_Survivors`."""
+    """See `_Survivors`."""
 
     positions: NDArray[np.int64]
     weights: NDArray[np.int64]
@@ -179,11 +174,7 @@ class _Left(NamedTuple):
 
 
 class GroupChanges:
-    """Turns groups of rows into changes.
-
-    Args:
-        cancelled: rows of the range that equal rows of other identities cancel; None: no row can be cancelled.
-    """
+    """Turns groups of rows into changes. Without ``cancelled`` no row can be cancelled by other identities."""
 
     def __init__(self, folder: BatchFolder, staged: StagedChanges, cancelled: CancelledRows | None) -> None:
         self._plan = folder.plan
@@ -193,7 +184,7 @@ class GroupChanges:
         self._cancelled = cancelled
 
     def of(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
-        """The changes of one group, in delivery order."""
+        """Changes of a group, in delivery order."""
         # Not a generator expression: its variable would keep a piece while the next one is made.
         survivors = map(self._survivors, group.pieces)
         if group.is_torn:
@@ -219,7 +210,7 @@ class GroupChanges:
         )
 
     def _left_of(self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None) -> _Left:
-        """The rows whose weights do not cancel, neither among themselves nor against rows of other identities."""
+        """Rows that cancel neither among themselves nor against other identities."""
         _, weights, ordinals = block_rows
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
@@ -250,7 +241,7 @@ class GroupChanges:
         ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows left without those that other identities cancel. Cancelled rows of other pieces match none here."""
+        """Cancelled rows of other pieces match none here."""
         own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
         # What other identities cancel is added like rows of opposite weight. Amounts for rows of other pieces come out
         # after the keys and are left out.
@@ -263,7 +254,7 @@ class GroupChanges:
         return positions[is_own], sums[is_own]
 
     def _of_many(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
-        """Changes of rows that are in memory; their copies may be more than fit there."""
+        """The rows are in memory; their copies may not fit there."""
         most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
         copies = np.abs(survivors.weights)
         if copies.sum() <= most:
@@ -293,7 +284,7 @@ class GroupChanges:
         return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
 
     def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
-        """Changes of one identity, of whose rows not all fit into memory."""
+        """Not all rows fit into memory."""
         last_ordinal, shape, ordinals = 0, self._shuffled.shape, len(self._plan.spec.steps)
         with TornIdentity(
             shape.delivered.arrow, hash_key=shape.hash_key, num_ordinals=ordinals, memory_bytes=self._memory_bytes
@@ -309,7 +300,7 @@ class GroupChanges:
 
 
 def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring identities with as many copies as fit, at least one identity: the first row, and the one after."""
+    """Neighbouring identities with as many copies as fit, at least one: the first row, and the one after."""
     ends = np.cumsum(np.add.reduceat(copies, starts))
     stops = np.append(starts[1:], len(copies))
     first = 0

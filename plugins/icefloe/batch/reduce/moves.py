@@ -1,4 +1,4 @@
-"""Moves: rows of a hash range that cancel across identities, spilled by range and stored in moves files.
+"""Moves: rows that cancel across identities, spilled by range and stored in moves files.
 
 A moves file has the rows by reduce range (docs/developers/formats.md):
 
@@ -54,8 +54,8 @@ class WeightedHashes:
     """Rows by their hashes, and their weights; all arrays have one length.
 
     Attributes:
-        change_ordinals: ordinal of each row; 0 if changes are net.
-        weights: weight of each row, or the weight to add to it.
+        change_ordinals: 0 if changes are net.
+        weights: of each row, or to add to it.
     """
 
     row_hashes: RowHashes
@@ -79,7 +79,7 @@ class WeightedHashes:
         )
 
     def ordered(self) -> Self:
-        """The same rows in an order that depends on nothing but the rows, if no two are the same."""
+        """Rows in an order that depends on nothing but the rows, if no two are the same."""
         return self.take(np.lexsort(self._columns()[::-1]))
 
     def take(self, positions: NDArray[np.int64]) -> Self:
@@ -92,7 +92,7 @@ class WeightedHashes:
         )
 
     def split(self, numbers: NDArray[np.int32], count: int) -> dict[int, Self]:
-        """The rows of each number that has any."""
+        """Rows by number, without empty ones."""
         # NumPy sorts few bits faster.
         order = np.argsort(numbers.astype(np.min_scalar_type(count)), kind="stable")
         counts = np.bincount(numbers, minlength=count)
@@ -103,7 +103,7 @@ class WeightedHashes:
         }
 
     def slice(self, start: int, stop: int) -> Self:
-        """Rows ``start`` to ``stop``, not copied."""
+        """Rows of a slice, not copied."""
         return type(self)(
             row_hashes=self.row_hashes.slice(start, stop),
             identity_hashes=self.identity_hashes.slice(start, stop),
@@ -112,13 +112,13 @@ class WeightedHashes:
         )
 
     def to_bytes(self) -> bytes:
-        """The rows as one shuffle block, with its checksum; never empty, because a file that lost its bytes is."""
+        """One shuffle block, with its checksum; never empty, because a file that lost its bytes is."""
         rows = pa.RecordBatch.from_arrays([pa.array(values) for values in self._columns()], schema=_SCHEMA)
         return encode_block([rows])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The rows in a result of ``to_bytes``."""
+        """Reverses ``to_bytes``."""
         rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES), _SCHEMA)
         return cls._from_columns([column.to_numpy() for column in rows.columns])
 
@@ -132,7 +132,7 @@ class WeightedHashes:
 
     @classmethod
     def from_file(cls, path: Path, *, start: int = 0, rows: int = -1) -> Self:
-        """Rows that were appended to a file: as many as given, or all from ``start`` on."""
+        """Appended rows: as many as given, or all from ``start`` on."""
         return cls._of(np.fromfile(path, _RECORD, rows, offset=start * _RECORD.itemsize))
 
     @classmethod
@@ -155,11 +155,7 @@ class WeightedHashes:
 
 
 class SpilledMoves(KeepsLocalFiles):
-    """Rows on local disk, by number; more of them than memory holds.
-
-    Args:
-        folder: parent of the temporary folder; None: the machine's default.
-    """
+    """Rows on local disk, by number; more of them than memory holds."""
 
     def __init__(self, folder: Path | None) -> None:
         super().__init__()
@@ -167,7 +163,7 @@ class SpilledMoves(KeepsLocalFiles):
             self._folder = self._owned.enter_context(task_folder("moves", folder))
 
     def add(self, rows: WeightedHashes, numbers: NDArray[np.int32], count: int) -> None:
-        """Adds rows under the number that each has, below ``count``."""
+        """Adds rows under their numbers, below ``count``."""
         with on_local_disk(CANNOT_KEEP):
             for number, part in rows.split(numbers, count).items():
                 part.append_to(self._path(number))
@@ -179,13 +175,13 @@ class SpilledMoves(KeepsLocalFiles):
             return WeightedHashes.from_file(path) if path.exists() else WeightedHashes.none()
 
     def rows_of(self, number: int) -> int:
-        """The number of rows that are kept under a number."""
+        """Count of the rows of a number."""
         path = self._path(number)
         with on_local_disk(CANNOT_KEEP):
             return path.stat().st_size // _RECORD.itemsize if path.exists() else 0
 
     def pieces_of(self, number: int, rows: int) -> Iterator[WeightedHashes]:
-        """All rows of a number, in pieces of at most ``rows``."""
+        """Rows of a number, in pieces of at most ``rows``."""
         for start in range(0, self.rows_of(number), rows):
             with on_local_disk(CANNOT_KEEP):
                 yield WeightedHashes.from_file(self._path(number), start=start, rows=rows)
@@ -195,13 +191,13 @@ class SpilledMoves(KeepsLocalFiles):
 
 
 class CorruptMovesError(TransientError):
-    """The bytes of a moves file are not what its task wrote; it must be written again."""
+    """A moves file is not what its task wrote; it must be written again."""
 
     reason: str
 
 
 def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int:
-    """Writes the file of all ranges on local disk; the same rows give the same bytes. Holds one range at a time."""
+    """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
     entries, rows = [], 0
     with path.open("w+b") as file:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
@@ -222,7 +218,7 @@ def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int
 
 
 def has_whole_moves(store: Store, key: str) -> bool:
-    """True if there is a moves file under a key and every byte of it is as it was written."""
+    """True if there is a moves file and every byte is as it was written."""
     size_bytes = store.size(key)
     if size_bytes is None or size_bytes < _ENTRIES_AT + _CRC32.size:
         return False
@@ -237,7 +233,7 @@ class MovesEntry(NamedTuple):
     """The place of a reduce range's rows in a moves file.
 
     Attributes:
-        length: bytes of the block; 0: the range has no rows there.
+        length: of the block in bytes; 0: the range has no rows there.
     """
 
     offset: int
@@ -246,7 +242,7 @@ class MovesEntry(NamedTuple):
 
 
 def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
-    """The place of the rows of one reduce range."""
+    """Place of the rows of one reduce range."""
     entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
     with _whole():
         header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
@@ -260,7 +256,7 @@ def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
 
 
 def read_moves(store: Store, key: str, entry: MovesEntry) -> WeightedHashes:
-    """The rows of one reduce range in a moves file."""
+    """Rows of one reduce range."""
     if not entry.length:
         return WeightedHashes.none()
     with _whole():
@@ -297,7 +293,7 @@ def _corrupt(reason: str) -> CorruptMovesError:
 
 
 def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[WeightedHashes]:
-    """The rows to cancel in a reduce range, part by part; none if the delivered columns show the identity."""
+    """The rows to cancel, part by part; none if the delivered columns show the identity."""
     if not folder.shape.is_identity_carried:
         return
 
@@ -325,7 +321,7 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
 def _together(
     found: Sequence[tuple[str, MovesEntry]], *, most_bytes: int
 ) -> Iterator[Sequence[tuple[str, MovesEntry]]]:
-    """Neighbouring entries whose blocks have so many bytes together, at least one entry."""
+    """Neighbouring entries whose blocks fit together, at least one."""
     some: list[tuple[str, MovesEntry]] = []
     size_bytes = 0
     for key, entry in found:

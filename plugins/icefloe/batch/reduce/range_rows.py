@@ -1,4 +1,4 @@
-"""The rows of a reduce range, in groups that keep each identity together; divided on local disk until they fit."""
+"""The rows of a reduce range, in groups that keep each identity together."""
 
 import logging
 import os
@@ -43,8 +43,8 @@ class HashPart(NamedTuple):
     """Rows of one part, in the order in which they came.
 
     Attributes:
-        batches: the rows; they have to be read before the next part.
-        fits: True if they fit into memory. Otherwise all of them have the same hash.
+        batches: they have to be read before the next part.
+        fits: into memory. Otherwise all rows have the same hash.
     """
 
     batches: Iterator[pa.RecordBatch]
@@ -56,8 +56,7 @@ class RowDivision:
     """Divides rows by hashes.
 
     Attributes:
-        schema: of the rows (`block_schema`).
-        memory_bytes: memory of the task; a quarter of it is for a piece, an eighth for rows on their way to disk.
+        memory_bytes: of the task; a quarter of it is for a piece, an eighth for rows on their way to disk.
     """
 
     schema: pa.Schema
@@ -105,7 +104,7 @@ def _next_bits(hashes: RowHashes, depth: int) -> NDArray[np.int32]:
 
 
 class _SameHashes:
-    """The first hash of each part, and whether all others are equal to it."""
+    """The first hash of each part, and whether all others equal it."""
 
     def __init__(self) -> None:
         self._first = RowHashes(np.zeros(_NUM_PARTS, np.uint64), np.zeros(_NUM_PARTS, np.uint64))
@@ -113,7 +112,6 @@ class _SameHashes:
         self._differ = np.zeros(_NUM_PARTS, np.bool_)
 
     def add(self, numbers: NDArray[np.int32], hashes: RowHashes) -> None:
-        """Takes the hashes of rows and their parts."""
         found, places = np.unique(numbers, return_index=True)
         is_new = ~self._is_known[found]
         self._first.high[found[is_new]] = hashes.high[places[is_new]]
@@ -123,7 +121,6 @@ class _SameHashes:
         self._differ[numbers[(first.high != hashes.high) | (first.low != hashes.low)]] = True
 
     def is_one(self, number: int) -> bool:
-        """True if all rows of a part have the same hash."""
         return not self._differ[number]
 
 
@@ -131,9 +128,9 @@ class RowGroup(NamedTuple):
     """All rows of some identities.
 
     Attributes:
-        pieces: the rows with weight and change ordinal; they have to be read before the next group.
-        is_torn: True if all rows are of one identity that does not fit into memory. They come in pieces, in ascending
-            order of their row hashes; equal rows are in one piece. Otherwise there is one piece.
+        pieces: with weight and change ordinal; they have to be read before the next group.
+        is_torn: True for one identity that does not fit into memory. Its pieces ascend by row hash; equal rows are in
+            one piece. Otherwise there is one piece.
     """
 
     pieces: Iterator[pa.Table]
@@ -143,15 +140,15 @@ class RowGroup(NamedTuple):
 class RangeRows:
     """The rows of one reduce range before they are consolidated.
 
-    A reduce partition that does not fit into memory is divided on local disk by identity hash. Its parts are read in
-    the order of the hashes, so changes leave in the same order as from one piece. One identity that does not fit is
-    divided by row hash.
+    A reduce partition that does not fit into memory is divided on local disk by identity hash, and read in the order of
+    the hashes, so changes leave in the same order as from one piece. One identity that does not fit is divided by row
+    hash.
 
-    A range of parts of a partition also reads the blocks of map outputs that did not divide it. It keeps its own rows
-    of them. ``shared_sums`` has their sums, once all groups are read: the extents cannot say them.
+    A range of parts of a partition keeps its own rows of blocks that were not divided. ``shared_sums`` has their sums,
+    once all groups are read: the extents cannot say them.
 
     Args:
-        memory_bytes: memory of the task; an eighth of it is for bytes fetched, a quarter for a piece.
+        memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
     """
 
     def __init__(
@@ -178,12 +175,12 @@ class RangeRows:
         self.shared_sums = Sums()
 
     def pieces(self) -> Iterator[pa.Table]:
-        """The pieces of all groups. Equal rows of one identity are in one piece. Errors are those of `groups`."""
+        """Pieces of all groups: equal rows of one identity are in one piece. Errors are those of `groups`."""
         for group in self.groups():
             yield from group.pieces
 
     def groups(self) -> Iterator[RowGroup]:
-        """All rows; every row of an identity is in the same group."""
+        """Groups of rows: every row of an identity is in the same one."""
         blocks = fetch_blocks(
             self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
         )
@@ -203,7 +200,7 @@ class RangeRows:
                     yield RowGroup(self._torn(part.batches), is_torn=True)
 
     def _own(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the range in a block that other ranges share."""
+        """The range's rows of a shared block."""
         for batch in batches:
             rows = batch.take(pa.array(self._extents.own_rows(self._identities(batch))))
             _, weights, ordinals = BlockRows.of(rows)
@@ -228,7 +225,6 @@ class RangeRows:
         return kept, True
 
     def _torn(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """The rows of one identity in pieces."""
         if not self._shuffled.has_identity:
             # The whole row is its identity, so these are copies of one row.
             yield self._table(self._added_up(batches))
@@ -243,7 +239,7 @@ class RangeRows:
                 yield self._table(copies.batches if copies.fits else self._added_up(copies.batches))
 
     def _added_up(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Copies of one row: whenever they fill the memory, one is left for each change ordinal."""
+        """Copies of one row: when they fill the memory, one is left for each ordinal."""
         kept: list[pa.RecordBatch] = []
         kept_bytes = 0
         for batch in batches:
@@ -273,7 +269,7 @@ class RangeRows:
 
 
 def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, each forgotten as it is taken."""
+    """Forgets each as it is taken."""
     batches.reverse()
     while batches:
         yield batches.pop()

@@ -1,4 +1,4 @@
-"""Phase two of the shuffle: one reduce range, from shuffle blocks to delivered changes."""
+"""Phase two of the shuffle: one reduce range, from shuffle blocks to changes."""
 
 import logging
 import os
@@ -26,11 +26,6 @@ logger = logging.getLogger(__name__)
 
 def read_range(folder: BatchFolder, sink: ChangeFiles, range_id: int, *, requests: Requests, epoch: int) -> RangeResult:
     """Delivers the changes of one reduce range, or adopts an existing result.
-
-    Args:
-        sink: takes the changes: the folder to which tasks write them.
-        requests: counts a race that is lost to another attempt.
-        epoch: epoch of the extents; it grows when a damaged map output was made again.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
@@ -63,9 +58,6 @@ def range_changes(
     folder: BatchFolder, batch_extents: BatchExtents, range_id: int, staged: StagedChanges
 ) -> Iterator[pa.RecordBatch]:
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
-
-    Args:
-        batch_extents: extents to fetch, and the sums that their rows must add up to.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.

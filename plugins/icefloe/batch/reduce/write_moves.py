@@ -1,8 +1,8 @@
 """The first part of phase two: one hash range, from hash rows to the rows that cancel across identities.
 
 The delivered columns may not show the identity, as with row ids, or identifier columns that are not selected. A row
-removed under one identity may then equal a row added under another identity, in another reduce range. Their hash rows
-are in the same hash range, whose task says for each reduce range which of its rows are cancelled elsewhere.
+removed under one identity may then equal a row added under another one, in another reduce range. Their hash rows are
+in the same hash range.
 """
 
 import logging
@@ -48,7 +48,7 @@ _PIECE_ROWS: Final = 1 << 18
 def matched_rows(
     pieces: Iterable[WeightedHashes], *, rows: int, coalesce_plan: CoalescePlan, memory_bytes: int
 ) -> Iterator[SpilledMoves]:
-    """The rows that equal rows of other identities cancel, by reduce range; on local disk until the context ends."""
+    """The rows that cancel, by reduce range; on local disk until the context ends."""
     bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // memory_bytes)) - 1).bit_length())
     disk = local_folders(os.environ)[0]
     #   pieces -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
@@ -66,7 +66,6 @@ def matched_rows(
 
 
 def _cancelled(slices: SpilledMoves, number: int, *, most_rows: int, disk: Path | None) -> Iterator[WeightedHashes]:
-    """The rows of a slice that cancel, in pieces."""
     rows = slices.rows_of(number)
     if rows <= most_rows:
         left = _consolidated(slices.of(number))
@@ -81,7 +80,7 @@ def _cancelled(slices: SpilledMoves, number: int, *, most_rows: int, disk: Path 
 
 
 def _changed(pieces: Callable[[], Iterable[WeightedHashes]]) -> Iterator[WeightedHashes]:
-    """The rows that cancel, of pieces that are read twice, their identities ascending.
+    """The rows that cancel; pieces are read twice, their identities ascending.
 
     First, the weight that equal rows have in common; then, from which identities it is taken.
     """
@@ -105,16 +104,12 @@ def _consolidated(rows: WeightedHashes) -> WeightedHashes:
 
 
 def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
-    """The slice of each hash; equal hashes are in the same slice."""
+    """Equal hashes are in the same slice."""
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
 
 
 def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
-    """Writes the moves file of one hash range, or adopts an existing one.
-
-    Raises:
-        CorruptMapOutputError: names the map output to make again.
-    """
+    """Writes the moves file of one hash range, or adopts an existing one."""
     # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
     # may also be replaced while somebody reads it.
     key, store = moves_key(range_id), folder.store
@@ -138,7 +133,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
 
 
 def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHashes]:
-    """The hash rows of a range, which are proven to be all of them after the last."""
+    """Proven to be all hash rows of the range after the last."""
     sums = Sums()
     for piece in _tables(folder, extents):
         rows = HashRows.of(piece)
@@ -150,7 +145,7 @@ def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHash
 
 
 def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
-    """The hash rows in batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
+    """In batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     blocks = fetch_blocks(

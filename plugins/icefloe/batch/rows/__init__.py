@@ -4,8 +4,8 @@ Read in this order:
 
 - `row_shape`: which columns each shape has
 - `weighted_rows`: rows with the weight they have in each step
-- `file_effects`: a data file's rows and what each step does to them
-- `memory_limit`: refuses rows that are too large for a task, and says when its memory ended
+- `file_effects`: a data file's rows and the effect of each step on them
+- `memory_limit`: refuses rows that are too large for a task
 - `row_reader`: reads the rows that effects touch and the filter lets pass
 """
 

@@ -1,4 +1,4 @@
-"""The rows of a data file that a batch touches, and the effect of each step on them."""
+"""The rows of a data file that a batch touches, and the effects on them."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ __all__ = ["FileEffects", "task_file_effects"]
 
 
 class TermEffects:
-    """Terms, prepared to be applied to one data file after another.
+    """Terms, prepared for one data file after another.
 
-    Most delete files delete nothing of most data files. So a data file costs as much as there are delete files that
-    delete rows of it, not as much as there are terms.
+    Most delete files delete nothing of most data files. So a data file costs as much as its own delete files, not as
+    much as there are terms.
     """
 
     def __init__(self, terms: FileTerms) -> None:
@@ -39,7 +39,7 @@ class TermEffects:
         self._spanning: dict[int, list[int]] = {}
 
     def on(self, num_rows: int, deleted_by: Callable[[Sequence[int]], Mapping[int, BitMap64]]) -> tuple[Effect, ...]:
-        """The effects on a data file, by ordinal; each has a weight other than 0 and at least one row."""
+        """Effects by ordinal, each with a weight other than 0 and at least one row."""
         found = deleted_by(self._delete_files) if self._delete_files else {}
         deleted = {delete_id: positions for delete_id, positions in found.items() if positions}
         # States between two of these have the same rows: terms of such states cancel without a look at rows.
@@ -65,7 +65,7 @@ class TermEffects:
     def _gone(
         self, deleted: Mapping[int, BitMap64], changes: Sequence[int], wanted: Collection[int]
     ) -> dict[int, BitMap64]:
-        """The positions that are deleted after some number of changes, for each wanted number."""
+        """Positions deleted after each wanted number of changes."""
         by_state: dict[int, list[tuple[int, bool]]] = {}
         for delete_id in deleted:
             for state, comes in self._changes[delete_id]:
@@ -95,7 +95,7 @@ class TermEffects:
 
 
 def _changes_by_delete_file(states: Iterable[DeleteState]) -> dict[int, list[tuple[int, bool]]]:
-    """The states in which each delete file comes into force (True) or no longer is (False), ascending."""
+    """States in which each delete file comes into force (True) or leaves it (False), ascending."""
     changes: dict[int, list[tuple[int, bool]]] = {}
     for state, change in enumerate(states, 1):
         for delete_ids, comes in ((change.dropped, False), (change.added, True)):
@@ -105,7 +105,7 @@ def _changes_by_delete_file(states: Iterable[DeleteState]) -> dict[int, list[tup
 
 
 def _delete_files_of(states: Sequence[DeleteState], named: Collection[int]) -> list[int]:
-    """The delete files of the delete states that a term names, ascending."""
+    """Those that a term names, ascending."""
     # Sets are not made for each state: a hundred steps that each add a delete file would list 5,000 of them.
     used, unnamed = set[int](), set[int]()
     for state, change in enumerate(states, 1):
@@ -118,7 +118,7 @@ def _delete_files_of(states: Sequence[DeleteState], named: Collection[int]) -> l
 
 
 def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, int]:
-    """The weight of one step's rows by the number of changes before their state, without those that cancel."""
+    """The weight by the number of changes before the state, without those that cancel."""
     weights: dict[int, int] = {}
     for weight, state in terms:
         number = bisect_right(changes, state)
@@ -127,7 +127,7 @@ def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, 
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
-    """The rows of each weight in one step: the weight of all terms less the weight of the terms that delete them."""
+    """The rows of each weight: that of all terms less that of the terms that delete them."""
     # A file of 6 rows that stays, while its deletion vector grows from {1} to {1, 4}:
     #   position         0    1    2    3    4    5
     #   -1, live in {1}  -1   .   -1   -1   -1   -1
@@ -151,7 +151,7 @@ def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int)
 
 
 def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
-    """Deleted positions by the sum of the weights of the terms that delete them, without the sum 0."""
+    """Deleted positions by the sum of their terms' weights, without the sum 0."""
     # Split by sums, and not counted row by row: bitmaps stay small however many rows the file has.
     #   after -1 {1}      -1: {1}
     #   after +1 {1, 4}    0: {1}   +1: {4}
@@ -171,7 +171,7 @@ class FileEffects:
     """A data file with its delete files applied.
 
     Attributes:
-        effects: effects by ordinal; each has a weight other than 0 and at least one row.
+        effects: by ordinal; each has a weight other than 0 and at least one row.
     """
 
     data_file: DataFile
@@ -179,10 +179,7 @@ class FileEffects:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Key of the file in its map task. A file may be there twice, with other constants or row ids.
-
-        Row groups of one file are never in one task.
-        """
+        """Key of the file in its map task: it may be there twice, with other constants or row ids."""
         return self.data_file.identity, self.data_file.first_row_id
 
     @property
@@ -191,7 +188,7 @@ class FileEffects:
         return RowSet.union_of([effect.rows for effect in self.effects])
 
     def touched_count(self) -> int:
-        """Number of rows that any effect needs."""
+        """Number of those rows."""
         return self.touched.count(self.data_file.record_count)
 
 
@@ -207,14 +204,8 @@ def task_file_effects(
     """The files of a map task, each with the effects that its terms add up to.
 
     Args:
-        task: the map task. Its delete files are read as far as they apply to its files.
-        equality_schemas: schemas of its equality delete files, by their field ids.
-        table: its name, for errors.
-        memory_bytes: memory of the map task, which reads no row before this is done.
-        footers: footers of its data files, which are opened again when their rows are read.
-
-    Raises:
-        FileGoneError: a delete file does not exist, or a data file whose keys are needed.
+        equality_schemas: of its equality delete files, by their field ids.
+        memory_bytes: of the map task, which reads no row before this is done.
     """
     if not task.delete_files:
         return _file_effects(task, lambda *_: {})

@@ -1,4 +1,4 @@
-"""Errors of a task that would take too much memory: by one row, by a dictionary, or as the machine says."""
+"""Errors of a task that would take too much memory."""
 
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -22,16 +22,12 @@ _STEP_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLimit:
-    """Refuses rows with which a process would take more than the memory of a task and 512 MiB."""
+    """Refuses rows that would take more than the memory of a task and 512 MiB."""
 
     memory_bytes: int
 
     def check(self, batch: pa.RecordBatch, *, place: str) -> None:
-        """Looks at rows that were just decoded, before anything is made of them.
-
-        Args:
-            place: where they are, as the subject of a sentence.
-        """
+        """Looks at rows that were just decoded; ``place`` is the subject of the error's sentence."""
         most = (self.memory_bytes + _BESIDES_BYTES) // _COPIES
         if batch.nbytes <= most:
             return
@@ -51,12 +47,7 @@ class RowLimit:
         return int((self.memory_bytes + _BESIDES_BYTES) / _DICTIONARY_COPIES)
 
     def refuse_dictionaries(self, size_bytes: int, *, place: str) -> NoReturn:
-        """Raises for the dictionaries of a row group, which a reader must hold whole.
-
-        Args:
-            size_bytes: of all of them, more than `most_dictionary_bytes`.
-            place: the file, as the subject of a sentence.
-        """
+        """Raises for the dictionaries of a row group, which a reader must hold whole."""
         needed_bytes = _memory_for(int(size_bytes * _DICTIONARY_COPIES))
         raise TerminalError(
             f"{place} has dictionary pages of {format_bytes(size_bytes)} in one row group, which need "
@@ -66,16 +57,12 @@ class RowLimit:
 
 
 def _memory_for(held_bytes: int) -> int:
-    """`memory_bytes` of a task that holds so much at once, in steps that one would write down."""
+    """`memory_bytes` for a task that holds so much, in round steps."""
     return -(-(held_bytes - _BESIDES_BYTES) // _STEP_BYTES) * _STEP_BYTES
 
 
 def out_of_memory(cause: MemoryError, *, task: str, memory_bytes: int) -> TransientError:
-    """The error of a task that was refused memory.
-
-    Args:
-        task: the task, as the subject of a sentence.
-    """
+    """The error of a task that was refused memory. ``task`` is the subject of the sentence."""
     error = TransientError(
         f"{task} has no memory left ({one_line(cause) or 'MemoryError'}): it may need shuffle.memory_bytes "
         f"({format_bytes(memory_bytes)}), 512 MiB, and {_COPIES} times its largest row; give it more, under Spark by "
@@ -86,7 +73,7 @@ def out_of_memory(cause: MemoryError, *, task: str, memory_bytes: int) -> Transi
 
 
 def _row_above(batch: pa.RecordBatch, most: int) -> int | None:
-    """Bytes of a row that has more than ``most``; None if there is none."""
+    """None if no row has more."""
     encoded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
     plain = batch.select([i for i, column in enumerate(batch.columns) if not pa.types.is_dictionary(column.type)])
     # A slice of an encoded column counts its whole dictionary, so the longest text stands for each row.

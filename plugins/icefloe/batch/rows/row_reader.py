@@ -40,17 +40,17 @@ _NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
 
 
 class DecodedBytes:
-    """Counts the Arrow memory of rows decoded from data files; rows decoded twice count twice.
+    """Counts the Arrow memory of decoded rows; rows decoded twice count twice.
 
-    Data that is not decoded does not count: columns that are not read, row groups that the footer statistics rule out,
-    pages after the last wanted row. Text that the file has as a dictionary counts as the dictionary and its indices.
+    Columns that are not read, row groups that statistics rule out and pages after the last wanted row do not count.
+    Text in a dictionary counts as the dictionary and its indices.
     """
 
     def __init__(self) -> None:
         self.total = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Counts one batch of the file's own columns."""
+        """Counts a batch of the file's own columns."""
         self.total += batch.nbytes
 
 
@@ -60,8 +60,7 @@ class ReadRows:
 
     Attributes:
         batch: compared rows; text stays dictionary-encoded if the file has it so.
-        rows_read: number of touched rows that this covers. A filter leaves fewer rows: the others were decoded and
-            dropped, or skipped with their row group.
+        rows_read: touched rows that this covers, with those that the filter drops.
     """
 
     positions: Positions
@@ -74,10 +73,8 @@ class TableRowReader:
     """Reads the touched rows of files, or rows by position.
 
     Attributes:
-        table: its name, for errors.
-        bound: refuses rows and dictionaries that are too large; None: any size.
-        decoded: counts the decoded bytes.
-        footers: footers of the files. Ways to compare rows read a few columns at a time, and so open a file again.
+        bound: None: rows and dictionaries of any size.
+        footers: ways to compare rows read a few columns at a time, and so open a file again.
     """
 
     shape: RowShape
@@ -89,7 +86,7 @@ class TableRowReader:
     projections: KeptProjections = field(default_factory=KeptProjections, compare=False)
 
     def read(self, file: FileEffects) -> Iterator[ReadRows]:
-        """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
+        """The touched rows that the filter lets pass, in order, with their positions."""
         for positions, batch, rows_read in self._touched(file):
             kept = positions
             if self.shape.row_filter is not None:
@@ -99,17 +96,13 @@ class TableRowReader:
             yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
     def read_columns(self, data_file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Some of the columns to read, of all rows in order; row ids that a file leaves to be inherited are null.
-
-        Args:
-            names: names of columns, without dots; None: all.
-        """
+        """Some columns (None: all) of all rows in order; row ids that a file leaves to be inherited are null."""
         schema = self.shape.read if names is None else self.shape.read.select(names)
         for _, batch in read_data_file(data_file, **self._options(data_file, schema)):
             yield batch
 
     def columns_of_equal_bytes(self, one: DataFile, other: DataFile) -> frozenset[str]:
-        """Names of columns to read that hold equal values at equal positions of two files, by their bytes.
+        """Names of columns that hold equal values at equal positions of two files, by their bytes.
 
         No names if the files are not alike, or if the columns are too few to help.
         """
@@ -121,16 +114,13 @@ class TableRowReader:
     def read_columns_at(
         self, data_file: DataFile, names: Sequence[str], positions: Positions
     ) -> Iterator[pa.RecordBatch]:
-        """Some of the columns to read, of the rows at ascending positions, text decoded."""
+        """Some columns, of the rows at ascending positions, text decoded."""
         schema = self.shape.read.select(names)
         for batch in read_rows(data_file, positions, **self._options(data_file, schema)):
             yield plain_batch(batch, schema)
 
     def read_lineage(self, file: FileEffects) -> Iterator[ReadRows]:
-        """The row ids and last updated sequence numbers of the rows that the file's effects touch, in order.
-
-        They are null in files of tables that have no row lineage.
-        """
+        """The row ids and last updated sequence numbers of touched rows, in order; null without row lineage."""
         data_file, touched = file.data_file, file.touched
         options = self._options(data_file, lineage_schema(self.shape.read), dictionary_columns=False)
         for first, batch in read_data_file(data_file, **options):
@@ -148,12 +138,12 @@ class TableRowReader:
             yield ReadRows(positions=in_batch[needed], batch=kept, rows_read=len(needed))
 
     def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
-        """The rows at ascending positions: compared rows, text decoded."""
+        """Compared rows at ascending positions, text decoded."""
         for found_at, batch in self._at(data_file, positions):
             yield self.plain(self._compared(batch, data_file, found_at))
 
     def joined(self, data_file: DataFile, *parts: pa.RecordBatch) -> pa.RecordBatch:
-        """Compared rows of a file from batches that hold some columns to read each, of the same rows, text decoded."""
+        """Compared rows from batches of some columns each, of the same rows, text decoded."""
         columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
         schema = self.shape.read.arrow
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -161,16 +151,12 @@ class TableRowReader:
         return self.plain(self.shape.compared(batch))
 
     def with_valid_values(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Compared rows of a file that leave the map task.
-
-        Raises:
-            ColumnError: a value is not what its type allows.
-        """
+        """Compared rows that leave the map task; `ColumnError` if a value is not what its type allows."""
         check_values(rows, data_file, table=self.table)
         return rows
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
-        """The same compared rows with text decoded."""
+        """Compared rows, text decoded."""
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in compared.columns
         ]
@@ -196,7 +182,7 @@ class TableRowReader:
                 yield positions[needed], batch.take(pa.array(needed)), len(needed)
 
     def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        """The rows of a file as (first position, rows, batch); no batch if none of them can pass the filter."""
+        """(first position, rows, batch); no batch if none of them can pass the filter."""
         row_filter, options = self.shape.row_filter, self._options(data_file, self.shape.read)
         if row_filter is not None:
             yield from read_matching_rows(data_file, row_filter=row_filter, **options)

@@ -29,14 +29,14 @@ _IDENTITY: Final = "_identity"
 class RowShape:
     """The shape of one batch's rows on their way.
 
-    Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns. If
-    these lack an identifier column, the identifier columns follow them: a map task cancels only rows that are equal in
-    both, so that one identity is never taken for another. Delivered rows have the columns that changes have.
+    Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns,
+    followed by identifier columns if these lack one: a map task cancels only rows that are equal in both. Delivered
+    rows have the columns that changes have.
 
     Attributes:
-        delivered: the columns that changes have: rows that are equal in them are equal.
-        row_filter: filter for the rows that count; None: all rows count.
-        identity: paths of the identifier columns among the read columns; empty: whole rows are their own identity.
+        delivered: columns of changes: rows that are equal in them are equal.
+        row_filter: None: all rows count.
+        identity: paths of identifier columns among the read columns; empty: whole rows are their own identity.
         is_identity_carried: True if compared rows carry the identity after the delivered columns.
     """
 
@@ -62,11 +62,10 @@ class RowShape:
         """The shape of the rows of a batch.
 
         Args:
-            columns: columns to deliver; None: all.
+            columns: to deliver; None: all.
             filter_text: an Iceberg expression; None: every row counts.
-            table: its name, for errors.
-            filter_as_written: the filter with ``${ENV}`` unexpanded, which errors quote; None: it has no ``${ENV}``.
-            hash_key: key of the row hashes; None: a new one, for rows that are compared with no task's.
+            filter_as_written: ``${ENV}`` unexpanded, for errors; None: it has no ``${ENV}``.
+            hash_key: of the row hashes; None: a new one, for rows that are compared with no task's.
         """
         with about_key("columns"):
             delivered = table_schema if columns is None else table_schema.select(columns)
@@ -94,12 +93,12 @@ class RowShape:
 
     @property
     def has_row_id(self) -> bool:
-        """True if the identity is the row id. Files may leave row ids to be inherited."""
+        """Files may leave row ids to be inherited."""
         return self.identity == ((ROW_ID,),)
 
     @property
     def compared_schema(self) -> pa.Schema:
-        """Schema of compared rows with text decoded."""
+        """Schema of compared rows, text decoded."""
         # Arrow's own empty table cannot hold uuids inside other types.
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, field.type) for field in self.read.arrow], self.read.arrow.names
@@ -108,7 +107,7 @@ class RowShape:
         return pa.schema([*self.delivered.arrow, *carried])
 
     def compared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Turns read rows into compared rows; dictionary-encoded text stays so."""
+        """Read rows as compared rows; dictionary-encoded text stays so."""
         if not self.is_identity_carried and self.read.arrow.equals(self.delivered.arrow):
             return rows
         columns = [_narrowed(rows.column(field.name), field.type) for field in self.delivered.arrow]
@@ -116,11 +115,11 @@ class RowShape:
         return pa.RecordBatch.from_arrays(columns, names=self.compared_schema.names)
 
     def without_identity(self, compared: pa.RecordBatch) -> pa.RecordBatch:
-        """Turns compared rows with text decoded into delivered rows."""
+        """Compared rows with text decoded as delivered rows."""
         return compared.select(range(len(self.delivered.arrow))) if self.is_identity_carried else compared
 
     def identity_of(self, compared: pa.RecordBatch) -> list[pa.Array]:
-        """The identifier values of compared rows; empty if whole rows are their own identity."""
+        """The identifier values; empty if whole rows are their own identity."""
         if self.is_identity_carried:
             return list(compared.columns[len(self.delivered.arrow) :])
         return identity_columns(compared, self.identity)
@@ -130,7 +129,7 @@ class RowShape:
 
 
 def _narrowed(array: Any, target: pa.DataType) -> Any:
-    """A column whose structs have only the wanted fields."""
+    """Structs with only the wanted fields."""
     if not pa.types.is_struct(target) or array.type.equals(target):
         return array
     children = [_narrowed(array.field(field.name), field.type) for field in target]
@@ -138,7 +137,7 @@ def _narrowed(array: Any, target: pa.DataType) -> Any:
 
 
 class RowsToShuffle(NamedTuple):
-    """Rows in the shuffled form, ready to be written."""
+    """Shuffled rows, ready to be written."""
 
     batch: pa.RecordBatch
     row_hashes: RowHashes
@@ -147,20 +146,20 @@ class RowsToShuffle(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledForm:
-    """The shuffled form of rows: the delivered columns and, if these do not show it, the identity's hash."""
+    """Shuffled rows: the delivered columns and, if these do not show it, the identity's hash."""
 
     shape: RowShape
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the rows, without weight and change ordinal."""
+        """Schema without weight and change ordinal."""
         if not self.shape.is_identity_carried:
             return self.shape.delivered.arrow
         return self.shape.delivered.arrow.append(pa.field(_IDENTITY, RowHashes.COLUMN_TYPE, nullable=False))
 
     @property
     def has_identity(self) -> bool:
-        """True if the rows have an identity other than the whole row."""
+        """False if whole rows are their own identity."""
         return bool(self.shape.identity)
 
     def to_shuffle(self, rows: WeightedRows) -> RowsToShuffle:
@@ -176,33 +175,29 @@ class ShuffledForm:
         return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities)
 
     def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
-        """The delivered columns of changed rows, and their hashes."""
+        """The delivered columns, and their hashes."""
         if not self.shape.is_identity_carried:
             return rows.batch, rows.row_hashes
         delivered = self.shape.without_identity(rows.batch)
         return delivered, row_hashes_of_batch(delivered, key=self.shape.hash_key)
 
     def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
-        """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none.
-
-        Args:
-            rows: shuffled rows, without weight and change ordinal.
-        """
+        """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none."""
         if self.shape.is_identity_carried:
             return RowHashes.of_column(rows.column(rows.num_columns - 1))
         columns = identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns
         return row_hashes(columns, key=self.shape.hash_key)
 
     def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
-        """The hashes of the delivered columns of shuffled rows, under the key of the batch or another one."""
+        """Hashes of the delivered columns, under the key of the batch or another one."""
         return row_hashes(self.without_identity(rows).columns, key=self.shape.hash_key if key is None else key)
 
     def without_identity(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        """The delivered columns of shuffled rows."""
+        """The delivered columns."""
         return rows.select(range(len(self.shape.delivered.arrow)))
 
     def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
-        """Replaces the identity of rows without a row id, from before their table had any, by the row itself."""
+        """Rows from before their table had row ids are their own identity."""
         if not self.shape.has_row_id:
             return identities
         # All of them have the id null. As one identity they would fill one reduce partition, and unlike rows would be

@@ -1,4 +1,4 @@
-"""Rows with the weight that they have in each step, and sets of rows of one file."""
+"""Rows with their weight in each step, and sets of rows of one file."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -24,8 +24,7 @@ class RowSet:
     """Rows by position.
 
     Attributes:
-        positions: the rows, or the rows that are left out; a bitmap is shared and never changed.
-        is_all_but: True if it is all rows except those at ``positions``.
+        positions: the rows, or those left out; a bitmap is shared and never changed.
     """
 
     positions: Positions | BitMap64
@@ -39,11 +38,11 @@ class RowSet:
         return self.is_all_but and not len(self.positions)
 
     def count(self, num_rows: int) -> int:
-        """Number of rows of the set in a file of ``num_rows``."""
+        """Rows of the set in a file of ``num_rows``."""
         return num_rows - len(self.positions) if self.is_all_but else len(self.positions)
 
     def count_between(self, first: int, stop: int) -> int:
-        """Number of rows of the set from one position to another, exclusive."""
+        """Rows of the set from ``first`` to ``stop``, exclusive."""
         if isinstance(self.positions, BitMap64):
             found = self.positions.range_cardinality(first, stop) if first < stop else 0
         else:
@@ -51,7 +50,7 @@ class RowSet:
         return stop - first - found if self.is_all_but else found
 
     def among(self, positions: Positions) -> Positions:
-        """Indices of those ascending positions that are in the set.
+        """Indices of ascending positions that are in the set.
 
         >>> RowSet(positions=np.array([2, 5]), is_all_but=True).among(np.array([1, 2, 3])).tolist()
         [0, 2]
@@ -65,7 +64,7 @@ class RowSet:
         return np.delete(np.arange(len(positions)), found) if self.is_all_but else found
 
     def seen_from(self, positions: Positions) -> "RowSet":
-        """The same rows if only the rows at ``positions`` are left, numbered from 0."""
+        """The set if only the rows at ``positions`` are left, numbered from 0."""
         own = self.among(positions)
         return RowSet.ALL if len(own) == len(positions) else RowSet(positions=own)
 
@@ -84,7 +83,7 @@ class RowSet:
 
     @classmethod
     def union_of(cls, sets: Sequence[Self]) -> "RowSet":
-        """The rows in any of them.
+        """The rows in any set.
 
         >>> listed(RowSet.union_of([RowSet(positions=np.array([each])) for each in (5, 2, 5)]).positions).tolist()
         [2, 5]
@@ -92,7 +91,7 @@ class RowSet:
         return reduce(RowSet.union, sets, RowSet(positions=np.zeros(0, np.int64)))
 
     def _between(self, first: int, stop: int) -> Positions:
-        """The listed positions from one to another, exclusive."""
+        """Positions from ``first`` to ``stop``, exclusive."""
         if isinstance(self.positions, BitMap64):
             return listed(self.positions & BitMap64(range(first, stop)))
         return self.positions[slice(*np.searchsorted(self.positions, (first, stop)))]
@@ -115,7 +114,7 @@ def _combined(
     bitmaps: Callable[[BitMap64, BitMap64], BitMap64],
     numbers: Callable[[Positions, Positions], Positions],
 ) -> Positions | BitMap64:
-    """Combines two bitmaps to a bitmap, otherwise to numbers. No positions at all count as a bitmap."""
+    """Two bitmaps to a bitmap, otherwise to numbers. No positions count as a bitmap."""
     if not len(one) or not len(two):
         one, two = (each if isinstance(each, BitMap64) or len(each) else BitMap64() for each in (one, two))
     if isinstance(one, BitMap64) and isinstance(two, BitMap64):
@@ -147,8 +146,6 @@ class WeightedRows:
 
     Attributes:
         batch: compared rows (see `RowShape`).
-        change_ordinals: int32, of each row.
-        weights: int64, of each row.
     """
 
     batch: pa.RecordBatch
@@ -158,11 +155,7 @@ class WeightedRows:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, hashes: RowHashes, positions: Positions, effects: Sequence[Effect]) -> Self:
-        """The rows of a batch, once for every effect that they have.
-
-        Args:
-            batch: rows at ``positions`` of their file.
-        """
+        """The rows of a batch at ``positions`` of their file, once for every effect that they have."""
         picks = [effect.rows.among(positions) for effect in effects]
         rows = [len(pick) for pick in picks]
         ordinals = np.repeat(np.array([effect.change_ordinal for effect in effects], np.int32), rows)

@@ -1,4 +1,4 @@
-"""``status.json``: how a pipeline is doing, for the page and the command line; it never decides anything."""
+"""``status.json``: for the page and the command line; it never decides anything."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -24,9 +24,8 @@ class Trouble:
     """The error of the last task that failed, or of a sensor that cannot look.
 
     Attributes:
-        sentence: sentence that says what is wrong and what to do.
-        phase: the task's id.
-        at: time of the failure, ISO 8601.
+        sentence: says what is wrong and what to do.
+        at: ISO 8601.
         is_final: True if retrying cannot help, or no retry is left.
     """
 
@@ -39,11 +38,11 @@ class Trouble:
 
     @classmethod
     def now(cls, sentence: str, *, phase: str, is_final: bool) -> "Trouble":
-        """The trouble of a task that failed just now."""
+        """Trouble of a task that failed just now."""
         return cls(sentence=sentence, phase=phase, at=now_text(), is_final=is_final)
 
     def is_over_after(self, phase: str) -> bool:
-        """True if the success of a phase shows that the trouble is over: of the same phase or of a later one.
+        """True if the success of a phase ends the trouble: of the same or a later phase.
 
         >>> trouble = Trouble(sentence="the store timed out", phase="shuffle_read", at="", is_final=False)
         >>> trouble.is_over_after("plan"), trouble.is_over_after("commit")
@@ -56,7 +55,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """Time from which Iceberg's ``expire_snapshots`` may remove a snapshot, ISO 8601."""
+    """Time from which ``expire_snapshots`` may remove a snapshot, ISO 8601."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -69,10 +68,9 @@ class Pins:
     """The snapshots that ``pin: true`` keeps from expiring.
 
     Attributes:
-        branch: name of the branch that holds them; their tags begin with it.
-        snapshots: number of tagged snapshots.
-        up_to_snapshot_id: head of that branch. What was committed since is not pinned yet.
-        oldest_at: commit of the oldest of them, ISO 8601; None if it is gone.
+        branch: holds them; their tags begin with its name.
+        up_to_snapshot_id: what was committed since is not pinned yet.
+        oldest_at: commit of the oldest, ISO 8601; None if it is gone.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -88,10 +86,9 @@ class RecentBatch:
     """One committed batch, in a few numbers.
 
     Attributes:
-        rows: changes delivered.
-        bytes: bytes of the files read.
-        seconds: from its plan to its commit, waiting between tasks and retries included; None if it is not known.
-        dead_letters: documents that the sink refused for good; None if there are none.
+        bytes: of the files read.
+        seconds: from plan to commit, waiting and retries included; None if not known.
+        dead_letters: documents that the sink refused for good.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -106,7 +103,6 @@ class RecentBatch:
 
     @classmethod
     def of(cls, report: BatchReport) -> "RecentBatch":
-        """The batch of a report."""
         return cls(
             batch=report.batch_number,
             committed_at=report.committed_at,
@@ -120,25 +116,23 @@ class RecentBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """The status of a pipeline at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
+    """The status at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
 
     Attributes:
         dag_id: None if Airflow never ran the pipeline.
-        cursor_snapshot_id: last delivered snapshot; None before the first batch, as are ``last_batch`` and
-            ``last_committed_at``.
+        cursor_snapshot_id: None before the first batch, as are ``last_batch`` and ``last_committed_at``.
         cursor_timestamp: None also if the snapshot expired.
         lag_snapshots: None if the cursor is not in the branch's history.
         lag_rows: rows of files added and deleted; None if a summary does not say.
-        open_run: run that opened the open batch, for people.
-        owner: owner of the checkpoint; None: nobody in particular.
-        checkpoint_id: id of the checkpoint; its folders in the shuffle are named after it.
-        waiting_since: time of the oldest commit that is not delivered; None if up to date, or not known.
-        load_part: last delivered part of an initial load that is not complete.
-        trouble: error of the last failed task; None after the next success.
-        next_expiry: expiry of the cursor's snapshot; None if nothing removes it as the table is now.
-        pins: snapshots that are kept from expiring; None if the pipeline pins none.
+        owner: of the checkpoint; None: nobody in particular.
+        checkpoint_id: names its folders in the shuffle.
+        waiting_since: time of the oldest pending commit; None if up to date, or not known.
+        load_part: last delivered part of an incomplete initial load.
+        trouble: None after the next success.
+        next_expiry: of the cursor's snapshot; None if nothing removes it as the table is now.
+        pins: None if the pipeline pins none.
         recent: the last batches, oldest first.
-        last_delivery: delivery of the last batch to the pipeline's sink; None if its files are the sink.
+        last_delivery: None if the files are the sink.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -171,16 +165,14 @@ class PipelineStatus:
     last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
     def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
-        """The same status with a task that failed."""
+        """The status after a task that failed."""
         return replace(self, trouble=trouble, updated_at=trouble.at)
 
     def trouble_after(self, phase: str, batch_number: int | None) -> Trouble | None:
         """The trouble that is left after the success of a task.
 
         Args:
-            phase: the task's id.
-            batch_number: the task's batch. A commit may be repeated long after its batch: later trouble stays. None: no
-                batch is later.
+            batch_number: a commit may be repeated long after its batch: later trouble stays. None: no batch is later.
         """
         if self.trouble is None or (batch_number is not None and batch_number < self._troubled_batch(self.trouble)):
             return self.trouble
@@ -191,7 +183,7 @@ class PipelineStatus:
         return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
 
     def _troubled_batch(self, trouble: Trouble) -> int:
-        """The batch on whose way a task failed: the open one, or the next one if the task comes before its opening."""
+        """The open batch, or the next one if the task comes before its opening."""
         if self.open_batch is not None:
             return self.open_batch
         last = -1 if self.last_batch is None else self.last_batch
@@ -199,6 +191,6 @@ class PipelineStatus:
 
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """The last batches by number with one more, which replaces an earlier entry of its number."""
+    """The last batches with one more, which replaces an earlier entry of its number."""
     by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
     return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])

@@ -1,4 +1,4 @@
-"""Tasks of a run without Airflow, observed: one that fails is recorded in the pipeline's status."""
+"""Writes the status of a pipeline when a task ends."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """The facts of a status about the table; see the fields of the same names in `PipelineStatus`."""
+    """See the fields of the same names in `PipelineStatus`."""
 
     cursor_timestamp: str | None
     head_snapshot_id: int | None
@@ -66,15 +66,9 @@ class TableFacts:
         """The facts as the table was loaded; reads nothing.
 
         Args:
-            table: as loaded.
-            branch: branch that the pipeline follows.
-            cursor_snapshot_id: last delivered snapshot.
-            cursor_timestamp: its recorded time; None if that is not known. A snapshot of another time is another one,
-                to which its writer gave the same id.
-            is_loading: True if that snapshot is delivered only in part.
-
-        Raises:
-            UnknownBranchError: there is no such branch.
+            cursor_timestamp: None if not known. A snapshot of another time is another one, to which its writer gave the
+                same id.
+            is_loading: True if the cursor's snapshot is delivered only in part.
         """
         history = History.of(table)
         head = history.head(branch)
@@ -103,13 +97,7 @@ def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
 
 
 def pins_of(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
-    """The pins of a pipeline as its table has them; None if there are none.
-
-    Args:
-        table: its table.
-        pipeline: its name.
-        view: a look at its checkpoint.
-    """
+    """The pins of a pipeline as its table has them; None if there are none."""
     found = pinned_refs(table, pipeline, view)
     if found is None:
         return None
@@ -134,11 +122,10 @@ def publish_status(
     """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
 
     Args:
-        session: session of the pipeline.
-        phase: the task that succeeded; trouble of it and of earlier tasks is over, unless it is of a later batch.
-        dag_id: DAG of the run; None: as before.
-        report: report of a batch that this run committed or found committed.
-        is_stale: True if the session's table was loaded so long ago that it has to be loaded again.
+        phase: the task that succeeded; its trouble and that of earlier tasks is over, unless it is of a later batch.
+        dag_id: None: as before.
+        report: of a batch that this run committed or found committed.
+        is_stale: True if the session's table has to be loaded again.
     """
     status: PipelineStatus | None = None
     with _best_effort(session.pipeline):
@@ -163,13 +150,6 @@ def publish_trouble(
     """Adds a failed task to the status, unless the checkpoint is another deployment's: the trouble is not its own.
 
     It needs neither table nor catalog, because these may have failed.
-
-    Args:
-        checkpoint: of the pipeline.
-        pipeline: whose status it is.
-        trouble: of the task.
-        writer: who ran the task.
-        dag_id: DAG of the run, for a pipeline without a status.
     """
     with _best_effort(pipeline):
         checkpoint.refuse_other(writer)
@@ -180,14 +160,7 @@ def publish_trouble(
 
 
 def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
-    """Takes the trouble of a task from the status: the task goes on, and found that it is over.
-
-    Args:
-        checkpoint: of the pipeline.
-        pipeline: whose status it is.
-        phase: the task's id; trouble of another task stays.
-        writer: who runs the task.
-    """
+    """Takes the trouble of a task from the status: the task goes on. Trouble of another task stays."""
     with _best_effort(pipeline):
         checkpoint.refuse_other(writer)
         before = load_status(checkpoint)
@@ -196,7 +169,7 @@ def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, 
 
 
 def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:
-    """Says in the status that the open batch was ended by hand. The rest of it waits for the next plan."""
+    """Says that the open batch was ended by hand. The rest of the status waits for the next plan."""
     with _best_effort(pipeline):
         before = load_status(checkpoint)
         if before is not None and not before.is_past(commit.batch_number):
@@ -214,7 +187,7 @@ def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord
 
 
 def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
-    """The last status of a pipeline; None if there is none, or none that this release can read."""
+    """The last status; None if there is none, or none that this release can read."""
     data = checkpoint.status()
     if data is None:
         return None
@@ -236,11 +209,8 @@ def status_of(
     """The status of a pipeline, from its checkpoint and the table's metadata; reads no row and lists nothing.
 
     Args:
-        session: session of the pipeline.
         before: the status until now.
-        phase: the task that succeeded.
-        dag_id: DAG of the run; None: as before.
-        report: report of a batch that this run committed or found committed; what a later batch left stays.
+        report: of a batch that this run committed or found committed; what a later batch left stays.
     """
     pipeline, checkpoint = session.pipeline, session.checkpoint
     view = checkpoint.look()
@@ -310,10 +280,7 @@ Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
 
 
 def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
-    """The same observer, which also records a failed task in the pipeline's status.
-
-    A pipeline that never began has no status: whoever runs it reads the sentence.
-    """
+    """The observer, which also records a failed task. A pipeline that never began has no status."""
 
     @contextmanager
     def observed(task: str) -> Iterator[object]:
