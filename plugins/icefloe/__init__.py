@@ -6,7 +6,7 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `cli`: the command ``icefloe``
 - `api`: `read_changes`, for Python
 - `testing`: the tests that a sink of another package must pass
-- `engines`: one batch from plan to cleanup; threads and Spark, which run its tasks
+- `engines`: one batch from plan to cleanup, in threads or on Spark
 - `batch`: the work on one batch
 - `sinks`: destinations of changes
 - `checkpoint`: which batches were opened and which are done
@@ -17,10 +17,10 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `storage`: bytes under keys, on disks and object stores
 - `pipeline`: pipeline files
 - `documents`: JSON documents that pass between processes
-- `redacted_output`: errors and logs on their way out, without secrets
+- `redacted_output`: errors and logs without secrets
 - `memory_pool`: one heap for what Arrow, NumPy and Python take
-- `patience`: how long to wait for an answer
-- `threads`: threads that begin or raise, and calls that several of them make
+- `patience`: calls with a time limit
+- `threads`: threads that begin or raise
 - `flow`: the tasks of a batch and their order
 - `units`: sizes and durations as text
 - `errors`: the root of all errors and its families

@@ -36,24 +36,23 @@ def read_changes(
 ) -> pa.RecordBatchReader:
     """The row-level changes of a range of a table's snapshots.
 
-    The range is planned when this is called; data files are read while the reader is. Each core works on one task of a
-    shuffle, which takes at most 1 GiB; rows that changed pass through a temporary folder.
+    The range is planned when this is called; data files are read while the reader is. Each core works on one task,
+    which takes at most 1 GiB; rows that changed pass through a temporary folder.
 
     Args:
-        table: a `pyiceberg.table.Table`; its metadata counts as it was loaded. Its files are read by its own ``io``,
-            which PyIceberg makes from the table's properties too: load only tables of writers whom you trust.
+        table: its metadata counts as it was loaded. Its files are read by its own ``io``, which PyIceberg makes from
+            the table's properties too: load only tables of writers whom you trust.
         after_snapshot_id: exclusive; None: from the start of the table's history.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         after_timestamp: instead of the id: the snapshot that was current then; needs an offset.
-        up_to_timestamp: instead of the id: the snapshot that was current then; needs an offset.
+        up_to_timestamp: the same for the end of the range.
         identifier_columns: columns that make two rows the same row; None: the table's identifier fields or, if it has
             none, the row ids of V3 tables. Without any of these, changes are INSERT and DELETE only.
         changes: ``each`` step by itself, or ``net``: the last state of each identity against its first.
         commit_groups: ``fuse`` the snapshots of one commit into one step, or ``split``: a step for each snapshot.
         columns: columns to deliver, in the table's order; None: all. A change in other columns is no change.
         filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
-            row that begins to pass is an INSERT. A row that no longer passes is a DELETE.
-        branch: branch whose history is read.
+            row that begins to pass is an INSERT, one that no longer passes a DELETE.
         row_lineage: ``trust`` the row ids and sequence numbers of V3 tables instead of comparing rows.
 
     Returns:
@@ -91,7 +90,7 @@ def read_changes(
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
-    """Reports mistakes that would otherwise surface as an error somewhere inside."""
+    """Reports mistakes that would surface as an error somewhere inside."""
     if not isinstance(table, Table):
         raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
     for name, given in lists.items():

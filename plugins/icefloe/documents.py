@@ -1,4 +1,4 @@
-"""The JSON documents that pass between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
+"""JSON documents between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
 
 import hashlib
 import json
@@ -56,15 +56,15 @@ Hash128 = Annotated[
 
 
 class TornDocumentError(TerminalError):
-    """A document exists, but is empty or cut. Every write is whole, so the machine or the store lost the rest."""
+    """A document is empty or cut. Every write is whole, so the machine or the store lost the rest."""
 
     document: str
 
 
 def dump_document(document: object) -> bytes:
-    """The JSON of a document, indented and with a final newline, so that people can read it in the store.
+    """JSON, indented and with a final newline, for people who read it in the store.
 
-    Characters that nobody sees, such as those that turn the direction of a text, are escapes of JSON.
+    Invisible characters, such as those that turn the direction of a text, are escapes.
     """
     text = _adapter(type(document)).dump_json(document, indent=1).decode()
     return _UNPLAIN.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text).encode() + b"\n"
@@ -76,7 +76,7 @@ def _escape(character: str) -> str:
 
 
 def document_digest(document: object) -> str:
-    """Digest of the content of a document, 32 hexadecimal digits; keys that have their default add nothing."""
+    """Digest of a document's content, 32 hexadecimal digits; keys that have their default add nothing."""
     return digest_of(_adapter(type(document)).dump_json(document, exclude_defaults=True))
 
 
@@ -100,11 +100,7 @@ def fields_crc32(fields: Mapping[str, object]) -> int:
 
 
 def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
-    """The document in ``data``.
-
-    Args:
-        what: names the document and its place, for the error.
-    """
+    """The document in ``data``. ``what`` names it and its place, for the error."""
     try:
         return _adapter(kind).validate_json(data)
     except ValidationError as cause:
@@ -122,7 +118,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
 
 
 def _damage_of(data: bytes) -> str | None:
-    """Fault of a document that is no JSON because it ends too early; None if it does not look as if it did."""
+    """Fault of JSON that ends too early; None if it does not look so."""
     kept = data.strip(b"\0 \t\r\n")  # some file systems keep the length of a file that they lost, as zeros
     if not kept:
         return "is empty"

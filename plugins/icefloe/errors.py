@@ -29,12 +29,12 @@ _Made = TypeVar("_Made", bound="_DeclaredFacts")
 
 
 def _positional(*, kw_only: bool = False) -> Any:
-    """Marks the one field that is not given by keyword, for type checkers."""
+    """The one field that is not given by keyword, for type checkers."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
 class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes its annotations fields
-    """An error whose facts are the annotations of its classes, given by keyword, as dataclasses have it."""
+    """An error whose facts are its classes' annotations, given by keyword."""
 
     exit_code: ClassVar[int] = 65
     _declared: ClassVar[frozenset[str]] = frozenset()
@@ -58,35 +58,28 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """The facts that were given, by name."""
+        """The given facts, by name."""
         return {name: value for name, value in vars(self).items() if name in self._declared and name != "sentence"}
 
     def restated(self, sentence: str, /, **more: object) -> Self:
-        """An error of this class with these facts, those in ``more``, and another sentence."""
+        """This error with the facts in ``more`` added, and another sentence."""
         return _made(type(self), [sentence], {**self.facts, **more})
 
 
 class IcefloeError(_DeclaredFacts):
     """One sentence: the fault, its place, what was expected and what to do.
 
-    The facts are the same for programs (``error.snapshot_id``). A class declares those of its own; here are those that
-    say where any error happened.
+    The facts are the same for programs (``error.snapshot_id``). Classes add their own; here are those that say where an
+    error happened.
 
     Attributes:
-        sentence: sentence that the user reads, or several, one a line. Secrets in it are hidden, characters that nobody
-            sees are escapes, and long names are cut; the facts are exact.
-        url: URL of a store, a checkpoint, a sink or a batch's folder.
-        key: key in that store, or of the pipeline file.
-        path: location of a file, or of a folder.
-        line: line of the file, counted from 1.
-        table: name of the table.
-        column: name of the column.
-        catalog: name of the catalog.
+        sentence: for the user; one or several, one a line. Secrets are hidden, invisible characters are escapes, and
+            long names are cut; the facts are exact.
+        url: of a store, a checkpoint, a sink or a batch's folder.
+        key: in that store, or of the pipeline file.
+        path: of a file, or of a folder.
+        line: of the file, counted from 1.
         conn_id: Airflow connection.
-        pipeline: name of the pipeline.
-        snapshot_id: snapshot of the table.
-        batch_number: number of the batch.
-        map_id: number of the map task.
     """
 
     sentence: str = _positional(kw_only=False)
@@ -105,10 +98,7 @@ class IcefloeError(_DeclaredFacts):
 
 
 class TerminalError(IcefloeError):
-    """Retrying cannot help: the input, the table or the configuration must change.
-
-    The facts here are those of errors that need no class of their own.
-    """
+    """Retrying cannot help: the input, the table or the configuration must change."""
 
     exit_code = 65
     columns: tuple[str, ...] = ()
@@ -141,7 +131,7 @@ class TransientError(IcefloeError):
     """The same call may succeed later: a store, a catalog or a worker was not available.
 
     Attributes:
-        is_met_everywhere: True if another machine meets the fault too: it is in files that all of them read.
+        is_met_everywhere: True if another machine meets the fault too, in files that all of them read.
     """
 
     exit_code = 75
@@ -158,7 +148,7 @@ class UsageError(TerminalError):
 
 
 class NotBuiltError(TerminalError):
-    """A key, type or table feature that the design names and this release does not have yet."""
+    """A key, type or table feature of the design that this release does not have yet."""
 
     sink_type: str | None = None
     format: str | None = None
@@ -167,7 +157,7 @@ class NotBuiltError(TerminalError):
 
 @contextmanager
 def about_key(key: str) -> Iterator[None]:
-    """Marks errors inside with the key of the pipeline file that is their reason."""
+    """Marks errors inside with the key of the pipeline file."""
     try:
         yield
     except TerminalError as error:
@@ -177,11 +167,7 @@ def about_key(key: str) -> Iterator[None]:
 
 @contextmanager
 def lack_of_memory_named() -> Iterator[None]:
-    """Run a block in which a codec works.
-
-    Raises:
-        MemoryError: the library got no memory; the bytes may be whole.
-    """
+    """A block in which a codec works: `MemoryError` if the library got no memory; the bytes may be whole."""
     try:
         yield
     except IcefloeError:
@@ -193,7 +179,7 @@ def lack_of_memory_named() -> Iterator[None]:
 
 
 def one_line(cause: BaseException) -> str:
-    r"""Text of an error that is not ours, fit for a sentence of ours: short, without a value of any configuration.
+    r"""Text of a foreign error, fit for a sentence of ours: short, without a value of any configuration.
 
     >>> one_line(ValueError("bad header. \n"))
     'bad header.'

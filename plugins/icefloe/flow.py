@@ -1,13 +1,13 @@
-"""The flow of a batch, written once: its tasks, their order, and which of them each route runs.
+"""The flow of a batch: its tasks, their order, and which of them each route runs.
 
     wait_for_snapshot -> plan -> route -+-> insert_only -------------------------------+-> deliver -> commit -> cleanup
                                         +-> shuffle_write -> coalesce -> shuffle_read -+
                                         +-> nothing_to_do -----------------------------+
 
-Only pipelines have ``deliver`` whose batches are staged as files and then delivered to another sink.
+Only pipelines whose batches are staged and then delivered to another sink have ``deliver``.
 
-The DAG is built from it. The command line, the records, the status and the page read it, so that none of them can name
-a task that another does not know.
+The DAG, the command line, the records, the status and the page use it, so that none can name a task that another does
+not know.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ __all__ = ["ROUTE_TASKS", "WORKING_TASKS", "FlowTask", "Phase", "Route", "batch_
 
 
 class Route(StrEnum):
-    """The way of a batch through the flow."""
+    """Way of a batch through the flow."""
 
     INSERT_ONLY = "insert_only"
     SHUFFLE = "shuffle"
@@ -44,7 +44,7 @@ class FlowTask(StrEnum):
 
 
 class Phase(StrEnum):
-    """The tasks of the DAG that run as many tasks on an engine."""
+    """Tasks of the DAG that run many tasks on an engine."""
 
     INSERT_ONLY = FlowTask.INSERT_ONLY.value
     SHUFFLE_WRITE = FlowTask.SHUFFLE_WRITE.value
@@ -77,17 +77,12 @@ def phase_of(task: FlowTask) -> Phase | None:
 
 
 def batch_tasks(route: Route, *, delivers: bool) -> tuple[FlowTask, ...]:
-    """The tasks between ``route`` and ``commit``, one after another.
-
-    Args:
-        route: the way of the batch.
-        delivers: True if the pipeline stages its batches and then delivers them.
-    """
+    """The tasks between ``route`` and ``commit``, in order. With ``delivers``, staged batches are delivered."""
     return (*ROUTE_TASKS[route], FlowTask.DELIVER) if delivers else ROUTE_TASKS[route]
 
 
 def route_edges(route: Route, *, delivers: bool = False) -> Iterator[tuple[FlowTask, FlowTask]]:
-    """The tasks of a route in pairs, each with the one that runs after it, from ``route`` to ``commit``.
+    """The tasks of a route in pairs, each with the next one, from ``route`` to ``commit``.
 
     >>> [(before.value, after.value) for before, after in route_edges(Route.INSERT_ONLY)]
     [('route', 'insert_only'), ('insert_only', 'commit')]

@@ -1,4 +1,4 @@
-"""Calls with a time limit, and places that are not asked any more while calls to them hang."""
+"""Calls with a time limit, and places that are not asked while calls to them hang."""
 
 import threading
 from collections import defaultdict
@@ -27,7 +27,7 @@ _LONGEST_PAUSE_SECONDS: Final = 3_600.0
 
 
 def patience_seconds(environ: Mapping[str, str]) -> float:
-    """Seconds that one place may keep silent before it is given up: ``ICEFLOE_PATIENCE_SECONDS``, 60 by default.
+    """Seconds that a place may keep silent: ``ICEFLOE_PATIENCE_SECONDS``, 60 by default.
 
     >>> patience_seconds({}), patience_seconds({"ICEFLOE_PATIENCE_SECONDS": "7.5"})
     (60.0, 7.5)
@@ -43,7 +43,7 @@ def patience_seconds(environ: Mapping[str, str]) -> float:
 
 
 def brief_seconds(patience: float) -> float:
-    """Seconds for a call that only tidies up, or that earlier calls have left no time for: 5 of 60 seconds.
+    """Seconds for a call that only tidies up, or has no time left: 5 of 60 seconds.
 
     >>> brief_seconds(60.0), brief_seconds(6.0), brief_seconds(1.0)
     (5.0, 2.0, 1.0)
@@ -53,12 +53,7 @@ def brief_seconds(patience: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Seconds that several calls share; each call gets the time that earlier calls left, and a little in any case.
-
-    Attributes:
-        seconds: time of all calls together.
-        place: as for `answer_within`.
-    """
+    """Seconds that several calls share; each gets the time that earlier calls left, and a little in any case."""
 
     seconds: float
     place: str = ""
@@ -66,12 +61,12 @@ class Patience:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, place: str = "") -> Self:
-        """Starts to wait now, as long as the environment says."""
+        """Starts to wait now, for the time in the environment."""
         return cls(seconds=patience_seconds(environ), place=place)
 
     @property
     def seconds_left(self) -> float:
-        """Seconds that the next call gets."""
+        """Seconds for the next call."""
         # Of 60 s, a first call took 50: the next one gets 10. If it took 59, the next one still gets 5.
         return max(brief_seconds(self.seconds), self._started + self.seconds - monotonic())
 
@@ -88,7 +83,7 @@ class Patience:
 
 
 class Silence:
-    """Begins when a place was waited for in vain, ends when it answers or after a while; for all threads."""
+    """Begins when a place did not answer, ends when it answers or after a while; for all threads."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -108,14 +103,14 @@ class Silence:
 
 
 class _Unanswered:
-    """The calls to one place that were given up and still run. Callers of its methods hold the lock."""
+    """Calls to one place that were given up and still run. Callers hold the lock."""
 
     def __init__(self) -> None:
         self.calls: set[Future[Any]] = set()
         self._next_try = 0.0
 
     def refuse_too_many(self) -> None:
-        """Stops a call if too many still run. They may wait for ever, so now and then one more is let through."""
+        """They may wait for ever, so now and then one more call is let through."""
         if len(self.calls) < _MOST_UNANSWERED:
             return
         if monotonic() < self._next_try:
@@ -123,13 +118,13 @@ class _Unanswered:
         self.pause()
 
     def pause(self) -> None:
-        """Begins the pause before another call is let through; the more calls wait, the longer it is."""
+        """The more calls wait, the longer until another is let through."""
         # A minute with 4 waiting calls, two with 5, up to an hour: each call that is let through may leave a thread.
         doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
         self._next_try = monotonic() + min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS)
 
     def end_pause(self) -> None:
-        """Ends the pause, because a call ended in time, whatever its result, and left no thread."""
+        """A call ended in time, whatever its result, and left no thread."""
         self._next_try = 0.0
 
 
@@ -138,14 +133,14 @@ _unanswered_lock: Final = threading.Lock()
 
 
 def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = "") -> Answer:
-    """Makes a call into a library that has no time limit of its own; returns its value or raises its error.
+    """Makes a call that has no time limit of its own; returns its value or raises its error.
 
-    The call runs in a daemon thread. A call that is given up goes on there until it ends by itself, so its network
-    requests should have a timeout too.
+    The call runs in a daemon thread. A call that is given up goes on there, so its network requests should have a
+    timeout too.
 
     Args:
-        place: name of the place that is asked. While several calls to it that were given up still run, no other call is
-            made. Otherwise a process that lives for weeks would fill with their threads. Empty: a call is always made.
+        place: while several calls to it that were given up still run, no other call is made: a long-lived process would
+            fill with threads. Empty: a call is always made.
 
     Raises:
         TimeoutError: the call did not end in time, or was not made.
@@ -194,5 +189,5 @@ def _give_up(answer: Future[Any], place: str) -> None:
 
 
 def has_given_up() -> bool:
-    """True if a call that was given up still runs. A library may wait for it when the process ends."""
+    """True if a call that was given up still runs: a library may wait for it when the process ends."""
     return any(thread.name == _THREAD_NAME for thread in threading.enumerate())

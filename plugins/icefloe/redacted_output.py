@@ -1,4 +1,4 @@
-"""Errors and log records on their way out of the process, without the values that it hides."""
+"""Errors and log records on their way out, without hidden values."""
 
 import copy
 import logging
@@ -19,26 +19,19 @@ _only_secrets = partial(redacted_foreign, only_secrets=True)
 
 
 class ForeignError(Exception):
-    """Replaces an error of another library: it has the name and the text, and nothing else that the error holds."""
+    """Replaces an error of another library: its name and its text, and nothing more."""
 
 
 def shown(error: BaseException) -> BaseException:
-    """An error as it may be printed with its causes.
+    """An error as it may be printed with its causes, or its replacement.
 
-    Errors of ours, and those of Python whose text can be made harmless, stay what they are; only their causes change.
-
-    Returns:
-        The error itself, or its replacement.
+    Errors of ours, and Python's whose text can be made harmless, stay what they are; only their causes change.
     """
     return _shown(error, {}, is_cause=False)
 
 
 def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> NoReturn:
-    """Raises an error that leads to no value of a configuration, whatever is being handled now.
-
-    Args:
-        cause: its cause, which is made fit to print.
-    """
+    """Raises an error that leads to no value of a configuration, whatever is being handled now."""
     try:
         raise error from (None if cause is None else _shown(cause, {}))
     finally:
@@ -47,7 +40,7 @@ def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> 
 
 @contextmanager
 def outgoing_errors() -> Iterator[None]:
-    """Lets errors pass as they may be printed. It is used at the exits: tasks, triggers, jobs, commands."""
+    """Lets errors pass as they may be printed; for the exits: tasks, triggers, jobs, commands."""
     try:
         yield
     except BaseException as error:
@@ -61,8 +54,8 @@ class OutgoingFilter(logging.Filter):
     """Takes hidden values out of records, and out of the errors that they carry.
 
     Args:
-        is_shared: True if others log by the same handlers. Records that are neither ours nor from a thread of ours then
-            lose only our secrets.
+        is_shared: True if others log by the same handlers. Foreign records from foreign threads then lose only our
+            secrets.
     """
 
     def __init__(self, *, is_shared: bool = False) -> None:
@@ -70,7 +63,6 @@ class OutgoingFilter(logging.Filter):
         self._is_shared = is_shared
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Lets every record pass."""
         try:
             # The text as it will be printed: a secret may come from any argument.
             message = record.getMessage()
@@ -102,9 +94,9 @@ class OutgoingFilter(logging.Filter):
 
 @contextmanager
 def outgoing_logs(*handlers: logging.Handler) -> Iterator[None]:
-    """Filters what handlers write while it is entered; those of the root logger, unless others are given.
+    """Filters what handlers write; those of the root logger, unless others are given.
 
-    Without any, Python writes warnings to the standard error: Spark's workers do.
+    Without any, Python writes warnings to the standard error, as in Spark's workers.
     """
     added = OutgoingFilter()
     last = () if logging.lastResort is None else (logging.lastResort,)
@@ -119,7 +111,7 @@ def outgoing_logs(*handlers: logging.Handler) -> Iterator[None]:
 
 
 def filter_root_logs() -> None:
-    """Filters what the handlers of the root logger write from now on: for a process that runs the triggers of many."""
+    """Filters the handlers of the root logger from now on: for a process that runs the triggers of many."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(each, OutgoingFilter) for each in handler.filters):
             handler.addFilter(OutgoingFilter(is_shared=True))
@@ -151,7 +143,7 @@ def _is_safe(error: BaseException) -> bool:
 
 
 def _printed(text: str) -> str:
-    """The text of an error in a traceback. Its further lines are set in: none of them begins as a record of a log."""
+    """Further lines are set in: none of them begins as a record of a log."""
     return re.sub(r"\n(?! {4})", "\n    ", redacted_foreign(text))
 
 
@@ -175,7 +167,7 @@ def _is_free_of_secrets(record: logging.LogRecord) -> bool:
 
 
 def _text(value: object, write: Callable[[object], str] = str) -> str:
-    """The text of a value; empty if writing it fails."""
+    """Empty if writing the value fails."""
     try:
         return write(value)
     except Exception:  # noqa: BLE001 - whatever a class of another library does there

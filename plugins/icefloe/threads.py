@@ -21,11 +21,7 @@ _NO_ANSWER: Final = object()
 
 
 class BegunThread(Thread):
-    """A thread whose `start` ends, also if the system has no memory for it.
-
-    Args:
-        daemon: whether the process ends without waiting for it.
-    """
+    """A thread whose `start` ends, even if the system has no memory for it."""
 
     def __init__(self, *, target: Callable[[], object], name: str, daemon: bool = False) -> None:
         super().__init__(target=target, name=name, daemon=daemon)
@@ -37,8 +33,8 @@ class BegunThread(Thread):
         """Starts the thread.
 
         Raises:
-            MemoryError: the system refused the thread, for lack of memory or by a limit such as the ``pids`` of a
-                container, or gave it no memory for its first call.
+            MemoryError: the system refused the thread, or memory for its first call; a limit may be the ``pids`` of a
+                container.
             RuntimeError: the thread was started before, or this process is about to end.
         """
         is_new = self.ident is None and not sys.is_finalizing()
@@ -54,7 +50,6 @@ class _Birth(Event):
     """Set by a thread when it begins. A wait without a limit gets one."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `Event`."""
         if timeout is not None:
             return super().wait(timeout)
         # Second by second: the time for which the whole process was stopped counts as one of them.
@@ -67,21 +62,17 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
     """The results of a call for each item, in the order of the items. After an error no further call is begun.
 
     Args:
-        call: called in any of the threads.
-        items: items to call it with, in this order.
         threads: number of calls at once.
-        name: prefix of the names of the threads.
 
     >>> map_in_threads(str, range(3), threads=2, name="example")
     ['0', '1', '2']
 
-    An error that is raised into the wait, such as that of a task's time limit, ends it at once: a call may hang for
-    ever. Calls that run go on until the process ends, as in a process that is thought dead. Ctrl-C lets them end,
-    because whoever pressed it can press it again.
+    An error that is raised into the wait, such as a task's time limit, ends it at once: a call may hang for ever. Calls
+    that run go on until the process ends. Ctrl-C lets them end, because it can be pressed again.
 
     Raises:
-        BaseException: the error of a call, of several that of the first item, after all calls have ended.
-        MemoryError: the system refused a thread, or a thread had not enough memory to end its call.
+        BaseException: of several calls the error of the first item, after all calls have ended.
+        MemoryError: the system refused a thread, or memory to end its call.
     """
     calls = _Calls(call, items)
     begun: list[BegunThread] = []
@@ -102,7 +93,7 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
 
 
 def _begin(begun: list[BegunThread], target: Callable[[], object], *, number: int, name: str) -> Exception | None:
-    """Starts threads and adds each to those that are begun; returns the error of the one that could not be started."""
+    """Starts threads and adds each to ``begun``; returns the error of one that could not be started."""
     for each in range(number):
         thread = BegunThread(target=target, name=f"{name}_{each}")
         try:
@@ -121,11 +112,7 @@ def _join(begun: Sequence[BegunThread]) -> None:
 
 
 class _Calls(Generic[Item, Answer]):
-    """Calls, their results and their errors.
-
-    Attributes:
-        is_over: set when no further call is to begin.
-    """
+    """Calls, their results and their errors."""
 
     def __init__(self, call: Callable[[Item], Answer], items: Sequence[Item]) -> None:
         self._call = call
@@ -137,7 +124,6 @@ class _Calls(Generic[Item, Answer]):
         self.is_over = Event()
 
     def make(self) -> None:
-        """Makes calls until there are no more, or one failed."""
         while not self.is_over.is_set() and (number := next(self._numbers)) < len(self._items):
             try:
                 self._answers[number] = self._call(self._items[number])
@@ -146,7 +132,7 @@ class _Calls(Generic[Item, Answer]):
                 self._errors[number] = error
 
     def answers(self) -> list[Answer]:
-        """See `map_in_threads`; called when all threads have ended."""
+        """Called when all threads have ended."""
         if self._errors:
             raise self._errors[min(self._errors)]
         if any(answer is _NO_ANSWER for answer in self._answers):
@@ -155,14 +141,10 @@ class _Calls(Generic[Item, Answer]):
 
 
 class Lanes:
-    """Runs calls in lanes. Each lane has a few threads; further calls of the lane wait for a thread.
+    """Runs calls in lanes. Each lane has a few threads; further calls wait for one.
 
     A thread is started when a call needs it, and ends when its lane has no more calls. So there may be many lanes, if
     few are ever full.
-
-    Args:
-        threads: number of threads of each lane.
-        name: of the threads, for people who inspect the process.
     """
 
     def __init__(self, *, threads: int, name: str) -> None:
@@ -172,14 +154,7 @@ class Lanes:
         self._lock = Lock()
 
     def submit(self, lane: str, call: Callable[[], Answer]) -> Future[Answer]:
-        """Runs a call in its lane.
-
-        Args:
-            lane: the catalog or store that the call asks.
-
-        Raises:
-            MemoryError: the system refused the only thread of the lane, or memory for it.
-        """
+        """Runs a call in the lane of a catalog or store. `MemoryError` if the system refuses the only thread."""
         with self._lock:
             if lane not in self._lanes:
                 self._lanes[lane] = _Lane(threads=self._threads, name=self._name)
@@ -189,16 +164,12 @@ class Lanes:
         return future
 
     async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
-        """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too.
-
-        Raises:
-            MemoryError: see `submit`.
-        """
+        """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too."""
         return await asyncio.wrap_future(self.submit(lane, call))
 
 
 class _Lane:
-    """The calls of one lane that wait, and the threads that make them."""
+    """Waiting calls of one lane, and its threads."""
 
     def __init__(self, *, threads: int, name: str) -> None:
         self._most = threads
@@ -208,7 +179,6 @@ class _Lane:
         self._lock = Lock()
 
     def add(self, call: Callable[[], None]) -> None:
-        """Lets a thread make a call that raises nothing; see `Lanes.submit`."""
         with self._lock:
             self._waiting.append(call)
             # A thread that got no memory in the middle of its work is gone.

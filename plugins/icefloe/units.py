@@ -29,7 +29,7 @@ _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def natural(text: str) -> int | None:
-    """A number from 0 to 2^63 - 1 in plain digits; None for any other text, whoever wrote it.
+    """A number from 0 to 2^63 - 1 in plain digits; None for any other text.
 
     >>> natural("007"), natural("-1"), natural("²"), natural("9" * 19)
     (7, None, None, None)
@@ -44,8 +44,7 @@ def parse_bytes(text: str | int) -> int:
     >>> parse_bytes("64MiB"), parse_bytes("1.5 kB"), parse_bytes(10)
     (67108864, 1500, 10)
 
-    Raises:
-        ValueError: the text is not a number followed by one of the known units.
+    `ValueError` if the text is not a number and one of the known units.
     """
     return round(_quantity(str(text), _BYTES, "a size such as 64MiB or 1GB"))
 
@@ -56,9 +55,7 @@ def parse_seconds(text: str | float) -> float:
     >>> parse_seconds("30s"), parse_seconds("1.5h"), parse_seconds(2)
     (30.0, 5400.0, 2.0)
 
-    Raises:
-        ValueError: the text is not a number followed by one of the known units, or is 100,000 days or more: no time
-            is that long ago.
+    `ValueError` if the text is not a number and one of the known units, or is 100,000 days or more.
     """
     seconds = _quantity(str(text), _SECONDS, "a duration such as 30s, 5m or 1h")
     if seconds >= _TOO_MANY_DAYS * 86400:
@@ -67,12 +64,12 @@ def parse_seconds(text: str | float) -> float:
 
 
 def is_on(value: object, *, otherwise: bool) -> bool:
-    """True if a switch is on, as text too: the extra of a connection that is written as a URI holds nothing else.
+    """True if a switch is on, as text too: the extra of a connection that is a URI holds nothing else.
 
-    The words are those of obstore, in any case.
+    The words are obstore's, in any case.
 
     Args:
-        otherwise: the answer if there is no value, or a word that is neither.
+        otherwise: the answer if there is no value, or another word.
 
     >>> is_on("false", otherwise=True), is_on(" Yes", otherwise=False), is_on(None, otherwise=True)
     (False, True, True)
@@ -110,7 +107,7 @@ def time_text(time: datetime) -> str:
 
 
 def time_of_ms(timestamp_ms: int) -> str:
-    """A time given in milliseconds since the epoch, as `time_text`; a writer's clock may be beyond every year.
+    """A time in milliseconds since the epoch, as `time_text`; a writer's clock may be beyond every year.
 
     >>> time_of_ms(1_700_000_000_123)
     '2023-11-14T22:13:20.123+00:00'

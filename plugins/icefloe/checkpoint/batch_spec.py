@@ -1,4 +1,4 @@
-"""The specification of a batch: everything that decides its plan, and nothing else."""
+"""The specification of a batch: everything that decides its plan."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ __all__ = ["PLANNER_VERSION", "BatchSpec", "Identity"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The identity of rows: if it is equal, two rows are the same row. It is chosen once, when a pipeline starts.
+    """The identity of rows: equal identity, same row. It is chosen once, when a pipeline starts.
 
     Attributes:
         policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields), ``row_id`` (the row ids of V3
             tables) or ``none``.
-        columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
-        field_ids: field ids of the columns. The policy ``table`` follows them when columns are renamed. For
-            ``pipeline`` they show that a name is another column now.
+        columns: dotted; empty exactly when the policy is ``row_id`` or ``none``.
+        field_ids: of the columns. The policy ``table`` follows them when columns are renamed. For ``pipeline`` they
+            show that a name is another column now.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -32,15 +32,14 @@ class Identity:
     field_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse an identity whose policy and columns contradict each other."""
         if (self.policy in ("row_id", "none")) == bool(self.columns):
             raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
 
     def named_by(self, name_of: Callable[[int], str | None]) -> "Identity":
-        """This identity by the names that its columns have now, if it follows them and all are there.
+        """This identity by the present names of its columns, if it follows them and all are there.
 
         Args:
-            name_of: the name of a column by its field id; None: it was dropped.
+            name_of: name of a column by its field id; None: it was dropped.
         """
         if self.policy != "table":
             return self
@@ -64,24 +63,23 @@ PLANNER_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """The input of a planner. A plan made again from it is the same, on any machine.
+    """The input of a planner. It leads to the same plan on any machine.
 
     Attributes:
         after_snapshot_id: exclusive; None: from before the table's first snapshot.
         up_to_snapshot_id: inclusive; the cursor once the batch is committed.
         steps: by ordinal.
         is_reload: True if the table is loaded again after its history expired (``on_gap: reload``).
-        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
+        changes: ``each``: of each step; ``net``: of the whole batch.
         columns: columns to deliver; None: all.
-        filter: Iceberg expression for the rows that count, ``${ENV}`` unexpanded; None: all rows count.
-        partitions: reduce partitions of the shuffle, or ``auto``.
-        target_size_bytes: target size of a reduce range.
+        filter: ``${ENV}`` unexpanded; None: all rows count.
+        partitions: of the shuffle, or ``auto``.
+        target_size_bytes: of a reduce range.
         map_task_bytes: bytes of the files that a map task reads.
-        target_file_bytes: target size of a file of the sink; None: no limit.
+        target_file_bytes: of a file of the sink; None: no limit.
         cores: number of tasks that run at once.
-        hash_key: key of all row hashes that are compared within the batch, drawn when it was opened: whoever wrote the
-            rows did not know it.
-        planner_version: planner version of the release that opened the batch; see `PLANNER_VERSION`.
+        hash_key: key of all row hashes of the batch, drawn when it was opened: no writer of rows knew it.
+        planner_version: of the release that opened the batch; see `PLANNER_VERSION`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -104,23 +102,22 @@ class BatchSpec:
     planner_version: int = PLANNER_VERSION
 
     def __post_init__(self) -> None:
-        """Refuse a specification that no planner makes."""
         refuse_gaps_in_ordinals(self.steps)
 
     @property
     def start_snapshot_id(self) -> int | None:
-        """``after_snapshot_id`` as the table has it: negative if another snapshot has the id there."""
+        """``after_snapshot_id`` in the table: negative if another snapshot has the id there."""
         first = self.steps[0] if self.steps else None
         return first.start_snapshot_id if first and first.kind is StepKind.STATES else self.after_snapshot_id
 
     @property
     def load_part(self) -> LoadPart | None:
-        """The part of a load in several batches that this batch delivers; None for any other batch."""
+        """The delivered part of a load in several batches; None for any other batch."""
         return self.steps[0].load_part if self.steps else None
 
     @property
     def sizes(self) -> Mapping[str, object]:
-        """The sizes by the dotted keys of the pipeline file."""
+        """Sizes by the dotted keys of the pipeline file."""
         return {
             "shuffle.partitions": self.partitions,
             "shuffle.target_size_bytes": self.target_size_bytes,

@@ -1,4 +1,4 @@
-"""The end of a batch: one record for commit, abandon, reset and set-cursor, which differ in the outcome alone."""
+"""The end of a batch: one record for commit, abandon, reset and set-cursor, which differ in the outcome."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,7 +14,7 @@ __all__ = ["BatchOutcome", "Cursor", "Ending"]
 
 
 class BatchOutcome(StrEnum):
-    """The end of a batch. Only the first kind delivers anything; the others leave a batch without changes."""
+    """The end of a batch. Only the first kind delivers anything."""
 
     DELIVERED = "delivered"
     ABANDONED = "abandoned"
@@ -27,14 +27,14 @@ class Cursor:
     """The place that a pipeline has come to with a batch, and that the next batch follows.
 
     Attributes:
-        batch_number: number of that batch.
+        batch_number: of that batch.
         snapshot_id: None: before the table's first snapshot.
-        snapshot: more of that snapshot than its id, which its writer may use again.
-        load_part: last delivered part of a load that is not complete.
-        is_beginning: True if nothing counts as delivered, so that the next batch begins as ``initial_load`` says:
-            after a reset, and after a first batch that was abandoned.
-        pipeline_since: number of the move, mostly a reset, whose offset has the record of the pipeline; None:
-            ``pipeline.json`` has it.
+        snapshot: more than its id, which its writer may use again.
+        load_part: last delivered part of an incomplete load.
+        is_beginning: True if nothing counts as delivered, so that the next batch begins as ``initial_load`` says: after
+            a reset, or an abandoned first batch.
+        pipeline_since: number of the move, mostly a reset, whose offset records the pipeline; None: ``pipeline.json``
+            does.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -47,13 +47,12 @@ class Cursor:
     snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
-        """Refuse the end of no batch."""
         if self.batch_number < 0:
             raise ValueError(f"batches are numbered from 0, found {self.batch_number}")
 
     @property
     def timestamp(self) -> str | None:
-        """Time of the snapshot's commit, ISO 8601; None if it was not recorded."""
+        """Commit time of the snapshot, ISO 8601; None if it was not recorded."""
         return None if self.snapshot is None else time_of_ms(self.snapshot.timestamp_ms)
 
     def is_at(self, other: "Cursor") -> bool:
@@ -61,7 +60,6 @@ class Cursor:
         return self == replace(other, batch_number=self.batch_number)
 
     def __str__(self) -> str:
-        """The place in words, for errors."""
         part = "" if self.load_part is None else f", {self.load_part} of its load"
         return f"snapshot {self.snapshot_id}{part}"
 
@@ -71,10 +69,7 @@ class Ending:
     """The end of a batch.
 
     A batch is opened with the ending that it comes to if nobody gives it up: it delivers its range, or it only moves
-    the cursor. So whoever ends it, the run that opened it or any later one, records the same ending.
-
-    Attributes:
-        cursor: the place where the next batch begins.
+    the cursor. So any run that ends it records the same ending.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -89,7 +84,7 @@ class Ending:
 
     @property
     def is_move(self) -> bool:
-        """True if the batch delivers nothing and only moves the cursor."""
+        """True if the batch only moves the cursor."""
         return self.outcome in (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
 
     @classmethod
@@ -109,7 +104,7 @@ class Ending:
             follows: None: the batch is the first one.
             load_part: part of a load that the batch delivers. After the last part, the snapshot is delivered as after
                 any other batch.
-            has_pipeline: True if the offset of the batch has the record of the pipeline from here on.
+            has_pipeline: True if the batch's offset has the record of the pipeline from here on.
         """
         number = 0 if follows is None else follows.batch_number + 1
         since = None if follows is None else follows.pipeline_since
@@ -125,7 +120,7 @@ class Ending:
 
     @classmethod
     def delivered(cls, batch_number: int, snapshot_id: int | None) -> "Ending":
-        """The ending of a batch that a run has delivered, as far as the run knows it; its offset has all of it."""
+        """The ending of a delivered batch, as far as a run knows it; its offset has all of it."""
         return cls(outcome=BatchOutcome.DELIVERED, cursor=Cursor(batch_number=batch_number, snapshot_id=snapshot_id))
 
     @classmethod
@@ -138,6 +133,6 @@ class Ending:
 
     @classmethod
     def abandoned_half_delivered(cls, follows: Cursor | None) -> "Ending":
-        """The ending of a batch of which a sink may hold a part: whatever comes next is a load, which replaces that."""
+        """The ending of a batch of which a sink may hold a part: a load comes next, and replaces that."""
         reset = cls.after(follows, BatchOutcome.RESET)
         return cls(outcome=BatchOutcome.ABANDONED, cursor=reset.cursor)

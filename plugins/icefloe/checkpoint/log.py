@@ -1,4 +1,4 @@
-"""The checkpoint of a pipeline: which batches were opened and which are done. No batch is ever found by listing."""
+"""The checkpoint of a pipeline: which batches were opened and which are done."""
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -26,18 +26,18 @@ __all__ = ["Checkpoint", "CheckpointView"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointView:
-    """The state of a checkpoint when a run looked. It may be outdated by the time it is used.
+    """A checkpoint when a run looked. It may be outdated by the time it is used.
 
-    That does no harm. A batch that is decided from a view names the view's ``cursor`` as the end that it follows. It
-    can only be created as the very next batch after that end.
+    That does no harm. A batch that is decided from a view names the view's ``cursor`` as the end that it follows, and
+    can only be created as the very next batch.
 
     Attributes:
-        checkpoint_id: id from the owner's record or, if ``owners/`` is lost, from the last batch; None before the first
+        checkpoint_id: from the owner's record or, if ``owners/`` is lost, from the last batch; None before the first
             batch.
-        pipeline: record of the pipeline that the checkpoint was made for; None before its first batch.
-        owner: record of the owner; None before the first batch.
-        cursor: end of the last committed batch; None if no batch is committed.
-        opened: offset record of the batch that was opened and is not done; None if there is none.
+        pipeline: None before the first batch.
+        owner: None before the first batch.
+        cursor: end of the last committed batch; None if there is none.
+        opened: the batch that was opened and is not done; None if there is none.
     """
 
     checkpoint_id: str | None = None
@@ -48,15 +48,14 @@ class CheckpointView:
 
     @property
     def next_number(self) -> int:
-        """The number of the batch that follows the cursor."""
+        """Number of the batch that follows the cursor."""
         return 0 if self.cursor is None else self.cursor.batch_number + 1
 
     @property
     def backfilled_number(self) -> int | None:
         """The number of the batch by which a backfill delivered its range; None if it has not.
 
-        A backfill is one batch, whatever the pipeline delivers meanwhile. So that batch follows only abandoned ones,
-        which leave the cursor at the beginning.
+        A backfill is one batch, which follows only abandoned ones. These leave the cursor at the beginning.
         """
         if self.cursor is None or self.cursor.is_beginning:
             return None
@@ -64,21 +63,12 @@ class CheckpointView:
 
     @property
     def position(self) -> tuple[int, bool]:
-        """Progress of the pipeline. It grows with each batch that is opened or committed."""
+        """Progress of the pipeline: grows with each batch that is opened or committed."""
         return self.next_number, self.opened is not None
 
 
 def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url: str) -> None:
-    """Stops a batch that was not decided from the end of the batch before.
-
-    Args:
-        record: the batch that is to be opened.
-        before: end of the batch before it.
-        url: of the checkpoint.
-
-    Raises:
-        TransientError: the batch before ended elsewhere.
-    """
+    """Raises `TransientError` for a batch that was not decided from the end of the batch before."""
     ended = before.end
     if record.follows != ended:
         raise TransientError(
@@ -90,17 +80,7 @@ def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url:
 
 
 def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, url: str, offset_url: str) -> None:
-    """Stops the end of a batch that was not opened, or was opened with another range or checkpoint.
-
-    Args:
-        record: the end that is to be recorded.
-        offset: the batch as it was opened; None if it was not.
-        url: of the checkpoint.
-        offset_url: of the record of ``offset``.
-
-    Raises:
-        TerminalError: the batch was never opened, or was opened otherwise.
-    """
+    """Raises `TerminalError` for the end of a batch that was not opened, or with another range or checkpoint."""
     number = record.batch_number
     # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
     if offset is not None and offset.checkpoint_id != record.checkpoint_id:
@@ -137,14 +117,11 @@ _RESTORE: Final = (
 
 
 class Checkpoint:
-    """Records of one pipeline, or of one backfill of it, created only if absent: the first writer counts.
+    """Records of a pipeline, or of a backfill of it, created only if absent: the first writer counts.
 
     Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed. So the
-    latest batch is found by looking for single keys, and at most one batch is open. Every method that reads a record
-    raises TerminalError if it is damaged, or written by another release.
-
-    Args:
-        store: holds the checkpoint.
+    latest batch is found by single keys, and at most one batch is open. Methods that read a record raise
+    `TerminalError` if it is damaged, or written by another release.
     """
 
     def __init__(self, store: Store) -> None:
@@ -158,11 +135,11 @@ class Checkpoint:
         return self._store.url
 
     def backfill(self, backfill_id: str) -> "Checkpoint":
-        """The checkpoint of a backfill of this pipeline."""
+        """Checkpoint of a backfill of this pipeline."""
         return Checkpoint(self._store.child(backfill_prefix(backfill_id)))
 
     def open_backfills(self) -> list[str]:
-        """Ids of the backfills of this pipeline that have an open batch, by one listing; each may end meanwhile."""
+        """Ids of backfills that have an open batch, by one listing; each may end meanwhile."""
         records: dict[str, set[str]] = defaultdict(set)
         for each in self._store.list(BACKFILLS):
             backfill_id, _, key = each.key.removeprefix(f"{BACKFILLS}/").partition("/")
@@ -170,18 +147,14 @@ class Checkpoint:
         return sorted(backfill_id for backfill_id, keys in records.items() if has_open_batch(keys))
 
     def pipeline(self, cursor: Cursor | None = None) -> PipelineRecord | None:
-        """Record of the pipeline as it is after a cursor; None before its first batch.
-
-        Args:
-            cursor: None: as it was when the checkpoint was made.
-        """
+        """Record of the pipeline after a cursor (None: as the checkpoint was made); None before its first batch."""
         since = None if cursor is None else cursor.pipeline_since
         if since is None:
             return self._records.load(PipelineRecord, PIPELINE)
         return self._present_offset(since).pipeline
 
     def create_pipeline(self, record: PipelineRecord, cursor: Cursor | None = None) -> PipelineRecord:
-        """Records the pipeline that the checkpoint is for; returns the record that counts after a cursor."""
+        """Records the pipeline; returns the record that counts after a cursor."""
         if cursor is not None and cursor.pipeline_since is not None:
             return self.pipeline(cursor) or record
         return self._records.create(record, PIPELINE)
@@ -212,19 +185,19 @@ class Checkpoint:
         )
 
     def owner(self) -> OwnerRecord | None:
-        """Owner of the checkpoint; None before its first batch."""
+        """The owner; None before the first batch."""
         return self._ownership.current()
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
-        """Makes sure that a writer may write; see `Ownership.claim_for`."""
+        """See `Ownership.claim_for`."""
         return self._ownership.claim_for(writer, takes_over=takes_over, new_id=new_id)
 
     def refuse_other(self, writer: Writer) -> None:
-        """Stops a write by anybody but the owner; see `Ownership.refuse_other`."""
+        """See `Ownership.refuse_other`."""
         self._ownership.refuse_other(writer)
 
     def latest_batch(self) -> int | None:
-        """The highest batch number; None before the first batch. Takes a number of look-ups logarithmic in it."""
+        """The highest batch number; None before the first batch. Look-ups are logarithmic in it."""
         return self._records.last_number(offset_key)
 
     def offset(self, batch_number: int) -> OffsetRecord | None:
@@ -235,10 +208,8 @@ class Checkpoint:
         """Opens a batch; returns the record that counts, which another run may have written.
 
         Raises:
-            TransientError: the batch before is still open.
+            TransientError: the batch before is still open, or ended elsewhere than this one begins.
             TerminalError: the batch before was never opened, or this one was and its record was removed.
-            TransientError: this batch does not begin at the end of the batch before; its changes would come twice.
-            OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
         # The checks come before the creation, and yet nothing can slip between: what they found stays true, because
@@ -261,15 +232,10 @@ class Checkpoint:
         return self.last_delivered(before=before) is not None
 
     def last_delivered(self, *, before: int) -> int | None:
-        """The batch that was delivered last: its sink must hold what the next one goes on from.
+        """Number of the last delivered batch before a given one; None if there is none since the pipeline began.
 
-        One that was abandoned or set the cursor shows nothing of that, so those before it are asked.
-
-        Args:
-            before: number of a batch that does not count, and none after it.
-
-        Returns:
-            Its number; None if none was delivered since the pipeline began.
+        Its sink must hold what the next one goes on from. A batch that was abandoned or set the cursor shows nothing of
+        that.
         """
         for number in range(before - 1, -1, -1):
             found = self.committed(number)
@@ -286,11 +252,7 @@ class Checkpoint:
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Ends a batch and so moves the cursor; returns the record that counts.
 
-        Whoever ends a batch without changes has made sure that no run can deliver it any more.
-
-        Raises:
-            TerminalError: the batch was never opened, or was opened with another range.
-            OtherOwnerError: the checkpoint belongs to another owner.
+        Without changes, no run may be able to deliver the batch any more.
         """
         number = record.batch_number
         offset = self.offset(number)
@@ -306,31 +268,30 @@ class Checkpoint:
         return self.look().opened
 
     def cursor(self) -> Cursor | None:
-        """End of the last committed batch; None if no batch is committed.
+        """End of the last committed batch; None if there is none.
 
-        Raises:
-            TerminalError: a batch follows one that is not committed.
+        `TerminalError` if a batch follows one that is not committed.
         """
         return self.look().cursor
 
     def create_report(self, batch_number: int, report: bytes) -> bool:
-        """Stores the report of a batch; False if there already is one, which counts."""
+        """Stores a report; False if the batch has one already, which counts."""
         return self._store.create(report_key(batch_number), report)
 
     def report(self, batch_number: int) -> bytes | None:
-        """The report of a batch; None if there is none."""
+        """The report of a batch; None if it has none."""
         return self._store.find(report_key(batch_number))
 
     def put_status(self, status: bytes) -> None:
-        """Stores the status of the pipeline, in place of the one before."""
+        """Stores the status, in place of the one before."""
         self._store.put(STATUS, status)
 
     def status(self) -> bytes | None:
-        """The last status of the pipeline; None if there is none."""
+        """The last status; None if there is none."""
         return self._store.find(STATUS)
 
     def _present_offset(self, number: int) -> OffsetRecord:
-        """The offset record of a batch that was just found."""
+        """Offset of a batch that was just found."""
         offset = self.offset(number)
         if offset is None:
             raise TerminalError(
@@ -344,7 +305,7 @@ class Checkpoint:
         return self._records.is_there(offset_key(batch_number))
 
     def _committed_before(self, number: int) -> CommitRecord:
-        """Commit record of the batch before. Without it a batch can neither be opened nor have been opened."""
+        """Without this a batch can neither be opened nor have been opened."""
         before = number - 1
         commit = self.committed(before)
         if commit is not None:
@@ -364,7 +325,7 @@ class Checkpoint:
         )
 
     def _refuse_reopening(self, number: int) -> None:
-        """Stops a new beginning if somebody, or a rule that expires old objects, removed the first records."""
+        """Somebody, or a rule that expires old objects, may have removed the first records."""
         # A checkpoint without offsets/0.json looks like one that never began, and the whole table would be delivered
         # again. Only here, at the beginning, a listing can tell.
         is_committed = self._store.size(commit_key(number)) is not None

@@ -1,4 +1,4 @@
-"""The owner of a checkpoint: one at a time, each recorded once, so that two do not write to it unawares."""
+"""The owner of a checkpoint: one at a time, each recorded once."""
 
 import logging
 import uuid
@@ -32,16 +32,13 @@ class Ownership:
 
     An owner keeps two deployments apart that were given the same checkpoint by mistake. It is no lock: offsets and
     commits fence runs of one owner, and zombies of a former owner.
-
-    Args:
-        records: records of the checkpoint.
     """
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
 
     def current(self) -> OwnerRecord | None:
-        """The owner that counts; None before the checkpoint's first batch."""
+        """The last owner; None before the first batch."""
         number = self._records.last_number(owner_key)
         return None if number is None else self._load(number)
 
@@ -49,7 +46,6 @@ class Ownership:
         """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
 
         Args:
-            writer: who is about to write.
             takes_over: True if the writer becomes the owner, whoever was the owner.
             new_id: id of the checkpoint, if it has none yet; None: any.
 
@@ -75,11 +71,7 @@ class Ownership:
         )
 
     def refuse_other(self, writer: Writer) -> None:
-        """Stops a write by anybody but the owner.
-
-        Raises:
-            OtherOwnerError: it belongs to another owner.
-        """
+        """Raises `OtherOwnerError` for anybody but the owner."""
         current = self.current()
         if current is not None and current.writer.owner not in (None, writer.owner):
             raise self._other_owner(current, writer)

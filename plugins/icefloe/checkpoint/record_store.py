@@ -1,4 +1,4 @@
-"""Reading and creating single records of every kind."""
+"""Reading and creating single records."""
 
 import re
 from collections.abc import Callable, Collection
@@ -21,7 +21,7 @@ _BACKFILL_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def offset_key(batch_number: int) -> str:
-    """Key of a batch's offset record.
+    """Key of an offset record.
 
     >>> offset_key(7)
     'offsets/7.json'
@@ -30,7 +30,7 @@ def offset_key(batch_number: int) -> str:
 
 
 def commit_key(batch_number: int) -> str:
-    """Key of a batch's commit record.
+    """Key of a commit record.
 
     >>> commit_key(7)
     'commits/7.json'
@@ -39,7 +39,7 @@ def commit_key(batch_number: int) -> str:
 
 
 def has_open_batch(keys: Collection[str]) -> bool:
-    """True if one of the batches whose keys these are was opened and is not done.
+    """True if one of the batches with these keys was opened and is not done.
 
     >>> has_open_batch({"offsets/0.json", "commits/0.json", "offsets/1.json"}), has_open_batch({"owners/0.json"})
     (True, False)
@@ -49,7 +49,7 @@ def has_open_batch(keys: Collection[str]) -> bool:
 
 
 def report_key(batch_number: int) -> str:
-    """Key of a batch's report.
+    """Key of a report.
 
     >>> report_key(7)
     'reports/7.json'
@@ -67,7 +67,7 @@ def owner_key(number: int) -> str:
 
 
 def backfill_prefix(backfill_id: str) -> str:
-    """Key prefix of the checkpoint of a backfill.
+    """Key prefix of a backfill's checkpoint.
 
     >>> backfill_prefix("start-42-1a2b")
     'backfills/start-42-1a2b'
@@ -89,17 +89,12 @@ _MOST_RECORDS: Final = 2**32
 
 
 class RecordStore:
-    """Records under keys, each created once by whoever comes first.
-
-    Args:
-        store: holds the records.
-    """
+    """Records under keys, each created once by whoever comes first."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def url_of(self, key: str) -> str:
-        """The URL of a record."""
         return join_url(self.store.url, key)
 
     def is_there(self, key: str) -> bool:
@@ -107,14 +102,7 @@ class RecordStore:
         return self.store.size(key) is not None
 
     def last_number(self, key_of: Callable[[int], str]) -> int | None:
-        """The number of the newest record; None if there is none.
-
-        Args:
-            key_of: returns the key of a number. Records are numbered 0, 1, 2, ...
-
-        Raises:
-            TerminalError: there are more than a store can hold.
-        """
+        """The number of the newest record; None if there is none. Records are numbered 0, 1, 2, ..."""
 
         def is_present(number: int) -> bool:
             if number > _MOST_RECORDS:
@@ -128,11 +116,7 @@ class RecordStore:
         return last_present(is_present)
 
     def load(self, kind: type[Record], key: str, *, batch_number: int | None = None) -> Record | None:
-        """A record; None if there is none.
-
-        Raises:
-            TerminalError: it is damaged, or belongs to another batch than its key says.
-        """
+        """A record; None if there is none. `TerminalError` if it is damaged, or is of another batch than its key."""
         data = self.store.find(key)
         if data is None:
             return None
@@ -147,10 +131,9 @@ class RecordStore:
         return record
 
     def create(self, record: Record, key: str) -> Record:
-        """Creates a record unless there is one; returns the record that counts, as every reader sees it.
+        """Creates a record unless there is one; returns the record that counts.
 
-        Raises:
-            TerminalError: another record was there and was removed.
+        `TerminalError` if another record was there and was removed.
         """
         # Read back before it is stored: a record never changes, so one that no reader accepts would stop the pipeline
         # for good. And the run that creates a record goes on with the very values that a run that adopts it has.

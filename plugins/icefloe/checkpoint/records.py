@@ -19,8 +19,8 @@ class Writer:
     """A writer to a checkpoint.
 
     Attributes:
-        owner: the UUID of an Airflow or the value of ``ICEFLOE_OWNER``; None: nobody in particular.
-        run: run of the owner, for people.
+        owner: UUID of an Airflow or value of ``ICEFLOE_OWNER``; None: nobody in particular.
+        run: for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -29,7 +29,6 @@ class Writer:
     run: str | None = None
 
     def __str__(self) -> str:
-        """The writer in words, for errors."""
         owner = "nobody in particular (ICEFLOE_OWNER is not set)" if self.owner is None else f"owner {self.owner}"
         return owner if self.run is None else f"{owner}, {self.run}"
 
@@ -40,7 +39,7 @@ class PipelineRecord:
 
     Attributes:
         table_uuid: None if the table has none.
-        result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
+        result_configuration: keys that change the result, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -62,9 +61,9 @@ class OwnerRecord:
 
     Attributes:
         number: from 0; one more with each new owner.
-        checkpoint_id: id of the checkpoint, the same in all owner records.
-        writer: the owner as a writer; if its ``owner`` is None, anybody may write.
-        since: start of the ownership, ISO 8601.
+        checkpoint_id: the same in all owner records.
+        writer: if its ``owner`` is None, anybody may write.
+        since: ISO 8601.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -81,15 +80,13 @@ class OffsetRecord:
     """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
-        opened_by: run that opened the batch.
         follows: end of the batch before, from which the range was decided; None for the first batch.
-        ending: the end that the batch comes to unless it is abandoned. Any run that finds a batch open that only moves
-            the cursor records it.
-        pipeline: record of the pipeline from here on, in place of the one before; None: the one before still counts.
-        plan_digest: digest of the plan that was made from ``spec``; a plan that is made again must have the same
-            digest. None for a batch that only moves the cursor.
-        warnings: warnings from choosing the range.
-        result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
+        ending: unless the batch is abandoned. Any run that finds a batch open that only moves the cursor records it.
+        pipeline: record of the pipeline from here on; None: the one before still counts.
+        plan_digest: of the plan of ``spec``; a plan that is made again must have the same. None for a batch that only
+            moves the cursor.
+        warnings: from choosing the range.
+        result_configuration: keys that change the result, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -108,7 +105,6 @@ class OffsetRecord:
     icefloe_version: str
 
     def __post_init__(self) -> None:
-        """Refuse a batch that does not follow the one before it, or ends elsewhere than its range."""
         number = 0 if self.follows is None else self.follows.batch_number + 1
         if self.batch_number != number:
             raise ValueError(f"a batch that follows {self.follows} has number {number}, found {self.batch_number}")
@@ -139,8 +135,7 @@ class OffsetRecord:
     def begins_anew(self) -> bool:
         """True if nothing that was delivered before counts: the pipeline begins, or its table is loaded again.
 
-        A batch that begins before the table's first snapshot need not be one: a pipeline that began at an empty table
-        (``initial_load: from_now``) goes on from there.
+        A pipeline that began at an empty table (``initial_load: from_now``) goes on from there, which is no beginning.
         """
         is_beginning = self.follows is None or self.follows.is_beginning
         return self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)
@@ -151,11 +146,9 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch has ended, however it did.
 
     Attributes:
-        committed_by: run that ended the batch.
-        after_snapshot_id: the snapshot after which the changes begin; that of the cursor if there are none.
-        load_part: part of a load in several batches that the batch delivered; None for any other batch.
-        route: way through the flow.
-        counts: changes delivered, by type.
+        after_snapshot_id: where the changes begin; the cursor's if there are none.
+        load_part: delivered part of a load in several batches; None for any other batch.
+        counts: delivered changes by type.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -183,7 +176,7 @@ class CommitRecord:
 
     @property
     def end(self) -> Cursor:
-        """The cursor after the batch."""
+        """Cursor after the batch."""
         return self.ending.cursor
 
     @property

@@ -1,4 +1,4 @@
-"""Ending an open batch by hand: given up if no reader has seen anything of it, else recorded as done."""
+"""Ending an open batch by hand: given up if no reader has seen anything of it, otherwise recorded as done."""
 
 import logging
 from dataclasses import dataclass, field, replace
@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
-    """Stops whoever would give up a batch of which the folder of changes has nothing, unless that says something.
-
-    The folder is that of the present pipeline file, and the batch may be whole in another one.
+    """Stops an abandon of a batch of which the folder of changes has nothing, if it may be in another folder.
 
     Raises:
         TerminalError: it is known to be in another one.
@@ -61,13 +59,10 @@ def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pip
 
 
 def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
-    """Stops whoever would give up a proven batch, unless its delivery is complete.
+    """Raises `BatchStateError` for a proven batch, unless its delivery is complete.
 
-    The changes of such a batch that the sink holds are taken back by nothing but a load: net changes of a later batch
-    may leave out a row that came and went.
-
-    Raises:
-        BatchStateError: the sink may hold a part of the batch.
+    Only a load takes back the changes that the sink holds: net changes of a later batch may leave out a row that came
+    and went.
     """
     if _is_half_delivered(reference):
         raise _half_delivered(reference.batch_number, pipeline, reference.settings.delivery["type"])
@@ -101,11 +96,9 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
 
 
 def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
-    """Ends a batch that `half_delivered_end` found; its late tasks find themselves fenced.
+    """Ends a batch that `half_delivered_end` found; its late tasks are fenced.
 
-    Raises:
-        TransientError: a run was faster and has delivered it.
-        OtherOwnerError: the checkpoint belongs to another owner.
+    `TransientError` if a run was faster and has delivered it.
     """
     checkpoint, number = session.checkpoint, end.offset.batch_number
     checkpoint.refuse_other(session.writer)
@@ -128,7 +121,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
 
 
 def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
-    """True if a committed batch was given up half delivered: it ended without changes, and what was staged has some.
+    """True if a committed batch was given up half delivered: it ended without changes, and staged some.
 
     It counts as such if the staged files are gone.
     """
@@ -139,13 +132,13 @@ def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
 
 
 def _other_place(opened: OffsetRecord, pipeline: Pipeline) -> ChangesPlace | None:
-    """The folder that has the changes of an open batch; None if it is not known to be another one than today's."""
+    """None if it is not known to be another one than today's."""
     recorded, today = ChangesPlace.recorded(opened.result_configuration), ChangesPlace.of(pipeline)
     return None if recorded is None or recorded.may_be(today) else recorded
 
 
 def _has_begun(reference: BatchReference) -> bool:
-    """True if a delivery of the batch has begun, wherever its changes are staged."""
+    """True if a delivery has begun, wherever the changes are staged."""
     return reference.folder.size(begun_key()) is not None
 
 
@@ -159,13 +152,7 @@ _MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredEnd:
-    """An open batch that is whole at the sink, because its run was killed right before its record.
-
-    Attributes:
-        pipeline: name of the pipeline.
-        offset: the batch.
-        summary: what readers see.
-    """
+    """An open batch that is whole at the sink: its run was killed right before its record."""
 
     pipeline: str
     offset: OffsetRecord
@@ -174,13 +161,11 @@ class DeliveredEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonablePipeline:
-    """A pipeline whose open batch may be ended. Neither its catalog nor its table is asked, as they may be down.
+    """A pipeline whose open batch may be ended. Catalog and table are not asked, as they may be down.
 
     Attributes:
         pipeline: with ``${ENV}`` expanded.
-        writer: who gives the batch up.
-        backfill_id: the backfill whose batch is ended; None: a batch of the pipeline itself.
-        surroundings: stores around the pipeline.
+        backfill_id: None: a batch of the pipeline itself.
     """
 
     pipeline: Pipeline
@@ -203,12 +188,8 @@ class AbandonablePipeline:
         """The end that the open batch can have; None if no batch is open. Changes nothing.
 
         Raises:
-            BatchStateError: the open batch only moves the cursor.
-            BatchStateError: the sink that the batch is delivered to may hold a part of it.
-            TerminalError: the changes of the batch are in another folder than the pipeline file names.
-            PathClaimedError: that folder is another pipeline's.
-            TerminalError: the checkpoint is in a table that the pipeline no longer names.
-            TerminalError: the checkpoint was in the table that the pipeline names, and is not there.
+            BatchStateError: the open batch only moves the cursor, or the sink may hold a part of it.
+            TerminalError: its changes or the checkpoint are elsewhere than the pipeline file says.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
         if view.checkpoint_id is None:
@@ -248,11 +229,11 @@ class AbandonablePipeline:
         """Gives up the batch that `find` found; repeating it completes what was begun.
 
         Returns:
-            The commit record that counts. Its outcome says who was faster, this call or a run that delivered the batch.
+            The commit record that counts. Its outcome says whether this call or a run that delivered the batch was
+            faster.
 
         Raises:
             TransientError: a run has made the batch whole at the sink meanwhile.
-            OtherOwnerError: the checkpoint belongs to another owner.
         """
         checkpoint = self.checkpoint
         delivered = delivered_folder(self._settings, self.credentials, self.surroundings)
@@ -267,13 +248,8 @@ class AbandonablePipeline:
     def record_as_done(self, end: DeliveredEnd) -> None:
         """Writes the records of a batch that `find` found at the sink; repeating it completes what was begun.
 
-        A run does that too, but a run stops before it if the table was replaced or keys were edited since, or if the
-        files between the phases are gone and the table no longer has the range.
-
-        Raises:
-            TerminalError: the files that the batch passed between its phases do not add up.
-            MixedPartsError: files that its manifest names are gone or cut.
-            OtherOwnerError: the checkpoint belongs to another owner.
+        A run does that too, unless the table was replaced, keys were edited, or the files between the phases are gone
+        and the table no longer has the range.
         """
         checkpoint, number = self.checkpoint, end.offset.batch_number
         try:
@@ -290,7 +266,7 @@ class AbandonablePipeline:
             publish_end(checkpoint, self.pipeline, found)
 
     def _record_by_manifest(self, end: DeliveredEnd) -> None:
-        """Writes the records of a batch without the files of its tasks: they proved it before it had a manifest."""
+        """Without the files of the tasks: they proved the batch before it had a manifest."""
         checkpoint, offset, summary = self.checkpoint, end.offset, end.summary
         checkpoint.refuse_other(self.writer)
         # It has a manifest, so nothing is written: its files are compared with that.
@@ -332,7 +308,7 @@ class AbandonablePipeline:
         )
 
     def _clean_up(self, offset: OffsetRecord) -> None:
-        """Deletes the shuffle files of the batch. The cleanup of the next batch takes what remains."""
+        """The cleanup of the next batch takes what remains."""
         try:
             clean_up_finished(self._reference(offset))
         except IcefloeError as error:
@@ -340,7 +316,7 @@ class AbandonablePipeline:
 
 
 def _shown_route(summary: BatchSummary) -> Route:
-    """The way that a batch went through the flow, as far as its counts show it: only a shuffle removes rows."""
+    """The route, as far as the counts show it: only a shuffle removes rows."""
     if not summary.rows:
         return Route.NOTHING_TO_DO
     return Route.SHUFFLE if removed_rows(summary.counts) else Route.INSERT_ONLY

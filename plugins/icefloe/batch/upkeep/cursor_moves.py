@@ -1,4 +1,4 @@
-"""Beginning a pipeline again: with its initial load, its present configuration and its present table."""
+"""Beginning a pipeline again, with its present configuration and table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class PipelineView:
     """A pipeline, its checkpoint and its table, looked at in this order, with no batch open.
 
     Attributes:
-        given_up: end of the half-delivered batch that was open, as if it had happened already; None: none was open.
+        given_up: end of the half-delivered batch, as if it had happened; None: none was open.
     """
 
     session: PipelineSession
@@ -49,16 +49,10 @@ class PipelineView:
 
     @classmethod
     def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
-        """A look at a pipeline.
+        """A look at a pipeline. `BatchStateError` if a batch is open.
 
         Args:
-            session: session of the pipeline.
-            gives_up: True if a batch may be open that is half delivered, because the caller gives it up.
-
-        Raises:
-            BatchStateError: a batch is open.
-            TerminalError: the checkpoint is in a table that the pipeline no longer names.
-            TerminalError: the checkpoint was in the table that the pipeline names, and is not there.
+            gives_up: True if a half-delivered batch may be open, because the caller gives it up.
         """
         view = session.checkpoint.look()
         if view.checkpoint_id is None:
@@ -86,14 +80,14 @@ class PipelineView:
         )
 
     def head_id(self) -> int | None:
-        """The snapshot that the pipeline's branch points to."""
+        """Head of the pipeline's branch."""
         newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def offset(
         self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
     ) -> OffsetRecord:
-        """The record of a batch that moves the cursor to a snapshot."""
+        """The record of a batch that moves the cursor."""
         view, pipeline = self.view, self.session.pipeline
         return OffsetRecord(
             checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
@@ -125,7 +119,7 @@ class PipelineView:
 
 
 def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
-    """Completes a move or an abandon that was killed; returns its commit record, or None if there was none."""
+    """Completes a move or an abandon that was killed; returns its commit record, None if there was none."""
     done = complete_unfinished_end(session, session.checkpoint.look())
     if done is not None:
         publish_status(session, phase="cleanup")
@@ -137,9 +131,6 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
 
     Raises:
         TransientError: another run used the number first.
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the sink's path belongs to another checkpoint.
-        PathInUseError: the sink already holds a batch of this number.
     """
     pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
     # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
@@ -161,7 +152,7 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
 
 
 def _require_free(folder: ChangeFiles, pipeline: Pipeline, offset: OffsetRecord) -> None:
-    """Raise unless a folder can be written, and has no other batch of the number of a move."""
+    """The folder must be writable, and have no other batch of the number."""
     folder.check()
     folder.refuse_other_batch(
         pipeline=pipeline.name,
@@ -177,9 +168,8 @@ class CursorChange:
     """A move of the cursor that was not made yet.
 
     Attributes:
-        cursor: present cursor; None before the first batch.
+        cursor: None before the first batch.
         distance: commits that are skipped and repeated; None if the cursor's snapshot expired.
-        offset: record of the batch that moves the cursor.
     """
 
     cursor: Cursor | None
@@ -188,21 +178,15 @@ class CursorChange:
 
     @property
     def breaks_load(self) -> bool:
-        """True if an initial load is not complete, so that the rest of its rows is never delivered."""
+        """True if an initial load is incomplete: the rest of its rows is never delivered."""
         return self.cursor is not None and self.cursor.load_part is not None
 
     @classmethod
     def plan(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
         """The move of the cursor to a snapshot; None if it is there already. Changes nothing.
 
-        Args:
-            session: session of the pipeline.
-            snapshot_id: the next batch begins after it.
-
         Raises:
-            BatchStateError: a batch is open.
-            ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
-            BatchStateError: the sink holds a part of a load, or the rows of before a reset.
+            BatchStateError: a batch is open, or the sink holds a part of a load, or the rows of before a reset.
             UnknownSnapshotError: the snapshot is not in the history of the branch.
         """
         found = PipelineView.of(session)
@@ -226,8 +210,8 @@ class CursorChange:
 def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
     """Stops a move over a load that a sink outside of our files needs.
 
-    Readers of files see the moves in the manifests, and leave out by themselves what was before. An index or a topic
-    changes by batches alone: the rest of a load would be missing there, and rows of before a reset would stay.
+    Readers of files see the moves in the manifests. An index or a topic changes by batches alone: the rest of a load
+    would be missing there, and rows of before a reset would stay.
     """
     name, sink = session.pipeline.name, session.pipeline.sink.type
     if cursor.load_part is not None:
@@ -243,7 +227,7 @@ def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
 
 
 def _holds_rows(session: PipelineSession, cursor: Cursor) -> bool:
-    """True if the sink may hold rows of batches up to a cursor that is at the beginning."""
+    """True if the sink may hold rows, though the cursor is at the beginning."""
     for number in range(cursor.batch_number, -1, -1):
         commit = session.checkpoint.committed(number)
         if commit is None or commit.outcome is BatchOutcome.DELIVERED or is_given_up(session, commit):
@@ -256,11 +240,10 @@ class PipelineReset:
     """A reset that was not made yet.
 
     Attributes:
-        cursor: present cursor, which the reset gives up.
-        differences: key, recorded value and present value of each difference from the recorded pipeline.
+        cursor: given up by the reset.
+        differences: key, recorded and present value of each difference from the recorded pipeline.
         rows: rows of the table now, by the summary of its head; None if it does not say.
-        offset: record of the batch that resets the pipeline.
-        given_up: end of an open batch that is half delivered, and is given up by the reset; None: no batch is open.
+        given_up: end of a half-delivered batch that the reset gives up; None: no batch is open.
     """
 
     cursor: Cursor | None
@@ -273,9 +256,7 @@ class PipelineReset:
     def plan(cls, session: PipelineSession) -> Self | None:
         """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
 
-        Raises:
-            BatchStateError: a batch is open, and can be finished or abandoned.
-            TerminalError: the identifier columns do not fit the table.
+        `BatchStateError` if a batch is open that can be finished or abandoned.
         """
         found = PipelineView.of(session, gives_up=True)
         view, fresh = found.view, found.session
@@ -300,8 +281,7 @@ class PipelineReset:
         """Makes this reset; returns the commit record that counts.
 
         Raises:
-            TransientError: a run has delivered the batch that was to be given up.
-            IcefloeError: see `make_move`.
+            TransientError: a run has delivered the batch that was to be given up; see also `make_move`.
         """
         if self.given_up is not None:
             give_up_delivery(session, self.given_up)
@@ -309,7 +289,7 @@ class PipelineReset:
 
 
 def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:
-    """The differences that would stop the next batch of the pipeline: another table, keys that were edited."""
+    """Those that would stop the next batch: another table, edited keys."""
     try:
         refuse_other_meaning(session, recorded)
     except ConfigurationChangedError as error:

@@ -1,4 +1,4 @@
-"""From the files of a checkpoint's batches to the checkpoint, wherever it is."""
+"""From the files of a checkpoint's batches to the checkpoint."""
 
 import re
 from collections import defaultdict
@@ -23,7 +23,7 @@ _TRIAL: Final = re.compile(rf"{re.escape(CLOCK_FOLDER)}/.*|[^/]+/{PROBE}[^/]*", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder below ``shuffle/`` whose files are of one checkpoint of a pipeline."""
+    """A folder below ``shuffle/`` with files of one checkpoint."""
 
     pipeline: str
     checkpoint_id: str
@@ -36,11 +36,10 @@ class Folder:
 
 @dataclass(slots=True, kw_only=True)
 class Counted:
-    """The files under one name in a folder: those of a batch, or one file.
+    """The files under one name in a folder: a batch, or one file.
 
     Attributes:
-        old_objects: files that were written before the cutoff; ``old_bytes`` are their bytes.
-        is_file: true if the name itself is a file.
+        old_objects: written before the cutoff; ``old_bytes`` are their bytes.
     """
 
     objects: int = 0
@@ -61,12 +60,12 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleListing:
-    """One listing. It holds a line for each batch, not for each file, because a dead batch may have millions.
+    """One listing, with a line for each batch: a dead batch may have millions of files.
 
     Attributes:
-        folders: by name in the folder; the name of a batch is its number.
+        folders: by name; the name of a batch is its number.
         trials: old files that tried the store or asked for its time.
-        foreign_objects: files that icefloe does not make.
+        foreign_objects: number of files that icefloe does not make.
     """
 
     folders: Mapping[Folder, Mapping[str, Counted]]
@@ -75,12 +74,7 @@ class ShuffleListing:
 
 
 def list_shuffle(shuffle: Store, cutoff: datetime) -> ShuffleListing:
-    """Counts everything below ``shuffle/`` of a storage.
-
-    Args:
-        shuffle: the folder ``shuffle/``.
-        cutoff: a time of the store's clock; files that were written before it are old.
-    """
+    """Counts everything below ``shuffle/``. Files before ``cutoff``, by the store's clock, are old."""
     folders: defaultdict[Folder, dict[str, Counted]] = defaultdict(dict)
     trials, foreign_objects = [], 0
     for stored in shuffle.list(""):
@@ -102,7 +96,7 @@ OpenPlace: TypeAlias = Callable[[str], Store]
 
 
 class CheckpointGoneError(TerminalError):
-    """No checkpoint is at the place that the files of its batches name. Fact: ``url`` of the files."""
+    """No checkpoint is where the files of its batches say. Fact: ``url`` of the files."""
 
     url: str
 
@@ -112,10 +106,8 @@ class FoundCheckpoint:
     """A checkpoint whose id was compared with that of the files.
 
     Attributes:
-        url: of the checkpoint.
-        backfill_id: the backfill that it is of; None for the pipeline itself.
-        pipeline: name of the pipeline.
-        changes_url: URL of the folder where its batches are staged, ``${ENV}`` unexpanded; None: the usual place.
+        backfill_id: None for the pipeline itself.
+        changes_url: where its batches are staged, ``${ENV}`` unexpanded; None: the usual place.
     """
 
     url: str
@@ -134,13 +126,11 @@ def find_checkpoint(
     environ: Mapping[str, str],
     coordination: str | None = None,
 ) -> FoundCheckpoint:
-    """The checkpoint of a folder, by the folder's marker; without one, it is looked for where it is by default.
+    """The checkpoint of a folder, by the folder's marker, otherwise in the default place.
 
     Raises:
         CheckpointGoneError: there is none with the id of the folder.
-        TerminalError: its URL needs a variable of the environment that is not set, or its records are in a table that
-            was not given.
-        IcefloeError: it cannot be read.
+        TerminalError: its URL needs a variable that is not set, or its records are in a table that was not given.
     """
     marker = FolderMarker.load(shuffle.child(folder.key))
     url = url_below(storage_url, "checkpoints", folder.pipeline)
@@ -171,7 +161,7 @@ def find_checkpoint(
 def _named_url(
     marker: FolderMarker, folder: Store, open_place: OpenPlace, environ: Mapping[str, str], coordination: str | None
 ) -> str:
-    """The place of a checkpoint; stops if its records are in another table than the one that is looked into."""
+    """Its records must be in the table that is looked into."""
     named = None if marker.coordination is None else str(expand(marker.coordination, environ)).removesuffix("/")
     if named is not None and named != (coordination or "").removesuffix("/"):
         raise TerminalError(
@@ -197,7 +187,7 @@ def _named_url(
 
 
 def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
-    """The checkpoint of a pipeline and those of its backfills."""
+    """The checkpoints of a pipeline and of its backfills."""
     store = open_place(url)
     checkpoint = Checkpoint(store)
     yield FoundCheckpoint(url=url, checkpoint=checkpoint, pipeline=pipeline)
@@ -207,6 +197,6 @@ def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundChec
 
 
 def id_of(checkpoint: Checkpoint) -> str | None:
-    """The id of a checkpoint; None before its first batch."""
+    """Id of a checkpoint; None before the first batch."""
     owner = checkpoint.owner()
     return checkpoint.look().checkpoint_id if owner is None else owner.checkpoint_id

@@ -24,12 +24,11 @@ class BatchState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStates:
-    """One look at a checkpoint. It can only be outdated in that more batches have begun and ended since.
+    """One look at a checkpoint. It is outdated only if more batches have begun and ended since.
 
     Attributes:
-        checkpoint: the checkpoint.
-        latest: the highest batch number; None before the first batch.
-        is_open: true if that batch has no ending.
+        latest: None before the first batch.
+        is_open: True if that batch has no ending.
     """
 
     checkpoint: Checkpoint
@@ -40,11 +39,8 @@ class BatchStates:
     def of(cls, checkpoint: Checkpoint) -> Self:
         """The states as they are now.
 
-        Look only after the files were listed. A batch is recorded before its first file is written, so that the look
-        knows the batch of every file that was listed.
-
-        Raises:
-            IcefloeError: the checkpoint cannot be read, or is damaged.
+        Look after the files were listed. A batch is recorded before its first file is written, so the look knows the
+        batch of every listed file.
         """
         latest = checkpoint.latest_batch()
         return cls(
@@ -59,22 +55,22 @@ class BatchStates:
         return self.latest is not None and not self.is_open
 
     def state(self, batch_number: int) -> BatchState:
-        """The state of a batch: one is opened only when the one before has ended."""
+        """State of a batch, which is opened only when the one before has ended."""
         if self.latest is None or batch_number > self.latest:
             return BatchState.UNKNOWN
         return BatchState.OPEN if self.is_open and batch_number == self.latest else BatchState.ENDED
 
     def is_opened_now(self, batch_number: int) -> bool:
-        """True if a batch was opened by a new look, also if it has ended since: it may have taken files for its own."""
+        """True if a new look finds the batch opened, even if it has ended since: files may have become its own."""
         return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN
 
     def is_open_now(self) -> bool:
-        """True if a batch is open by a new look."""
+        """True if a new look finds an open batch."""
         return type(self).of(self.checkpoint).is_open
 
 
 class Reason(StrEnum):
-    """The reason why files may go."""
+    """Why files may go."""
 
     ENDED = "the batch has ended"
     UNNAMED = "no manifest names them"
@@ -87,16 +83,14 @@ class Leftover:
     """Files that may be deleted: some keys, or a folder.
 
     Attributes:
-        store: the place of the files.
-        pipeline: its name, for people; None if the files do not say.
+        pipeline: None if the files do not say.
         batch_number: None if the files are of no batch.
-        objects: number of the files, as the survey saw them; ``size_bytes`` are their bytes.
+        objects: number of the files in the survey; ``size_bytes`` are their bytes.
         keys: single files.
-        folder: a key taken as a folder, which is listed again when it is deleted; None: only the keys.
-        is_due: true for a file of the folder that may go.
-        is_opened: asked right before the deletion, because a batch may have been opened since the survey; None: that
-            does not matter.
-        last: key of the file in the folder that is deleted after all others.
+        folder: a key taken as a folder, which is listed again for the deletion; None: only the keys.
+        is_due: True for a file of the folder that may go.
+        is_opened: asked right before the deletion, because a batch may have been opened; None: that does not matter.
+        last: key of the file that is deleted after all others.
     """
 
     store: Store
@@ -125,11 +119,7 @@ class Leftover:
         return parent.removesuffix(f"/batch={number}").removesuffix(f"/{number}")
 
     def delete(self) -> int:
-        """Deletes the files, and passes over those that are gone already. Returns the number of files deleted.
-
-        Raises:
-            IcefloeError: the store did not answer or denies the deletion. The next sweep goes on.
-        """
+        """Deletes the files that are still there; returns their number. After an error the next sweep goes on."""
         if self.is_opened is not None and self.is_opened():
             return 0
         listed = () if self.folder is None else self.store.list(self.folder)
@@ -146,7 +136,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedMarker(Leftover):
-    """The marker of a backfill that has ended: its only key, asked for and put back if a batch was opened meanwhile."""
+    """The marker of an ended backfill, put back if a batch was opened meanwhile."""
 
     def delete(self) -> int:
         """Deletes it, unless the range of the backfill was started again. Returns 1 if it is gone.

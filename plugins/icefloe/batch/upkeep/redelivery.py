@@ -1,4 +1,4 @@
-"""Batches that are committed, delivered once more: to a new index, a lost topic, or any other sink."""
+"""Committed batches, delivered once more: to a new index, a lost topic, or any other sink."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,12 +34,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptChanges:
-    """The changes that committed batches of a pipeline have left in a folder.
+    """The changes that committed batches have left in a folder.
 
     Attributes:
-        pipeline: whose batches they are, expanded.
-        checkpoint: of the pipeline, or of the backfill.
-        folder: the files sink, or the folder in which batches are staged.
+        folder: the files sink, or the folder of staged batches.
         counted_folder: the folder in which readers of the sink count batches; None if there is none.
     """
 
@@ -49,20 +47,13 @@ class KeptChanges:
     counted_folder: ChangeFiles | None
 
     def check(self, numbers: Sequence[int]) -> list[int]:
-        """The batches among these that have changes for the sink; see `show_ends` for the others.
-
-        Raises:
-            TerminalError: a batch is not committed, or is no longer staged.
-        """
+        """The batches that have changes for the sink. `TerminalError` if one is not committed, or no longer staged."""
         return [number for number in numbers if self._has_changes(number)]
 
     def show_ends(self, numbers: Sequence[int]) -> list[int]:
-        """Writes manifests that are missing of batches that `check` leaves out, if readers of the sink count batches.
+        """Writes missing manifests of batches that `check` leaves out, for readers that count; returns their numbers.
 
-        Those were abandoned or moved the cursor. Or they were delivered elsewhere before a reset, and are kept no more.
-
-        Returns:
-            The numbers of these batches.
+        They were abandoned, moved the cursor, or were delivered elsewhere before a reset and are kept no more.
         """
         folder = self.counted_folder
         if folder is None:
@@ -75,18 +66,14 @@ class KeptChanges:
         return [commit.batch_number for commit in shown]
 
     def manifest(self, number: int) -> Manifest:
-        """The manifest of a batch.
-
-        Raises:
-            TerminalError: its files are gone.
-        """
+        """The manifest of a batch; `TerminalError` if its files are gone."""
         found = self._kept(number)
         if found is None:
             raise self._gone(number)
         return found
 
     def schema(self, manifest: Manifest) -> pa.Schema:
-        """The schema of the rows of a batch, from its first file; only the change columns if it has no file."""
+        """The schema of a batch's rows, from its first file; only the change columns if it has none."""
         if not manifest.parts:
             return change_schema(pa.schema([]), with_batch=True)
         return self.folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
@@ -110,7 +97,7 @@ class KeptChanges:
         raise self._gone(number)
 
     def _kept(self, number: int) -> Manifest | None:
-        """The manifest of a batch where its changes are kept; None if it is no longer there."""
+        """None if it is no longer where changes are kept."""
         try:
             return self.folder.manifest(number)
         except KeyMissingError:
@@ -126,7 +113,7 @@ class KeptChanges:
         )
 
     def _is_before_reset(self, number: int) -> bool:
-        """True if readers drop the changes of a batch at a later one, because the pipeline was reset."""
+        """True if readers drop the changes at a later reset."""
         latest = self.checkpoint.latest_batch() or 0
         later = (self.checkpoint.committed(each) for each in range(number + 1, latest + 1))
         return any(each is not None and each.outcome is BatchOutcome.RESET for each in later)
@@ -134,14 +121,7 @@ class KeptChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLetters:
-    """The dead letters of a pipeline's batches, and the sink that is to take them now.
-
-    Attributes:
-        pipeline: whose batches they are, expanded.
-        checkpoint: of the pipeline, or of the backfill.
-        settings: settings of a run that delivers to the sink.
-        open_sink: opens the sink for a block.
-    """
+    """The dead letters of a pipeline's batches, and the sink that is to take them now."""
 
     pipeline: Pipeline
     checkpoint: Checkpoint
@@ -149,11 +129,7 @@ class KeptLetters:
     open_sink: Callable[[], AbstractContextManager[Sink]]
 
     def counts(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
-        """Number of dead letters by committed batch: of these batches, or of all.
-
-        Raises:
-            UsageError: the sink has no folder for them.
-        """
+        """Dead letters by committed batch, of the given ones or of all. `UsageError` if the sink keeps none."""
         with self._sink() as sink:
             found = sink.dead_letters()
         return {
@@ -164,11 +140,7 @@ class KeptLetters:
         }
 
     def send(self, number: int) -> list[PartDelivery]:
-        """Sends the dead letters of one batch again.
-
-        Raises:
-            IcefloeError: the sink is another pipeline's, or did not answer.
-        """
+        """Sends the dead letters of one batch again."""
         offset = self.checkpoint.offset(number)
         with self._sink() as sink:
             if offset is not None:
@@ -192,14 +164,11 @@ class KeptLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redelivery:
-    """Committed batches of a pipeline, and the sink that they are to be delivered to. No catalog is asked.
+    """Committed batches, and the sink that they are to be delivered to. No catalog is asked.
 
     Attributes:
-        pipeline: whose batches they are, expanded.
-        target: the same pipeline with the sink that takes them.
-        credentials: of the pipeline's storage and of the sink.
-        checkpoint: of the pipeline, or of the backfill.
-        backfill_id: the backfill whose batch is delivered; None: batches of the pipeline itself.
+        target: the pipeline with the sink that takes them.
+        backfill_id: None: batches of the pipeline itself.
     """
 
     pipeline: Pipeline
@@ -210,7 +179,7 @@ class Redelivery:
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     def batches(self, asked: Sequence[int] | None) -> Sequence[int] | None:
-        """Numbers of the batches that are meant: those asked for, or the one batch of the backfill.
+        """Numbers of the batches that were asked for, or the one batch of the backfill.
 
         Raises:
             UsageError: numbers were given for a backfill.
@@ -229,15 +198,9 @@ class Redelivery:
         return [number]
 
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
-        """Delivers one batch; repeating it delivers nothing twice.
+        """Delivers one batch; repeating it delivers nothing twice. The engine is this process's.
 
-        Args:
-            number: of the batch.
-            engine: delivers its parts, in threads of this process.
-
-        Raises:
-            TerminalError: it is the batch of a backfill, and the sink is the pipeline's.
-            IcefloeError: of the first part that failed.
+        `TerminalError` if it is a backfill's batch, and the sink is the pipeline's.
         """
         kept = self.kept
         manifest = kept.manifest(number)
@@ -260,7 +223,7 @@ class Redelivery:
 
     @property
     def kept(self) -> KeptChanges:
-        """The changes of these batches, in the folder where they are kept."""
+        """The changes of these batches, where they are kept."""
         folder = folder_of_changes(
             RunSettings.of(self.pipeline, backfill_id=self.backfill_id), self.credentials, self.surroundings
         )
@@ -271,7 +234,7 @@ class Redelivery:
 
     @property
     def letters(self) -> KeptLetters:
-        """The dead letters of these batches, which the sink keeps."""
+        """Their dead letters, which the sink keeps."""
         return KeptLetters(
             pipeline=self.pipeline,
             checkpoint=self.checkpoint,
@@ -280,16 +243,16 @@ class Redelivery:
         )
 
     def url(self, *, is_checked: bool = True) -> str:
-        """Address of the sink; unless told otherwise, it is proven that the sink can be written."""
+        """Address of the sink; by default it is proven that the sink can be written."""
         with self._open_sink() as sink:
             if is_checked:
                 sink.check()
             return sink.url
 
     def _refuse_own_sink(self, sink: Sink, batch: ProvenBatch) -> None:
-        """Stops a backfill before the sink of its pipeline says that another pipeline owns it.
+        """Stops a backfill before its pipeline's sink says that another pipeline owns it.
 
-        The changes of its range are older than what the sink holds, and nothing says which of them still count.
+        The changes are older than what the sink holds, and nothing says which of them still count.
         """
         if self.backfill_id is None:
             return
@@ -307,7 +270,7 @@ class Redelivery:
             ) from error
 
     def _owns(self, sink: Sink) -> bool:
-        """True if the sink belongs to the pipeline of the backfill."""
+        """True if the sink belongs to the backfill's pipeline."""
         store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
         owner = Checkpoint(store).look().checkpoint_id
         if owner is None:

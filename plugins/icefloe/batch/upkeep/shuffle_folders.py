@@ -1,4 +1,4 @@
-"""The files of a checkpoint that is gone: its shuffle folder, and the batches that it staged for a sink."""
+"""The shuffle folders of a storage, and the batches that a lost checkpoint staged."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,12 +28,10 @@ class ShuffleFolders:
     """The folders below ``shuffle/`` of a storage, judged by their checkpoints.
 
     Attributes:
-        shuffle: the folder ``shuffle/``.
-        storage_url: the storage that it is in.
         environ: resolves ``${ENV}`` in the URL of a checkpoint.
-        cutoff: a time of the store's clock; files that were written before it are old.
+        cutoff: a time of the store's clock; earlier files are old.
         coordination: table that coordinates the storage; None: it needs none.
-        takes_forgotten: true if files whose checkpoint is gone may go when they are old.
+        takes_forgotten: True if old files whose checkpoint is gone may go.
     """
 
     shuffle: Store
@@ -56,7 +54,7 @@ class ShuffleFolders:
         )
 
     def moved_backfill(self, folder: Folder, found: Iterable[FoundCheckpoint]) -> FoundCheckpoint | None:
-        """The checkpoint of a backfill that has ended, and whose marker names the place from before a move."""
+        """The checkpoint of an ended backfill whose marker names the place from before a move."""
         marker = FolderMarker.load(self.shuffle.child(folder.key))
         for pipeline in found:
             if marker is not None and marker.backfill_id is not None and pipeline.backfill_id is None:
@@ -66,15 +64,10 @@ class ShuffleFolders:
         return None
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
-        """The leftovers in a folder.
+        """The leftovers in a folder. Look at the checkpoint after the files were listed.
 
         Args:
-            folder: the folder.
-            found: its checkpoint, looked at after the files were listed.
-            names: the files that were listed, by name in the folder.
-
-        Raises:
-            IcefloeError: the checkpoint cannot be read, or is damaged.
+            names: the listed files, by name in the folder.
         """
         states = BatchStates.of(found.checkpoint)
         for name, counted in sorted(names.items()):
@@ -123,7 +116,7 @@ class ShuffleFolders:
         backfill_id: str | None,
         states: BatchStates | None,
     ) -> Iterator[Leftover]:
-        """The old files of a batch that is not known; a batch may be opened under the number at any moment."""
+        """Old files of an unknown batch; a batch may be opened under the number at any moment."""
         if not counted.old_objects:
             return
         yield Leftover(
@@ -154,26 +147,16 @@ _BACKFILLS = "_backfills"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenFiles:
-    """The files of one checkpoint that is gone.
-
-    Attributes:
-        folders: all folders of the storage.
-        folder: the shuffle folder of the checkpoint.
-        names: its files as they were listed, by name in the folder.
-    """
+    """The files of one checkpoint that is gone, as they were listed."""
 
     folders: ShuffleFolders
     folder: Folder
     names: Mapping[str, Counted]
 
     def leftovers(self) -> Iterator[Leftover]:
-        """The files that may go: all of them if nothing was written since the cutoff, otherwise none.
+        """All files if nothing was written since the cutoff, otherwise none.
 
-        What backfills staged has checkpoints of its own. A backfill's goes with its own shuffle folder, and whatever
-        is left of others stays.
-
-        Raises:
-            IcefloeError: the storage cannot be read, or a document in it is damaged.
+        Staged changes of a backfill have a checkpoint of their own, and go with its shuffle folder.
         """
         marker = self._marker
         backfill_id = None if marker is None else marker.backfill_id
@@ -217,7 +200,7 @@ class ForgottenFiles:
         )
 
     def notes(self) -> Iterator[str]:
-        """The things of the pipeline that a sweep leaves to people."""
+        """Things of the pipeline that a sweep leaves to people."""
         branch = PinNames.of(self.folder.pipeline, self.folder.checkpoint_id).branch
         yield (
             f"if pipeline {self.folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} and tags "
@@ -237,14 +220,14 @@ class ForgottenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """The folder of the batches that a checkpoint staged, below ``staged/``."""
+    """The batches that a checkpoint staged, below ``staged/``."""
 
     store: Store
     key: str
     checkpoint_id: str
 
     def is_claimed(self) -> bool:
-        """True if the folder belongs to this checkpoint, and not to one that was made again."""
+        """True if the folder belongs to this checkpoint, not to one that was made again."""
         claim = load_claim(self.store.child(self.key))
         return claim is not None and claim.owner == self.checkpoint_id
 

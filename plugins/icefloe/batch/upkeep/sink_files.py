@@ -1,4 +1,4 @@
-"""The files at a sink of files that no manifest names: of tasks that were killed, and of zombies."""
+"""Files at a files sink that no manifest names: of killed tasks, and of zombies."""
 
 import re
 from collections import defaultdict
@@ -27,11 +27,9 @@ class SinkFiles:
     """A pipeline's sink path, with the output of its backfills below it.
 
     Attributes:
-        store: the path.
         checkpoint: of the pipeline. Its backfills have theirs below it.
-        pipeline: its name.
-        cutoff: a time of the clock of this store; files that were written before it are old.
-        is_passed: true if batches are staged there on the way to a sink: a cleanup may be killed while it deletes one.
+        cutoff: a time of this store's clock; earlier files are old.
+        is_passed: True if batches are staged there: a cleanup may be killed while it deletes one.
     """
 
     store: Store
@@ -41,11 +39,7 @@ class SinkFiles:
     is_passed: bool = False
 
     def leftovers(self) -> tuple[list[Leftover], list[str]]:
-        """The files that may go, and a note for each place that is left alone.
-
-        Raises:
-            IcefloeError: sink or checkpoint cannot be read.
-        """
+        """The files that may go, and a note for each place that is left alone."""
         outputs: defaultdict[str | None, defaultdict[int, list[StoredObject]]]
         outputs, trials = defaultdict(lambda: defaultdict(list)), []
         for stored in self.store.list(""):
@@ -76,7 +70,7 @@ class SinkFiles:
         sink: ChangeFiles,
         batch: tuple[int, Sequence[StoredObject]],
     ) -> tuple[Leftover | None, str | None]:
-        """The files of a batch that may go, and a note about files that stay although nobody names them."""
+        """The files that may go, and a note about files that stay although nobody names them."""
         number, files = batch
         state = states.state(number)
         has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
@@ -127,6 +121,6 @@ class SinkFiles:
 
 
 def _is_claimed_by(checkpoint: Checkpoint, path: Store) -> bool:
-    """True if the output at a path is that of a checkpoint. Files of another one must not be judged by this one."""
+    """Files of another checkpoint must not be judged by this one."""
     claim, owner = load_claim(path), checkpoint.owner()
     return claim is not None and owner is not None and claim.owner == owner.checkpoint_id

@@ -1,4 +1,4 @@
-"""Everything that may be deleted in a storage and at its sinks, and why the rest is left alone."""
+"""Everything that may be deleted in a storage and at its sinks."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,15 +35,11 @@ __all__ = ["survey_storage"]
 
 @dataclass(slots=True, kw_only=True)
 class PlacesOfChanges:
-    """The places of changes that were found, each once, although the backfills of a pipeline have checkpoints too.
+    """The places of changes that were found, each once, although backfills have checkpoints too.
 
     Attributes:
-        storage_url: the storage that is swept.
-        age: files that were written longer ago are old.
-        open_place: opens a folder of the storage, or a checkpoint.
-        open_sink_place: opens a sink.
-        environ: resolves ``${ENV}`` in URLs.
-        notes: places that are left alone, for people.
+        age: older files are old.
+        notes: places that are left alone.
     """
 
     storage_url: str
@@ -58,11 +54,7 @@ class PlacesOfChanges:
         yield from self._found.values()
 
     def look(self, found: FoundCheckpoint) -> None:
-        """Adds the places of a checkpoint.
-
-        Raises:
-            IcefloeError: the checkpoint or a place cannot be read.
-        """
+        """Adds the places of a checkpoint."""
         record = found.checkpoint.look().pipeline
         if record is not None and record.result_configuration.get("sink.type") == "files":
             path = self._expanded(found, "sink", str(record.result_configuration["sink.path"]))
@@ -93,7 +85,7 @@ class PlacesOfChanges:
 
 
 def pipeline_url(found: FoundCheckpoint) -> str:
-    """URL of the checkpoint of the pipeline; a backfill has its own below that."""
+    """URL of the pipeline's checkpoint; a backfill has its own below that."""
     return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
 
 
@@ -104,7 +96,7 @@ _ROOMS: Final = {"checkpoints": "backfills", "staged": "_backfills"}
 def storage_folders(storage: Store) -> Iterator[str]:
     """The folders of a storage in which trials may lie, the storage itself first.
 
-    A pipeline that was killed before its first batch has no record, so only the names of folders lead to its trials.
+    A pipeline that was killed before its first batch has no record: only names of folders lead to its trials.
     """
     yield ""
     for room, backfills in _ROOMS.items():
@@ -114,7 +106,7 @@ def storage_folders(storage: Store) -> Iterator[str]:
 
 
 def checkpoint_folders(checkpoint: Store) -> Iterator[str]:
-    """The folders of a checkpoint in which trials may lie: its own, and that of each backfill."""
+    """The folders in which trials may lie: the checkpoint's own, and of each backfill."""
     yield ""
     yield from sorted(checkpoint.folders("backfills"))
 
@@ -125,14 +117,9 @@ def old_trials(
     """The trials in a place that were written longer ago than ``age``, by the clock of its store.
 
     Args:
-        place: a storage or a checkpoint.
-        folders: its folders in which trials may lie. Those below them may hold millions of files.
+        folders: folders in which trials may lie. Those below them may hold millions of files.
         age: younger trials may be under way.
-        known: URLs of places that somebody else looks at, with what is below them.
-
-    Raises:
-        TerminalError: the place cannot be listed, or not be written.
-        TransientError: it did not answer.
+        known: URLs of places that somebody else looks at, with all below them.
     """
     trials = [
         stored
@@ -150,7 +137,6 @@ def old_trials(
 
 
 def trial_leftover(place: Store, trial: StoredObject) -> Leftover:
-    """One trial, which may be deleted."""
     return Leftover(
         store=place, pipeline=None, reason=Reason.OLD, objects=1, size_bytes=trial.size_bytes, keys=(trial.key,)
     )
@@ -161,9 +147,9 @@ class Survey:
     """The result of a look at a storage.
 
     Attributes:
-        leftovers: files that may be deleted, in the order in which they are to be deleted.
-        problems: for each place whose checkpoint or sink could not be read, the reason. Its files are left alone.
-        notes: further places that are left alone, for people.
+        leftovers: in the order of their deletion.
+        problems: for each place that could not be read, the reason. Its files are left alone.
+        notes: further places that are left alone.
         places: stores in which writers may have died in the middle of a file.
     """
 
@@ -195,19 +181,12 @@ def survey_storage(
 ) -> Survey:
     """Looks for files that nobody needs: below ``shuffle/`` and ``staged/`` of a storage, and at its pipelines' sinks.
 
-    Nothing is deleted. An object is written for a moment, because only its time tells the time of the store.
+    Nothing is deleted. An object is written for a moment, because only that shows the time of the store.
 
     Args:
-        storage_url: the storage, as pipeline files name it.
         older_than_seconds: files of no known batch may go if they are older.
-        takes_forgotten: true if the files of a checkpoint that is gone may go as well, once all of them are older.
-        credentials: of storage and sinks.
+        takes_forgotten: True if the files of a lost checkpoint may go as well, once all of them are older.
         environ: resolves ``${ENV}`` in the URLs of checkpoints and sinks.
-        open_store: opens storage, checkpoints and sinks.
-
-    Raises:
-        TerminalError: the storage cannot be listed, or not be written.
-        TransientError: it did not answer.
     """
 
     def open_place(url: str) -> Store:
@@ -258,7 +237,7 @@ def survey_storage(
 
 @dataclass(slots=True)
 class _Problems:
-    """Collects errors, so that one place that cannot be read keeps no other from being swept."""
+    """Collects errors, so that one unreadable place keeps no other from being swept."""
 
     found: list[IcefloeError] = field(default_factory=list)
 
@@ -272,15 +251,12 @@ class _Problems:
 
 @dataclass(slots=True)
 class _Look:
-    """The findings of a survey that is under way."""
-
     problems: _Problems
     leftovers: list[Leftover] = field(default_factory=list)
     checkpoints: dict[str, FoundCheckpoint] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def take_folders(self, folders: ShuffleFolders, listing: ShuffleListing) -> None:
-        """Judges every folder of a listing."""
         gone: list[tuple[Folder, Mapping[str, Counted], CheckpointGoneError]] = []
         for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
             with self.problems.noted():
@@ -304,12 +280,10 @@ class _Look:
                 self.notes.extend(forgotten.notes())
 
     def take_trials(self, place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()) -> None:
-        """Takes the old trials in a place."""
         with self.problems.noted():
             self.leftovers.extend(old_trials(place, folders, age, known=known))
 
     def take_sink(self, sink: SinkFiles) -> list[Leftover]:
-        """Judges the files at a sink."""
         found: list[Leftover] = []
         with self.problems.noted():
             found, notes = sink.leftovers()
@@ -317,7 +291,6 @@ class _Look:
         return found
 
     def survey(self, *, places: tuple[Store, ...]) -> Survey:
-        """The findings so far."""
         return Survey(
             leftovers=tuple(self.leftovers),
             problems=tuple(self.problems.found),

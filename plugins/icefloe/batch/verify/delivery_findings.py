@@ -22,13 +22,13 @@ KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFindings:
-    """The findings of a comparison.
+    """Findings of a comparison of a sink with the table.
 
     Attributes:
-        snapshot_id: state of the table that it was compared with; None: there was nothing to compare.
-        rows: rows of that state, or of the sample, that were compared.
-        uncompared: rows of that state, or of the sample, that need not be at the destination, and are not there.
-        counts: keys that differ, by kind: ``missing``, ``extra``, ``different``.
+        snapshot_id: state of the table; None: there was nothing to compare.
+        rows: compared rows of that state, or of the sample.
+        uncompared: rows that need not be at the destination, and are not there.
+        counts: keys by kind: ``missing``, ``extra``, ``different``.
         keys: the first of them by kind, each as ``name=value``.
         notes: what was not compared, and why.
     """
@@ -50,12 +50,12 @@ class DeliveryFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The changes that a log still holds, batch by batch, next to those that were delivered.
+    """The changes that a log still holds, batch by batch.
 
     Attributes:
-        lost: changes that it no longer holds, and need not hold.
-        missing: for each batch of which it holds too few, the changes held and delivered.
-        doubled: for each batch of which it holds too many, the changes held and delivered.
+        lost: changes that it need not hold, and does not.
+        missing: for each batch of which it holds too few: changes held and delivered.
+        doubled: for each batch of which it holds too many: changes held and delivered.
     """
 
     lost: int = 0
@@ -144,5 +144,5 @@ def left_out_note(differing: int, things: str, left_out: int) -> str:
 
 
 def named(rows: pa.Table, names: Sequence[str]) -> list[str]:
-    """The first rows, each as ``name=value`` of their key."""
+    """The first rows, each as ``name=value`` of the key."""
     return [" ".join(f"{name}={row[name]}" for name in names) for row in plain_rows(rows.slice(0, SHOWN))]

@@ -1,4 +1,4 @@
-"""The rows of two places, compared by key: hashes on local disk, in slices that fit into memory."""
+"""The rows of two places, compared by key in slices that fit into memory."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _LAST: Final = "place_max"
 
 
 class KeyDifference(StrEnum):
-    """The ways in which a key of a sink may differ from the table's."""
+    """Ways in which a key of a sink may differ from the table's."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -32,11 +32,7 @@ class KeyDifference(StrEnum):
 
 
 class KeyedRows:
-    """Rows of one place, of which the hashes and the values of the key are kept on disk.
-
-    Args:
-        folder: an empty folder of its own.
-    """
+    """Rows of one place, whose hashes and key values are kept on disk, in an empty folder of their own."""
 
     def __init__(self, folder: Path, *, rows: int, names: Sequence[str]) -> None:
         self._slices = HashSlice.slices(min(_MOST_SLICES, -(-rows // _ROWS_PER_SLICE)))
@@ -46,7 +42,7 @@ class KeyedRows:
     def add(
         self, keys: RowHashes, rows: RowHashes, values: Sequence[pa.Array], is_live: pa.Array | None = None
     ) -> None:
-        """Add rows, in their order."""
+        """Adds rows, in their order."""
         live = pa.repeat(pa.scalar(value=True), len(keys)) if is_live is None else is_live
         columns = [keys.to_column(), rows.to_column(), live, *values]
         batch = pa.RecordBatch.from_arrays(columns, ["key", "row", "is_live", *self._names])
@@ -57,7 +53,7 @@ class KeyedRows:
                     self._writer(number, batch.schema).write_batch(found)
 
     def slices(self) -> Iterator[pa.Table]:
-        """The rows slice by slice: ``key`` and ``row`` are hashes, ``place`` counts the rows in the order of adding."""
+        """Slices of the rows: ``key`` and ``row`` are hashes, ``place`` counts the rows in the order of adding."""
         with on_local_disk(f"rows cannot be compared in {self._folder}"):
             for writer in self._writers.values():
                 writer.close()
@@ -83,11 +79,11 @@ class KeyDifferences:
     """The keys of two places that differ.
 
     Attributes:
-        counts: keys by kind: missing in the second place, extra there, or different.
+        counts: by kind: missing in the second place, extra there, or different.
         kept: the first of them: ``key``, ``kind`` and the columns of the key.
         doubled: further rows of a key in the second place.
-        ambiguous: keys that have several rows in the first place; any of them is right.
-        ambiguous_kept: a row of each of the first of them, with the columns of the key.
+        ambiguous: keys with several rows in the first place; any of them is right.
+        ambiguous_kept: a row of each of the first ambiguous keys.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -103,7 +99,7 @@ class KeyDifferences:
 
     @classmethod
     def between(cls, expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> Self:
-        """Compare a place with the rows that it should have; both have the same number of slices."""
+        """Compares a place with the rows that it should have; both have the same number of slices."""
         counts: Counter[str] = Counter()
         kept: list[pa.Table] = []
         several: list[pa.Table] = []
@@ -151,7 +147,7 @@ def _last_of_each_key(rows: pa.Table) -> pa.Table:
 
 
 def _pairs(rows: pa.Table) -> pa.Array:
-    """Hash of key and row of each row, in one value."""
+    """Hash of key and row, in one value."""
     key, row = (rows[name].combine_chunks().cast(pa.binary()) for name in ("key", "row"))
     return pc.binary_join_element_wise(key, row, pa.scalar(b"", pa.binary()))
 

@@ -1,4 +1,4 @@
-"""The promises of docs/sinks.md and docs/changes.md about the changes of a batch, beyond their sums."""
+"""The promises of docs/sinks.md and docs/changes.md about a batch, beyond its sums."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -41,7 +41,7 @@ class IdentityOrder:
         self._faults: dict[str, None] = {}
 
     def add(self, identities: RowHashes, ordinals: NDArray[np.int32], types: NDArray[np.int8]) -> None:
-        """Adds the next changes of a part; the three have one length, which is not 0."""
+        """Adds changes of a part; the three have one length, which is not 0."""
         is_new = np.ones(len(identities), np.bool_)
         is_new[1:] = (identities.high[1:] != identities.high[:-1]) | (identities.low[1:] != identities.low[:-1])
         is_new_step = is_new.copy()
@@ -66,11 +66,11 @@ class IdentityOrder:
         self._held.append(starts.take(self._slice.positions(starts)))
 
     def end_part(self) -> None:
-        """Ends a part. The next changes belong to another part."""
+        """Ends a part: the next changes belong to another one."""
         self._last = None
 
     def faults(self) -> list[str]:
-        """Faults of the changes as sentences, each kind once; empty if there are none."""
+        """Faults as sentences, each kind once."""
         held = RowHashes.concat(self._held)
         order = np.lexsort((held.low, held.high))
         high, low = held.high[order], held.low[order]
@@ -84,12 +84,10 @@ class IdentityOrder:
 
 
 class ChangePromises:
-    """Checks types, ordinals, snapshots and order of one batch as its parts are read; holds no rows.
+    """Checks one batch as its parts are read; holds no rows.
 
     Args:
-        batch_number: number that ``_batch`` must hold.
-        steps: steps of the batch, by ordinal.
-        runs: runs of the identities; None: the rows do not show them, or the batch promises no order.
+        runs: None: the rows do not show the identity, or the batch promises no order.
     """
 
     def __init__(self, *, batch_number: int, steps: Sequence[Step], runs: IdentityOrder | None) -> None:
@@ -125,7 +123,7 @@ class ChangePromises:
             self._runs.add(identities, ordinals, types)
 
     def end_part(self) -> None:
-        """Ends a part. The next changes belong to another part."""
+        """Ends a part: the next changes belong to another one."""
         if self._is_after_before:
             self._fault(f"an {ChangeType.UPDATE_BEFORE.name} is not followed by its {ChangeType.UPDATE_AFTER.name}")
         self._is_after_before, self._last_ordinal = False, -1
@@ -133,7 +131,7 @@ class ChangePromises:
             self._runs.end_part()
 
     def faults(self, counts: Mapping[str, int]) -> list[str]:
-        """Faults of the batch as sentences, each kind once; empty if there are none."""
+        """Faults as sentences, each kind once."""
         read = {kind.name.lower(): int(self._counts[kind]) for kind in ChangeType}
         if read != {name: counts.get(name, 0) for name in read}:
             self._fault(f"it has {_text(read)}, but its manifest says {_text(counts)}")
@@ -143,7 +141,7 @@ class ChangePromises:
         self._faults[sentence] = None
 
     def _add_pairs(self, types: NDArray[np.int8], ordinals: NDArray[np.int32]) -> None:
-        """Checks that an update is two neighbours of one step, before image first. The two may span two calls."""
+        """An update is two neighbours of one step, before image first. They may span two calls."""
         # Each change next to the change before it. Both rows of the drawing must agree:
         #   types                         INSERT   UPDATE_BEFORE   UPDATE_AFTER   DELETE
         #   is an UPDATE_BEFORE before    -        -               yes            -
@@ -161,7 +159,7 @@ class ChangePromises:
 
 
 def change_types(column: pa.Array) -> NDArray[np.int8]:
-    """The `ChangeType` codes of a column of names; -1 for any other name, and for null."""
+    """`ChangeType` codes of names; -1 for any other name, and for null."""
     codes = pc.index_in(column, value_set=_NAMES).fill_null(-1)
     return codes.to_numpy(zero_copy_only=False).astype(np.int8)
 
@@ -171,7 +169,7 @@ def _text(counts: Mapping[str, int]) -> str:
 
 
 class BatchPromises:
-    """The promises of one batch, and the columns in which its rows show their identity."""
+    """The promises of one batch, and the columns that show the identity."""
 
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
         offset = _offset(checkpoint, commit)
@@ -186,7 +184,7 @@ class BatchPromises:
 
 
 def delivered_shape(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> RowShape:
-    """Shape of the rows that a pipeline delivers in a schema."""
+    """Shape of delivered rows in a schema."""
     return RowShape.of(
         schema,
         identity=identity,
@@ -209,7 +207,7 @@ def _offset(checkpoint: Checkpoint, commit: CommitRecord) -> OffsetRecord:
 
 
 def _identity_shown(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> Sequence[ColumnPath]:
-    """The identifier columns if all of them are delivered; row ids never are. Empty: the rows do not show an order."""
+    """All identifier columns, or none: then the rows do not show an order. Row ids are never delivered."""
     try:
         shape = delivered_shape(pipeline, schema, identity)
     except TerminalError:

@@ -1,4 +1,4 @@
-"""The committed batches, and runs of them that can be replayed at once, from one state of the table to another."""
+"""Committed batches, in runs that can be replayed at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,26 +24,25 @@ class SchemaRun:
 
     @property
     def after_snapshot_id(self) -> int | None:
-        """The state before the first batch; None: no rows."""
+        """State before the first batch; None: no rows."""
         return self.batches[0].after_snapshot_id
 
     @property
     def up_to_snapshot_id(self) -> int | None:
-        """The state after the last batch."""
+        """State after the last batch."""
         return self.batches[-1].up_to_snapshot_id
 
     @property
     def load_part(self) -> LoadPart | None:
-        """Delivered part of that state, if the last batch leaves files of its load to the next one; otherwise None."""
+        """Delivered part of that state, if the load goes on in the next batch; otherwise None."""
         part = self.batches[-1].end.load_part
         return None if part is None else part.with_earlier
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """The batches from the last one that began somewhere: a load, the first placing of the cursor, or a later one.
+    """The batches from the last load or placing of the cursor.
 
-    Changes from before a table was loaded again, or from before the cursor was set, have no end state to compare with,
-    and no longer count.
+    Earlier changes have no end state to compare with, and no longer count.
     """
     starts = [
         index
@@ -62,8 +61,8 @@ def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
     """The runs of batches that follow one another, in order.
 
-    A first batch that only placed the cursor (``from_now``) is in no run. A batch whose snapshot expired is taken
-    to have the schema of the next one.
+    A first batch that only placed the cursor (``from_now``) is in no run. A batch whose snapshot expired has the schema
+    of the next one.
     """
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
     found: list[SchemaRun] = []
@@ -79,7 +78,7 @@ def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun
 
 
 def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
-    """The schema that a batch was delivered in; None if its snapshot expired."""
+    """None if the snapshot expired."""
     snapshot_id = batch.up_to_snapshot_id
     is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
     return _schema(table, batch) if is_there else None
@@ -94,7 +93,7 @@ def _fields(schema: TableSchema) -> object:
 
 
 def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[CommitRecord]]:
-    """The session and `committed_batches`, by the ids that their snapshots have in the session's table then.
+    """The session and `committed_batches`, by the present ids of their snapshots.
 
     See `LoadedTable.found`: an id that was used again names two states, of which the earlier one has the negative id.
     """
@@ -113,7 +112,7 @@ def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[Commi
 
 
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:
-    """The commit records of all batches, by number."""
+    """Commit records of all batches, by number."""
     checkpoint = session.checkpoint
     cursor = checkpoint.cursor()
     numbers = range(0 if cursor is None else cursor.batch_number + 1)

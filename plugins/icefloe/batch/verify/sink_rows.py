@@ -1,4 +1,4 @@
-"""The rows that a sink really holds, those that it should hold, and the difference."""
+"""The rows that a sink holds, and those that it should hold."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -22,14 +22,13 @@ _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])
 
 
 class SinkRows:
-    """Reads a sink back, and a state of the table in the same form.
+    """Reads a sink, and a state of the table in the same form.
 
     Attributes:
-        shape: shape of the delivered rows; its identity is empty if the sink does not show it.
-        written: reads a log in the columns of its batches.
+        shape: of the delivered rows; its identity is empty if the sink does not show it.
         names: dotted names of the identifier columns.
-        first_batch: number of the first batch since the last start; a log may retain older ones, which do not count.
-        retained: changes of each batch that the last whole reading of a log found.
+        first_batch: first batch since the last start; a log may retain older ones, which do not count.
+        retained: changes by batch in the last whole reading of a log.
     """
 
     def __init__(self, sink: Sink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
@@ -43,7 +42,7 @@ class SinkRows:
         return bool(self.names)
 
     def of_sink(self, folder: Path, *, rows: int, keys: pa.RecordBatch | None = None) -> KeyedRows:
-        """The rows or changes of the sink by key."""
+        """Rows or changes of the sink by key."""
         held = KeyedRows(folder, rows=rows, names=self.names)
         for batch in self._read(keys):
             is_live = None if self.sink.keyed else pc.is_in(batch.column(CHANGE_TYPE), _LIVE)
@@ -51,7 +50,7 @@ class SinkRows:
         return held
 
     def of_table(self, state: TableState, folder: Path, *, rows: int, keys: pa.Array | None = None) -> KeyedRows:
-        """The rows of a state by key."""
+        """Rows of a state by key."""
         wanted = KeyedRows(folder, rows=rows, names=self.names)
         for batch in state.rows():
             hashes = self._keys(batch)
@@ -65,7 +64,7 @@ class SinkRows:
         return wanted
 
     def difference(self, state: TableState) -> int:
-        """Rows that the sink lacks or has in excess, counted without keys; a log must retain all changes."""
+        """Rows missing or in excess, counted without keys; a log must retain all changes."""
         replay = Replay()
         for batch in self._read(None):
             weights = np.ones(batch.num_rows, np.int64)
@@ -78,7 +77,7 @@ class SinkRows:
         return replay.differing_rows()
 
     def smallest(self, state: TableState, count: int, salt: int) -> pa.Table:
-        """So many rows of a state, chosen by the hash of their key and a number: ``key`` and the columns of the key."""
+        """Rows of a state, chosen by the hash of key and ``salt``: ``key`` and the columns of the key."""
         chosen: pa.Table | None = None
         for batch in state.rows():
             hashes = self._keys(batch)

@@ -1,4 +1,4 @@
-"""The rows of the table at a snapshot, and a replay in which states and changes must cancel out."""
+"""The rows of the table at a snapshot, and the replay."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,10 +28,10 @@ _READ_AT_ONCE_BYTES: Final = 256 << 20
 
 
 class Replay:
-    """Adds up weighted rows by row hash. The rows left at the end are the difference; if all was equal, none are left.
+    """Adds up weighted rows by row hash. The rows left at the end are the difference.
 
-    Holds about 24 bytes for each row that has not cancelled. A table too large for that is replayed in slices of the
-    row hashes, one after the other. Each replay sees every row and keeps the rows of its slice.
+    Holds about 24 bytes for each row that has not cancelled. A larger table is replayed in slices of the row hashes:
+    each replay sees every row and keeps the rows of its slice.
     """
 
     def __init__(self, hash_slice: HashSlice | None = None) -> None:
@@ -53,7 +53,7 @@ class Replay:
             self._consolidate()
 
     def differing_rows(self) -> int:
-        """Number of rows that did not cancel; a row counts as often as it is too many or missing."""
+        """Rows that did not cancel, each as often as it is too many or missing."""
         self._consolidate()
         return int(np.abs(self._weights).sum())
 
@@ -99,13 +99,13 @@ class TableState:
         return self.files.record_count
 
     def add_to(self, replay: Replay, *, sign: int) -> None:
-        """Adds every row to a replay, or takes it away if ``sign`` is -1."""
+        """Adds every row, or takes it away if ``sign`` is -1."""
         for batch, touched, weight in self._weighted_rows(self._reader()):
             hashes = row_hashes_of_batch(batch, key=self.shape.hash_key).take(touched)
             replay.add(hashes, np.full(len(touched), sign * weight, np.int64))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Every row, once: compared rows with text decoded."""
+        """Every row once, as compared rows with text decoded."""
         reader = self._reader()
         for batch, touched, _ in self._weighted_rows(reader):
             yield reader.plain(batch if len(touched) == batch.num_rows else batch.take(pa.array(touched)))
@@ -114,7 +114,7 @@ class TableState:
         return TableRowReader(shape=self.shape, io=self.table.io, table=self.table.name)
 
     def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
-        """Read rows, the places of those that are in the state, and their weight."""
+        """Read rows, the places of those in the state, and their weight."""
         for file in self._file_effects():
             for rows in reader.read(file):
                 for effect in file.effects:

@@ -43,7 +43,7 @@ _MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
 
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
-    """A sentence for the first such batches. Those before the first manifest may be deleted."""
+    """Sentences for the first batches without a manifest. Those before the first manifest may be deleted."""
     folder, name = session.counted_folder, session.pipeline.name
     # One that was listed late may have come since.
     missing = [number for number in missing_numbers(folder) if folder is not None and folder.whole(number) is None]
@@ -69,12 +69,11 @@ class VerifyReport:
     """The findings of a replay.
 
     Attributes:
-        batches: number of committed batches since the last load of the table, which is included. A batch that only
-            placed the cursor does not count.
-        changes: delivered changes, as the manifests say.
-        sentences: one for each range that does not come out equal, each part that differs from its manifest, and each
-            promise that the changes of a batch break.
-        notes: harmless findings: files that no manifest names.
+        batches: committed batches since the last load, which is included. One that only placed the cursor does not
+            count.
+        changes: by the manifests.
+        sentences: one for each range that differs, each part that differs from its manifest, and each broken promise.
+        notes: harmless: files that no manifest names.
     """
 
     batches: int
@@ -91,7 +90,7 @@ class VerifyReport:
 
 
 class SchemaRunReplay:
-    """Replays one schema run: its start state, its changes, its end state."""
+    """Replays a run: its start state, its changes, its end state."""
 
     def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
         self._session = session
@@ -103,7 +102,7 @@ class SchemaRunReplay:
         """In order, each once, because every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
-        """The findings, from hashes of so many rows at a time."""
+        """Findings from hashes of so many rows at a time."""
         schema_run, pipeline, checkpoint = self._schema_run, self._session.pipeline, self._session.checkpoint
         table, memory_bytes = LoadedTable(self._session.table), pipeline.shuffle.memory_bytes
         start = TableState.at(table, self._shape, schema_run.after_snapshot_id, memory_bytes=memory_bytes)
@@ -142,7 +141,7 @@ class SchemaRunReplay:
         )
 
     def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
-        """Notes on files that a killed task left. Readers skip them, unless they read by a pattern of names."""
+        """A killed task left files. Readers skip them, unless they read by a pattern of names."""
         path = self._session.pipeline.sink.path
         try:
             count = self._sink.unnamed_files(batch_number, manifest)
@@ -180,7 +179,7 @@ class SchemaRunReplay:
     def _add_batch(
         self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
     ) -> None:
-        """Adds the changes of a batch. If its parts are unchanged, they must keep their promises too."""
+        """Adds a batch. Parts that are unchanged must keep their promises too."""
         begun = promises.begin(part_of_hashes)
         are_whole = [self._add_part(manifest, part, replay, begun, promises.identity) for part in manifest.parts]
         for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
@@ -190,7 +189,7 @@ class SchemaRunReplay:
     def _add_part(
         self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
     ) -> bool:
-        """Adds the changes of one part; reports a part that is gone, or differs from its manifest."""
+        """Reports a part that is gone, or differs from its manifest."""
         batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
         what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
         rows = hash_sum = 0
@@ -225,10 +224,9 @@ class SchemaRunReplay:
 
 
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
-    """One sentence for each batch that does not follow the one before it.
+    """A sentence for each batch that does not follow the one before it.
 
-    A replay begins at the last load, so it cannot see a load that was delivered twice. So this looks at all batches,
-    also at those before the last load.
+    A replay begins at the last load, so it cannot see a load that was delivered twice. This looks at all batches.
     """
     for before, batch in pairwise(batches):
         ended = before.end
@@ -268,13 +266,10 @@ def _beginning(batch: CommitRecord) -> str:
 
 
 def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
-    """Replays the changes of a pipeline since it last loaded the table; reads sink and table, changes nothing.
+    """Replays a pipeline's changes since its last load; reads sink and table, changes nothing.
 
     Args:
         rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
-
-    Raises:
-        ConfigurationChangedError: the table was replaced, or keys like ``sink.path`` edited, since the first batch.
     """
     sink = session.folder_of_changes
     recorded = session.checkpoint.look().pipeline

@@ -1,4 +1,4 @@
-"""Verify a sink that batches are delivered to: what it really holds is compared with the table at the cursor."""
+"""A delivery sink, compared with the table at the cursor."""
 
 import os
 import random
@@ -54,11 +54,11 @@ _CHANGES_OF_A_LETTER: Final = 2
 def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None = None) -> DeliveryFindings:
     """Compares a sink with the table, key by key; changes nothing.
 
-    Batches may go on meanwhile. Keys that differ are then read again, between two looks at the checkpoint that agree,
-    and each must be as the table was at the cursor or will be at the end of the open batch.
+    Batches may go on meanwhile. Differing keys are read again between two looks at the checkpoint that agree. Each must
+    be as the table was at the cursor or will be at the end of the open batch.
 
     Args:
-        sample: number of rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
+        sample: rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
     """
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
@@ -78,8 +78,6 @@ def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None 
 
 
 class _Comparison:
-    """One comparison of a sink with the table."""
-
     def __init__(
         self, session: PipelineSession, sink: Sink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
@@ -101,7 +99,6 @@ class _Comparison:
 
     @property
     def has_keys(self) -> bool:
-        """True if the sink shows the identity of its rows."""
         return self._rows.has_keys
 
     def of_all(self) -> DeliveryFindings:
@@ -124,7 +121,6 @@ class _Comparison:
         )
 
     def of_sample(self, count: int) -> DeliveryFindings:
-        """So many rows of the table."""
         chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
         found = self._differences(chosen, [self._snapshot_id])
         notes = ("a sample does not see rows that are only in the sink", *foreign_writes_note(self._sink))
@@ -134,7 +130,7 @@ class _Comparison:
         )
 
     def without_keys(self) -> DeliveryFindings:
-        """Rows that do not show their identity: how many differ."""
+        """The number of differing rows, which do not show their identity."""
         state, url = self._state(self._snapshot_id), self._sink.url
         rows = self._rows.difference(state)
         retention = self._retention()
@@ -171,7 +167,7 @@ class _Comparison:
         return self._may_lack_oldest or self._sink.may_lack_replaced() or self._has_begun_anew()
 
     def _may_lack(self, number: int) -> int | None:
-        """The most changes of a batch that a log need not have; None: all."""
+        """The most changes of a batch that a log may lack; None: all."""
         if self._may_lack_changes:
             return None
         delivery = BatchReport.load(self._session.checkpoint, number).delivery
@@ -184,7 +180,7 @@ class _Comparison:
 
     @property
     def _hides_removed_rows(self) -> bool:
-        """True if rows are gone that a log does not show, so that its rows cannot be added up."""
+        """True if a log does not show removed rows, so that rows cannot be added up."""
         if self._sink.keyed or self._has_before_images:
             return False
         # A log without keys shows the rows that were deleted, because nothing else would say which are gone.
@@ -198,7 +194,7 @@ class _Comparison:
         return sum(sum(batch.counts.values()) for batch in self._reduced)
 
     def _settled(self, found: KeyDifferences) -> KeyDifferences:
-        """The differences that remain if batches were delivered meanwhile."""
+        """Without differences that come from batches delivered meanwhile."""
         url = self._sink.url
         if not found.counts or not self._has_moved():
             return found
@@ -224,7 +220,7 @@ class _Comparison:
         )
 
     def _differences(self, chosen: pa.Table, snapshot_ids: Sequence[int | None]) -> KeyDifferences:
-        """The differences of some keys that are there at each of these snapshots; the sink is read by the keys."""
+        """Differences that are there at each snapshot; the sink is read by the keys."""
         found = KeyDifferences.none()
         if not len(chosen):
             return found
@@ -241,7 +237,7 @@ class _Comparison:
         return found
 
     def _most_rows(self, rows: int) -> int:
-        """About the rows of the larger side of a comparison with so many rows of the table: a log has each change."""
+        """About the rows of the larger side: a log has each change."""
         return rows if self._sink.keyed else max(rows, sum(sum(batch.counts.values()) for batch in self._batches))
 
     def _findings(
@@ -253,10 +249,9 @@ class _Comparison:
         retention: Retention,
         notes: Sequence[str] = (),
     ) -> DeliveryFindings:
-        """The findings of a comparison by key.
+        """The findings of a comparison by key. Rows that need not be at the sink do not count.
 
         Args:
-            rows: rows of the table that were compared; those that need not be at the sink do not count.
             needs_all: False if the sink need not hold keys that have not changed since the pipeline began.
         """
         url, names, table = self._sink.url, self._rows.names, self._session.pipeline.table
@@ -305,7 +300,6 @@ class _Comparison:
         return now.opened is not None or now.position != self._position
 
     def _has_begun_anew(self) -> bool:
-        """True if a load or a reset has begun since the first look."""
         now = self._session.checkpoint.look()
         if now.cursor is None or now.cursor.is_beginning:
             return True
@@ -320,7 +314,6 @@ class _Comparison:
 
 @contextmanager
 def _folders() -> Iterator[tuple[Path, Path]]:
-    """Two empty folders on local disk."""
     disk = local_folders(os.environ)[0]
     with task_folder("verify", disk) as folder:
         made = folder / "wanted", folder / "held"

@@ -1,4 +1,4 @@
-"""The columns that a log has from each batch, and the same changes in the columns that the table has now."""
+"""The columns that a log has from each batch, and those of the table now."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ColumnNames:
     """The names of a schema, dotted inside of structs.
 
     Attributes:
-        maps: those that are maps, below which names are keys.
+        maps: below these, names are keys.
     """
 
     names: frozenset[str]
@@ -62,13 +62,12 @@ def _kinds(fields: Iterable[pa.Field], prefix: str) -> Iterator[tuple[str, pa.Da
 class WrittenColumns:
     """Reads logs in the schemas of their batches.
 
-    The schema of a batch is the one of its last snapshot. If that expired, it is the schema of the next batch or the
-    newest of the table that has the columns found and no others, or the first that has them among others.
+    A batch has the schema of its last snapshot. If that expired: the schema of the next batch or the newest of the
+    table that has exactly the columns found, or the first that has more.
 
     Args:
-        session: session of the pipeline, with its table.
-        batches: committed batches since the last start, by number.
-        delivered: the columns that the table has now, as far as they are delivered.
+        batches: since the last start, by number.
+        delivered: delivered columns of the table now.
     """
 
     def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord], delivered: TableSchema) -> None:
@@ -77,11 +76,11 @@ class WrittenColumns:
 
     @classmethod
     def since_last_load(cls, session: PipelineSession, delivered: TableSchema) -> Self:
-        """Reads the batches from the last one at which readers drop what they hold."""
+        """Reads from the last batch at which readers drop what they hold."""
         return cls(session, since_last_load(committed_batches(session)), delivered)
 
     def read(self, sink: Sink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
-        """The changes that a log holds since the first batch, in the columns that the table has now.
+        """The changes that a log holds since the first batch, in the table's present columns.
 
         Args:
             keys: identifier columns of the only rows to be read; None: all.
@@ -152,7 +151,7 @@ class WrittenColumns:
 
     @cached_property
     def _known(self) -> list[TableSchema]:
-        """The schemas that the table has now or had, the newest first."""
+        """The table's schemas, the newest first."""
         former = (self._former(number) for number in range(len(self._session.table.metadata.schemas) - 1, -1, -1))
         return [self._delivered, *(schema for schema in former if schema is not None)]
 
@@ -163,7 +162,7 @@ class WrittenColumns:
             return None  # a type that this release cannot read: no batch was delivered in it
 
     def _selected(self, schema: TableSchema) -> TableSchema | None:
-        """The columns of a schema that are delivered; None if it lacks one, so that nothing was delivered in it."""
+        """The delivered columns; None if one is missing, so that nothing was delivered in the schema."""
         columns = self._session.pipeline.columns
         try:
             return schema if columns is None else schema.select(columns)
