@@ -51,12 +51,7 @@ def outgoing_errors() -> Iterator[None]:
 
 
 class OutgoingFilter(logging.Filter):
-    """Takes hidden values out of records, and out of the errors that they carry.
-
-    Args:
-        is_shared: True if others log by the same handlers. Foreign records from foreign threads then lose only our
-            secrets.
-    """
+    """Takes hidden values out of records and their errors; if ``is_shared``, foreign records lose our secrets only."""
 
     def __init__(self, *, is_shared: bool = False) -> None:
         super().__init__()

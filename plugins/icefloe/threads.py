@@ -93,7 +93,7 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
 
 
 def _begin(begun: list[BegunThread], target: Callable[[], object], *, number: int, name: str) -> Exception | None:
-    """Starts threads and adds each to ``begun``; returns the error of one that could not be started."""
+    """Adds each thread to ``begun``; returns the error of one that could not be started."""
     for each in range(number):
         thread = BegunThread(target=target, name=f"{name}_{each}")
         try:
@@ -112,8 +112,6 @@ def _join(begun: Sequence[BegunThread]) -> None:
 
 
 class _Calls(Generic[Item, Answer]):
-    """Calls, their results and their errors."""
-
     def __init__(self, call: Callable[[Item], Answer], items: Sequence[Item]) -> None:
         self._call = call
         self._items = items

@@ -42,12 +42,12 @@ def tasks_key(digests: Iterable[str]) -> str:
 
 
 def extents_key(epoch: int) -> str:
-    """Key of the extents that reduce ranges fetch in an epoch of the map outputs."""
+    """Key of the extents in an epoch of the map outputs."""
     return f"extents/{epoch}.extents"
 
 
 def moves_key(range_id: int) -> str:
-    """Key of the rows of all reduce ranges that cancel across identities, as a hash range finds them."""
+    """Key of the rows that a hash range found to cancel across identities."""
     return f"moves/{range_id:05d}.moves"
 
 
@@ -56,7 +56,7 @@ def result_key(range_id: int) -> str:
 
 
 def begun_key() -> str:
-    """Key of the facts that the first try of a delivery found at the sink."""
+    """Key of the facts that the first try of a delivery found."""
     return "deliveries/begun.json"
 
 
@@ -70,5 +70,4 @@ def phase_key(phase: str) -> str:
 
 
 def error_key(phase: str, attempt: str) -> str:
-    """Key of the error of a failed attempt of a phase."""
     return f"errors/{phase}-{attempt}.json"

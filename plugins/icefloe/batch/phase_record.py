@@ -36,7 +36,7 @@ _COUNTS: Final = (
 
 
 class Engine(Protocol):
-    """Hands numbers to a function in its processes or threads."""
+    """Hands numbers to a function in processes or threads."""
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """Results in the order of ``numbers``; begins with the first."""
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
 
 class TaskOutcome(NamedTuple):
-    """The outcome of one task. Its error is a value here, because an engine would turn it into text."""
+    """The outcome of a task, with its error as a value: an engine would turn it into text."""
 
     error: IcefloeError | None = None
     is_adopted: bool = False
@@ -61,8 +61,7 @@ def require_success(errors: Iterable[IcefloeError]) -> None:
 class LostNode:
     """A node that was away, or that lost or changed a map output.
 
-    Attributes:
-        map_outputs: number of its map outputs that were made again, in the storage.
+    ``map_outputs`` were made again, in the storage.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -164,9 +163,7 @@ class PhaseTally:
     """Running counts of the driver of a phase; see `PhaseRecord`.
 
     Attributes:
-        is_first: True if no earlier attempt is recorded, so that its tasks have left nothing. A wrong True only costs
-            tasks that run twice and adopt.
-        keep: stores the counts before the phase ends.
+        is_first: a wrong True only costs tasks that run twice and adopt.
         refusals: tasks that found a node busy for as long as they could wait, by address.
     """
 
@@ -186,14 +183,14 @@ class PhaseTally:
 
     @contextmanager
     def counting(self, requests: Requests) -> Iterator[None]:
-        """Counts the requests that are made to stores inside."""
+        """Counts the requests made to stores inside."""
         try:
             yield
         finally:
             self.requests += requests.taken()
 
     def begin(self, missing: int, *, of: int) -> None:
-        """Counts tasks before an engine gets them, and those that were done before."""
+        """Counts tasks before an engine gets them, and those already done."""
         self.tasks_found += of - missing
         self.tasks_run += missing
 
@@ -206,7 +203,7 @@ class PhaseTally:
         return errors
 
     def lose_nodes(self, damaged: Sequence[CorruptMapOutputError]) -> None:
-        """Counts lost nodes, and records them at once: their outputs take time to make. See `spare_busy_nodes`."""
+        """Records lost nodes at once: their outputs take time to make. See `spare_busy_nodes`."""
         spare_busy_nodes(damaged, self.refusals)
         lost = lost_nodes(damaged)
         for node in lost:
@@ -229,10 +226,7 @@ class PhaseTally:
 
 @contextmanager
 def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
-    """Records an attempt when it begins and, unless it failed for good, its figures when it ends.
-
-    Best effort, and the last writer wins: two attempts at once may count as one.
-    """
+    """Records an attempt as it begins and, unless it failed for good, as it ends. The last writer wins."""
     before = _load(store, phase) or PhaseRecord(phase=phase)
     begun = replace(
         before,

@@ -53,12 +53,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTaskRun:
-    """The function that an engine calls with the number of each map task.
-
-    Attributes:
-        generations: those that the map tasks commit, by map id; 0 is left out. The phase has just found that they have
-            no record. A task that comes late adopts the other output at its commit.
-    """
+    """Called with the number of each map task; commits ``generations`` by map id, 0 if left out."""
 
     phase: Phase
     reference: TaskReference
@@ -66,7 +61,6 @@ class MapTaskRun:
     generations: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, map_id: int) -> TaskOutcome:
-        """Runs a map task."""
         name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
         with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
             running = attempt.open()
@@ -85,18 +79,13 @@ class MapTaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeRun:
-    """The function that an engine calls with the number of each range of shuffle_read.
-
-    Attributes:
-        finds_moves: True for hash ranges, which come before the reduce ranges.
-    """
+    """Called with the number of each range; with ``finds_moves``, of hash ranges, which come first."""
 
     reference: TaskReference
     epoch: int
     finds_moves: bool = False
 
     def __call__(self, range_id: int) -> TaskOutcome:
-        """Runs a range."""
         with TaskAttempt(f"task {range_id} of {Phase.SHUFFLE_READ}", self.reference) as attempt:
             running = attempt.open()
             with running.fenced():
@@ -112,9 +101,8 @@ class RangeRun:
 class RenewedFiles:
     """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
 
-    The catalog's credentials may expire before the phase ends. They are renewed here, and not by the tasks, because
-    executors need not reach the catalog. The catalog is asked when a task first needs files: ranges need none, unless a
-    map output has to be made again.
+    The catalog's credentials may expire before the phase ends. Tasks do not renew them, because executors need not
+    reach the catalog. The catalog is asked when a task first needs files.
 
         files = RenewedFiles(running, reference, environ)
         while files.are_due:
@@ -132,7 +120,6 @@ class RenewedFiles:
 
     @property
     def access(self) -> TableAccess:
-        """Access by the newest credentials."""
         if self._access is None:
             self._access = self._fresh()
         return self._access
@@ -209,13 +196,13 @@ class _Tasks(ReadsMapOutputs):
     tally: PhaseTally
 
     def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
-        """The function of tasks without a valid output, with the generations open for them."""
+        """For tasks without a valid output, with the generations open for them."""
         # Generation 0 is left out, that of nearly all: every task of a job gets them.
         later = {map_id: generation for map_id, generation in missing.items() if generation}
         return MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
 
     def missing_map_tasks(self) -> dict[int, int]:
-        """Tasks without a valid output, counted as begun, the largest first: map ids and open generations."""
+        """Map ids, the largest first, and open generations, counted as begun."""
         sizes = self.folder.plan.map_task_bytes
         map_ids = range(len(sizes))
         generations = dict.fromkeys(map_ids, 0) if self._is_new() else self.folder.map_outputs.missing(map_ids)
@@ -251,7 +238,7 @@ class _Tasks(ReadsMapOutputs):
             self.tally.requests += again.requests
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the ranges that have no result; voids and returns the damaged map outputs."""
+        """Runs the missing ranges; voids and returns damaged map outputs."""
         results = RangeResult.load_all(self.folder.store, [each.range_id for each in coalesce_plan.ranges])
         missing = [each.range_id for each, result in zip(coalesce_plan.ranges, results, strict=True) if result is None]
         logger.info(
@@ -268,7 +255,7 @@ class _Tasks(ReadsMapOutputs):
         return self._damaged(self.tally.finish(self.engine.map(task, missing)))
 
     def _find_moves(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
-        """Runs the hash ranges, if there are any; see `read`."""
+        """See `read`."""
         if not coalesce_plan.hash_ranges:
             return []
         # A tally of their own: progress and report count reduce ranges.

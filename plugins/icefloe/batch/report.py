@@ -24,7 +24,7 @@ _EXTREMES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme:
-    """One of the largest values, and the number of its task."""
+    """A large value, and the number of its task."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -34,11 +34,7 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Spread of some tasks' values. A quartile is a task's value, the lower of two.
-
-    Attributes:
-        largest: the largest first.
-    """
+    """Spread of some tasks' values. A quartile is a task's value, the lower of two."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -134,11 +130,7 @@ class BatchDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCheck:
-    """Comparison of inserts less deletes of one step with the snapshot summaries.
-
-    Attributes:
-        expected: None if the summaries do not say.
-    """
+    """Inserts less deletes of one step; no ``expected`` value if the snapshot summaries do not say."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 

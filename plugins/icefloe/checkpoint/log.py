@@ -80,7 +80,7 @@ def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url:
 
 
 def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, url: str, offset_url: str) -> None:
-    """Raises `TerminalError` for the end of a batch that was not opened, or with another range or checkpoint."""
+    """Raises `TerminalError` for the end of a batch that was not opened, or opened otherwise."""
     number = record.batch_number
     # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
     if offset is not None and offset.checkpoint_id != record.checkpoint_id:

@@ -30,8 +30,7 @@ class OtherOwnerError(TerminalError):
 class Ownership:
     """The owners of one checkpoint, the last of which counts.
 
-    An owner keeps two deployments apart that were given the same checkpoint by mistake. It is no lock: offsets and
-    commits fence runs of one owner, and zombies of a former owner.
+    It is no lock: it keeps two deployments apart that were given the same checkpoint by mistake.
     """
 
     def __init__(self, records: RecordStore) -> None:
@@ -44,10 +43,6 @@ class Ownership:
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
         """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
-
-        Args:
-            takes_over: True if the writer becomes the owner, whoever was the owner.
-            new_id: id of the checkpoint, if it has none yet; None: any.
 
         Raises:
             OtherOwnerError: it belongs to another owner.
@@ -96,7 +91,7 @@ class Ownership:
         )
 
     def _known_id(self) -> str | None:
-        """The id in ``pipeline.json``, in case the first owner's record was lost."""
+        """In case the first owner's record was lost."""
         pipeline = self._records.load(PipelineRecord, PIPELINE)
         return None if pipeline is None else pipeline.checkpoint_id
 

@@ -217,5 +217,5 @@ def says_remedy(store: Store) -> Iterator[None]:
 
 
 def remedy(store: Store) -> str:
-    """Advice: a batch folder can be made again, because the range is in the checkpoint."""
+    """Advice: the range is in the checkpoint, so a batch folder can be made again."""
     return f"delete everything below {store.url} and run again: the same range is planned again"

@@ -156,12 +156,7 @@ def try_to_show_ends(
 
 
 def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: str) -> None:
-    """Gives empty manifests to numbers that a folder lacks among earlier ones; repeating it completes it.
-
-    Args:
-        folder: the folder in which readers count batches; it is claimed. None: there is none.
-        before: number of the reset at which readers drop what they hold.
-    """
+    """Gives empty manifests to missing numbers before a reset (``before``); repeating it completes it."""
     if folder is None:
         return
     for number in missing_numbers(folder, before=before):
@@ -181,7 +176,7 @@ def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) ->
 
 
 def _missing(checkpoint: Checkpoint, folder: ChangeFiles, up_to: int) -> list[CommitRecord]:
-    """In the order in which they get a manifest: before one that has it, none is missing."""
+    """In the order of their manifests: before one that has it, none is missing."""
     found: list[CommitRecord] = []
     for number in range(up_to, -1, -1):
         commit = checkpoint.committed(number)

@@ -24,7 +24,7 @@ __all__ = ["Surroundings", "delivered_folder", "delivery_sink", "folder_of_chang
 
 
 class TableLoader(Protocol):
-    """Loads tables as `load_table` does."""
+    """See `load_table`."""
 
     def __call__(
         self,

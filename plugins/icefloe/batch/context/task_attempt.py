@@ -180,7 +180,7 @@ def _half_imported(cause: ImportError, task: str) -> TransientError:
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Frees what the functions of an error had in memory: an engine holds the errors of all tasks of a phase."""
+    """Frees what an error's functions had in memory: engines hold all errors of a phase."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -72,7 +72,7 @@ def clean_up_finished(reference: BatchReference) -> int:
 
 
 def _delete_staged(reference: BatchReference) -> int:
-    """Deletes staged batches before one that is delivered, if their time is over; returns the number of objects."""
+    """Deletes earlier staged batches if their time is over; returns the number of objects."""
     settings = reference.settings
     if not settings.delivery or settings.keep_staged is None:
         return 0
@@ -103,10 +103,7 @@ def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
 
 
 def _records_of_nodes(keys: Sequence[str]) -> list[str]:
-    """Commit records that may name a node: they have an index file and no data file here.
-
-    The settings do not say it: ``transfer`` may have been edited since the batch was opened.
-    """
+    """Those with an index file and no data file here: ``transfer`` may have been edited since the batch was opened."""
     there = set(keys)
     indexes = filter(None, map(_INDEX.fullmatch, keys))
     return sorted({each["record"] for each in indexes if f"{each['attempt']}.data" not in there} & there)
@@ -136,9 +133,7 @@ def report_of(
 ) -> BatchReport:
     """The report of a batch that is being committed now.
 
-    Args:
-        warnings: of this commit; the report lists them after those of the plan and of lost nodes.
-        delivery: None: the batch was not staged for another sink.
+    ``warnings`` come after those of the plan and of lost nodes.
     """
     plan, records = batch.plan, batch.records
     shuffled = [record for record in records if record.data is not None]

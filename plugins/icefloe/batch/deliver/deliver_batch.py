@@ -144,11 +144,7 @@ class _PartsCall:
     tally: PhaseTally
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
-        """Delivers the parts that are left and finishes the batch; returns the deliveries of all parts.
-
-        Delivered again, once, are parts that the sink lost since, and those with dead letters if these are too many
-        together: the destination may have been corrected since.
-        """
+        """Delivers the parts that are left, and once again lost parts and those with too many dead letters."""
         sent = self._deliver_missing()
         try:
             return self._finished(sink)
@@ -171,7 +167,7 @@ class _PartsCall:
         return deliveries
 
     def _deliver_missing(self) -> frozenset[int]:
-        """An error that retrying cannot fix comes first."""
+        """Errors that retrying cannot fix come first."""
         found = self._records.parts(self.numbers)
         missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
         number = self.task.batch.batch_number

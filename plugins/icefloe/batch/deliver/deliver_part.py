@@ -27,7 +27,7 @@ _Record = TypeVar("_Record", PartDelivery, BatchDelivery)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunDelivery:
-    """``deliveries/begun.json``: facts that the first try found at the sink, for all tries."""
+    """``deliveries/begun.json``: facts that the first try found at the sink."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -80,11 +80,7 @@ class DeliveryRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverPart:
-    """The function that an engine calls with the number of each part.
-
-    Attributes:
-        begun: facts that the sink returned when the delivery began.
-    """
+    """The function that an engine calls with the number of each part."""
 
     reference: TaskReference
     batch: ProvenBatch

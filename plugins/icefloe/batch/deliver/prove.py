@@ -39,8 +39,6 @@ class UnfinishedTasksError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedTasks:
-    """A batch whose tasks are all done."""
-
     plan: Plan
     records: Sequence[MapOutputRecord]
     results: Sequence[RangeResult]
@@ -49,7 +47,7 @@ class FinishedTasks:
 
     @classmethod
     def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "FinishedTasks":
-        """Reads the records of a batch's tasks; `UnfinishedTasksError` if one has not finished."""
+        """`UnfinishedTasksError` if a task has not finished."""
         plan = folder.plan
         records = _records(folder)
         results = _results(folder) if plan.route is Route.SHUFFLE else []
@@ -69,11 +67,11 @@ class FinishedTasks:
 
     @property
     def handed_on(self) -> Sums:
-        """Sums of the rows that the map tasks handed on, by step, even if changes are net."""
+        """Sums of the map tasks' rows by step, even if changes are net."""
         return _merged(record.ordinals for record in self.records)
 
     def audited(self) -> Sums:
-        """Sums of the changes, proven equal to those of the rows that the map tasks handed on."""
+        """Sums of the changes, proven equal to those of the map tasks."""
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
         delivered_sums = self.handed_on
         if self.plan.route is Route.SHUFFLE:
@@ -95,7 +93,7 @@ class FinishedTasks:
 
 
 def staging_phase(plan: Plan) -> Phase:
-    """The phase whose tasks write to the sink. It makes lost map outputs again too."""
+    """The phase whose tasks write to the sink, and make lost map outputs again."""
     return Phase.SHUFFLE_READ if plan.route is Route.SHUFFLE else Phase.INSERT_ONLY
 
 
@@ -172,8 +170,6 @@ def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenSums:
-    """A batch whose files are whole, with what proves them."""
-
     batch: FinishedTasks
     sums: Sums
     checks: tuple[SummaryCheck, ...]
@@ -181,11 +177,7 @@ class ProvenSums:
 
 
 def prove_and_publish(running: RunningBatch) -> ProvenSums:
-    """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
-
-    Raises:
-        UnfinishedTasksError: a part is missing or cut.
-    """
+    """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
     sums = batch.audited()

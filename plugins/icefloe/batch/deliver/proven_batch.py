@@ -75,7 +75,6 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
 
 
 def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-    """A batch whose manifest is written."""
     plan = running.plan
     if not plan.checkpoint_id:
         raise ValueError("a plan without a checkpoint is delivered to no sink")

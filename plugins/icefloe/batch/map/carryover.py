@@ -142,7 +142,7 @@ class CarryOver:
             yield from self._consolidated(waiting, contended)
 
     def _every_row(self, file: FileEffects, combined: CombinedReads) -> Iterator[WeightedRows]:
-        """The rows of a file, or all combined rows once they are enough."""
+        """The rows of a file, or combined rows once they are enough."""
         tally = FileTally(file)
         for rows in self._reader.read(file):
             tally.add(rows)

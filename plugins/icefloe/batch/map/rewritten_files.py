@@ -125,7 +125,7 @@ def _cancel_aligned(removed: FileWindow, added: FileWindow) -> bool:
 
 
 def _cancel_matched(removed: FileWindow, added: FileWindow, telling: list[int]) -> bool:
-    """Cancels equal rows that are in the same order in the windows; False if few are."""
+    """The same for rows in the same order."""
     # removed   a b c d e      b was deleted, x inserted:  a c d e
     # added     a c d x e      side by side                a c d e
     heads = removed.head(_SAMPLE_ROWS), added.head(_SAMPLE_ROWS)
@@ -153,7 +153,7 @@ def _cancel_matched(removed: FileWindow, added: FileWindow, telling: list[int]) 
 def _partners(
     one: pa.RecordBatch, other: pa.RecordBatch, telling: list[int]
 ) -> tuple[tuple[int, Positions], tuple[int, Positions]] | None:
-    """Of each batch the rows up to the last partner, and the places of rows equal to their partners."""
+    """Of each batch the rows up to the last partner, and the places of rows with equal partners."""
     of_one, of_other = pairs_in_order(
         *(digests_of([batch.column(place) for place in telling]) for batch in (one, other))
     )
@@ -281,7 +281,7 @@ class _Ample:
 
 
 class _Scarce:
-    """Too little memory: unlike files are left out, because they are read for each slice of the hashes anyway."""
+    """Too little memory: unlike files are left out, as they are read for each slice of the hashes anyway."""
 
     most_lost_pairs: float = 2
     """After so many pairs that had to be read in vain, the others are probably like them."""

@@ -126,7 +126,7 @@ def write_map_output(
 
 
 def _ways_text(files_by_way: Mapping[str, int]) -> str:
-    """The number of files that each way compared.
+    """Files compared by each way.
 
     >>> _ways_text({"identical": 4, "aligned": 0, "hashed": 1})
     'files compared: 4 identical, 1 hashed'

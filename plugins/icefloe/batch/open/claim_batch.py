@@ -148,9 +148,8 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
     """Makes the sink that batches are delivered to the pipeline's own.
 
-    Another pipeline's sink is taken over only at a beginning, which replaces what is there. A batch that goes on would
-    be written among the rows of the other one. A load of which the sink has had a part goes on, too. A sink that lost
-    the record of its owner is nobody's: a load after a reset claims it.
+    Another pipeline's sink is taken over only at a beginning, which replaces what is there. A begun load goes on, too.
+    A sink that lost the record of its owner is nobody's: a load after a reset claims it.
     """
     batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
@@ -181,7 +180,7 @@ def _is_begun(batch: NextBatch) -> bool:
 
 
 def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """The owner's record; a backfill belongs to the owner of its pipeline."""
+    """A backfill belongs to the owner of its pipeline."""
     takes_over = session.takes_over
     if session.backfill_id is not None:
         pipeline = replace(session, backfill_id=None).checkpoint

@@ -20,11 +20,7 @@ _OWN: Final = Path("/proc/self/cgroup")
 
 
 def cpu_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
-    """The cores whose time this process may use, rounded up; None if no control group limits them.
-
-    Args:
-        groups: where control groups of either version are mounted.
-    """
+    """Cores whose time this process may use, rounded up; None: no control group, of either version, limits them."""
     found = [
         -(-quota // period)
         for folder in _folders("cpu", own, groups)
@@ -35,7 +31,7 @@ def cpu_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
 
 
 def memory_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
-    """Bytes above which the kernel kills processes of this container; None if no control group limits them."""
+    """Bytes above which the kernel kills processes of this container; None: no limit."""
     files = ("memory.max", "memory.limit_in_bytes")
     found = (_number(folder / name) for folder in _folders("memory", own, groups) for name in files)
     return min((limit for limit in found if limit is not None), default=None)
@@ -86,7 +82,7 @@ def available_cores(pipeline: Pipeline) -> int:
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
-    """Cores that a Spark configuration asks for at most; None if it leaves that to the cluster.
+    """Cores that Spark asks for at most; None if it leaves that to the cluster.
 
     >>> executor_cores({"spark.executor.instances": "4", "spark.executor.cores": "2"})
     8

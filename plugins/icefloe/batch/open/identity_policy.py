@@ -57,10 +57,7 @@ def identity_of_batch(
     table: Table,
     pipeline: Pipeline,
 ) -> tuple[Identity, tuple[str, ...]]:
-    """The identity that a pipeline began with, or a new one if none is recorded, and warnings.
-
-    The schema is that of the delivered rows.
-    """
+    """The recorded identity, or a new one, and warnings. The schema is that of the delivered rows."""
     if recorded is not None:
         return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
     row_ids = has_row_ids(table, pipeline.computed_changes)
@@ -68,7 +65,7 @@ def identity_of_batch(
 
 
 def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
+    """None: all. A sink needs the identity even if the pipeline does not select it."""
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
     with about_key("columns"):
@@ -87,7 +84,7 @@ def identity_text(identity: Identity) -> str:
 def kept_identity(
     recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
 ) -> tuple[Identity, tuple[str, ...]]:
-    """The identity that a pipeline began with, for its next batch, and a warning if the table has another one now.
+    """The recorded identity, and a warning if the table has another one now.
 
     If the table's identifier fields are renamed, the identity follows. It does not follow columns that a pipeline
     names, and never moves to another column that has got the name.

@@ -46,11 +46,7 @@ Compared = Sequence[tuple[int, str]]
 def filter_columns_of_batch(
     session: PipelineSession, view: CheckpointView, schema: TableSchema, *, after_snapshot_id: int | None
 ) -> Mapping[str, JSON]:
-    """The columns of the filter as the record of a new batch keeps them; nothing without a filter.
-
-    Raises:
-        TerminalError: the filter does not fit, or would sort delivered rows otherwise though nobody changed them.
-    """
+    """Columns of the filter for the record of a batch; `TerminalError` if it would sort delivered rows otherwise."""
     pipeline = session.pipeline
     if pipeline.filter is None:
         return {}
@@ -117,11 +113,7 @@ def _refuse_other_columns(before: Compared, found: "RowFilter", pipeline: Pipeli
 def new_batch(
     session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int | None
 ) -> OffsetRecord:
-    """The batch after the cursor of a view. Number, cursor and load part all come from that one look.
-
-    Args:
-        cores: of the Spark master; None: as its configuration or this machine says.
-    """
+    """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
     pipeline = session.pipeline
     # Asked also if the master knows better, so that a bad number in spark.conf is refused before the batch is open.
     here = available_cores(pipeline)
@@ -174,13 +166,10 @@ def new_batch(
 
 
 def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
-    """The snapshots that the cursor was moved away from since the pipeline began, at which each batch has to end.
+    """Snapshots that the cursor was moved away from: each batch has to end there.
 
     A cursor that is set back begins at a state that an index, or a reader of net changes, does not have any more. One
     batch over the way back and what is new would show a row that changed and changed back as unchanged.
-
-    Args:
-        cursor: leads to the last move, if its sink is one to which batches are delivered.
     """
     found: set[int] = set()
     while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
@@ -196,10 +185,7 @@ def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> f
 def open_backfill(
     session: PipelineSession, table: LoadedTable, request: RequestedRange
 ) -> tuple[PipelineSession, OffsetRecord] | None:
-    """The session of the backfill to resume, and its open batch; None: the request begins a new one.
-
-    Takes one listing, and none for a request with an end.
-    """
+    """The session of the backfill to resume, and its open batch, by one listing at most; None: a new one begins."""
     if request.has_end:
         return None
     start = start_of(table, request, branch=session.pipeline.branch)
@@ -330,6 +316,6 @@ def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord)
 
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
-    """None if there is none yet, or if the last one was abandoned."""
+    """None if there is none, or if the last one was abandoned."""
     number = view.backfilled_number
     return None if number is None else backfill.checkpoint.offset(number)

@@ -119,7 +119,7 @@ _LOADS: Final[dict[str, _Load]] = {"full": "full", "from_earliest": "from_earlie
 
 
 def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
-    """All snapshots from the cursor to the head, or the load. `ExpiredHistoryError` if history begins later."""
+    """All snapshots from the cursor to the head, or the load."""
     branch, on_rollback = pipeline.branch, pipeline.on_rollback
     after_snapshot_id = None if cursor is None else cursor.snapshot_id
     is_tag = table.history.is_tag(branch)
@@ -141,10 +141,7 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
 def passage_at_gap(
     gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
 ) -> tuple[Passage, str]:
-    """The passage up to a gap in the history, as far as pins hold it, and a warning; after that a full load.
-
-    `ExpiredHistoryError` if no pins lead further, and ``on_gap`` is ``fail``.
-    """
+    """The passage up to a gap, as far as pins hold it, and a warning; after that a full load, if ``on_gap`` allows."""
     passage = _up_to_pins(table, pipeline, cursor, pins)
     if passage is not None:
         return passage, (
@@ -203,11 +200,7 @@ def next_range(
     The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
     size. A load is cut between data files, and the next batches go on with it, at its snapshot. Before a gap in the
     history, the range goes as far as the pins hold it. A branch without a snapshot has no range until its next commit.
-
-    Args:
-        cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
-        pins: None: the pipeline keeps no snapshots.
-        end_at: snapshots that no range goes past; see `snapshots_left_by_cursor`.
+    A cursor at the beginning leads to the initial load, as None does.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the snapshot of the cursor or of an incomplete load expired.

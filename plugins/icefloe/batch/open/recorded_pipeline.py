@@ -36,7 +36,7 @@ class PlaceOfCheckpoint(Protocol):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with ``${ENV}`` expanded."""
+        """With ``${ENV}`` expanded."""
 
     @property
     def backfill_id(self) -> str | None:
@@ -44,7 +44,7 @@ class PlaceOfCheckpoint(Protocol):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Its checkpoint."""
+        """Of the backfill, if there is one."""
 
     def open_storage(self, url: str) -> Store:
         """A place of the pipeline's storage."""
@@ -82,7 +82,7 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
 
 
 def _markers(place: PlaceOfCheckpoint) -> Iterator[FolderMarker]:
-    """Of all shuffle folders that pipelines of this name have in the storage."""
+    """Of all shuffle folders of this pipeline name."""
     shuffle = place.open_storage(place.pipeline.shuffle_url)
     for each in shuffle.list(""):
         folder, _, name = each.key.partition("/")
@@ -153,7 +153,7 @@ def has_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> boo
 
 
 def warnings_of_resumed(pipeline: Pipeline, opened: OffsetRecord) -> tuple[str, ...]:
-    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today."""
+    """The warning that an open batch keeps its sizes; empty if they equal those of today."""
     name, number = pipeline.name, opened.batch_number
     if opened.spec.planner_version != PLANNER_VERSION:
         raise TerminalError(

@@ -35,8 +35,6 @@ _MAX_HASH_PARTITIONS: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """A number of reduce partitions, with its reason."""
-
     num_partitions: int
     reason: str
 
@@ -194,7 +192,7 @@ def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tu
 
 
 def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], bool]:
-    """Returns a test: True if a file may hold rows that pass the filter."""
+    """True for files that may hold rows that pass the filter."""
     if shape.row_filter is None:
         return lambda _: True
     return FilterPruning(shape.row_filter, table.metadata.specs()).may_match

@@ -127,7 +127,7 @@ def _by_partition(file: PlannedFile) -> str:
 
 
 def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
-    """Groups of files of one table partition that should stay together."""
+    """Files of one table partition that should stay together."""
     # Day by day, a rewritten file has the day of the file that it replaces:
     #   removed   a: 1-1   b: 2-2   c: 3-3        units  a a'  |  b b'  |  c c'
     #   added     a': 1-1  b': 2-2  c': 3-3       each cancels within one task
@@ -169,7 +169,7 @@ def _separating_column(files: Sequence[PlannedFile]) -> int | None:
 
 
 def _separation(removed: Iterable[PlannedFile], added: Iterable[PlannedFile], field_id: int) -> tuple[int, int]:
-    """Number of different bounds that both sides share, then of all."""
+    """Number of bounds that both sides share, then of all."""
     before = {file.bounds[field_id] for file in removed}
     after = {file.bounds[field_id] for file in added}
     return len(before & after), len(before | after)
@@ -193,7 +193,7 @@ def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[P
 def _packed(
     units: Iterable[list[PlannedFile]], *, map_task_bytes: int, most_rows: int | None
 ) -> Iterator[list[PlannedFile]]:
-    """Tasks of neighbouring units, filled while the units fit; None: any number of rows does."""
+    """Neighbouring units, as far as they fit; None: any number of rows does."""
     task: list[PlannedFile] = []
     size_bytes = rows = 0
     for unit in units:
@@ -216,8 +216,7 @@ def divided_tasks(
     """Divides large tasks into several that read some row groups each.
 
     Copied rows cancel only within a task. So a task of several files is divided only if their row groups have the same
-    numbers of rows, as after an update. A task with delete files stays whole, because their positions count from the
-    beginning of a file.
+    numbers of rows, as after an update, and never with delete files, whose positions count from a file's beginning.
     """
     if len(tasks) > _MOST_TASKS:
         return list(tasks)

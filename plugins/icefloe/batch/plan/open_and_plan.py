@@ -81,10 +81,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
 
 @contextmanager
 def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
-    """Adds the command that gives an open batch up to the sentence that says why it cannot be planned again.
-
-    A batch that has its plan may end well, whatever the table lost since.
-    """
+    """Adds how to give the batch up. A batch that has its plan may end well, whatever the table lost."""
     try:
         yield
     except TerminalError as error:
@@ -129,7 +126,6 @@ class OpenedBatch:
         reference: None if there is nothing to do.
         plan: also None if the batch was committed before.
         report: of a backfill that is already done.
-        is_resumed: True if the batch was open before.
     """
 
     reference: BatchReference | None = None
@@ -149,7 +145,6 @@ class OpenedBatch:
 
     @property
     def route(self) -> Route:
-        """The way through the DAG."""
         return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
 
 
@@ -163,10 +158,7 @@ def open_and_plan(
 
 
 def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
-    """The next batch; looks again after an error if another run moved the checkpoint meanwhile.
-
-    This process may be stopped for an hour while other runs finish the batch and the next ones.
-    """
+    """After an error it looks again if another run moved the checkpoint while this one was stopped."""
     name, checkpoint = session.pipeline.name, session.checkpoint
     for _ in range(_LOOKS):
         view = checkpoint.look()
@@ -216,7 +208,7 @@ def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
 
 
 def _planned(batch: NextBatch) -> OpenedBatch | None:
-    """None if the batch is committed, perhaps by another run meanwhile."""
+    """None if the batch is committed meanwhile."""
     session, number = batch.session, batch.offset.batch_number
     if batch.is_resumed and session.checkpoint.committed(number) is not None:
         return None
@@ -240,6 +232,5 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
 
 
 def _delivered_before(batch: NextBatch) -> OpenedBatch:
-    """A backfill that is done already."""
     report = BatchReport.load(batch.session.checkpoint, batch.offset.batch_number)
     return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)

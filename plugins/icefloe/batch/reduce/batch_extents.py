@@ -17,11 +17,7 @@ __all__ = ["BatchExtents"]
 
 
 class ReduceInputGoneError(TransientError):
-    """Extents or moves are gone or damaged. They follow from the map outputs, and are written once more.
-
-    Attributes:
-        are_extents: False if moves are gone.
-    """
+    """Extents are gone or damaged; without ``are_extents``, moves are. Both are made again from map outputs."""
 
     is_met_everywhere = True
     are_extents: bool

@@ -20,7 +20,7 @@ _ROWS_PER_MARK: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """The upper half of hashes, ordered by reduce partition, identity and row; all arrays as long."""
+    """Upper halves of hashes, ordered by reduce partition, identity and row."""
 
     partitions: NDArray[np.int32]
     identities: NDArray[np.uint64]
@@ -40,7 +40,7 @@ class _Places:
         )
 
     def between(self, least: "_Places", most: "_Places") -> tuple[int, int]:
-        """The first place that is not below ``least``, and the first one above ``most``; each is one place."""
+        """First place not below ``least``, and first above ``most``."""
         first, after = 0, len(self.partitions)
         for values, low, high in (
             (self.partitions, least.partitions, most.partitions),
@@ -57,8 +57,6 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Rows in memory, in the order of their places."""
-
     rows: WeightedHashes
     places: _Places
 
@@ -68,7 +66,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _SpilledRun:
-    """Rows in a file, ordered, of which one of `_ROWS_PER_MARK` is in memory."""
+    """Rows in a file; one of `_ROWS_PER_MARK` is in memory."""
 
     path: Path
     marks: _Places

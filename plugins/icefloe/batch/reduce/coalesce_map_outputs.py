@@ -71,7 +71,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
 def _collect(
     folder: BatchFolder, redo: Callable[[Sequence[int]], None], blocks: CollectedBlocks
 ) -> list[CorruptMapOutputError]:
-    """Returns the damage of map outputs that are not whole."""
+    """Adds the blocks of all map outputs; returns the damage."""
     records = _records(folder, redo)
     damaged: list[CorruptMapOutputError] = []
     for start in range(0, len(records), _OUTPUTS_AT_ONCE):
@@ -156,7 +156,6 @@ def _map_ids(damaged: Sequence[CorruptMapOutputError]) -> list[int]:
 
 
 def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
-    """The sum of the generations of all map outputs."""
     map_ids = range(folder.plan.num_map_tasks)
     states = folder.map_outputs.states(map_ids)
     # An output may have been voided, or its record lost, since it was written.

@@ -165,8 +165,6 @@ class _Survivors(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """See `_Survivors`."""
-
     positions: NDArray[np.int64]
     weights: NDArray[np.int64]
     ordinals: NDArray[np.int32]
@@ -300,7 +298,7 @@ class GroupChanges:
 
 
 def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring identities with as many copies as fit, at least one: the first row, and the one after."""
+    """Neighbouring identities with as many copies as fit, at least one."""
     ends = np.cumsum(np.add.reduceat(copies, starts))
     stops = np.append(starts[1:], len(copies))
     first = 0

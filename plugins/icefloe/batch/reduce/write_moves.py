@@ -80,10 +80,7 @@ def _cancelled(slices: SpilledMoves, number: int, *, most_rows: int, disk: Path 
 
 
 def _changed(pieces: Callable[[], Iterable[WeightedHashes]]) -> Iterator[WeightedHashes]:
-    """The rows that cancel; pieces are read twice, their identities ascending.
-
-    First, the weight that equal rows have in common; then, from which identities it is taken.
-    """
+    """Pieces are read twice: for the common weight of equal rows, then for the identities it is taken from."""
     shared = SharedWeights()
     for rows in pieces():
         shared.add(rows.row_hashes, rows.change_ordinals, rows.weights)

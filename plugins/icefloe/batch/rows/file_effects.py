@@ -18,11 +18,7 @@ __all__ = ["FileEffects", "task_file_effects"]
 
 
 class TermEffects:
-    """Terms, prepared for one data file after another.
-
-    Most delete files delete nothing of most data files. So a data file costs as much as its own delete files, not as
-    much as there are terms.
-    """
+    """Terms for one data file after another, each as costly as the delete files that delete rows of it."""
 
     def __init__(self, terms: FileTerms) -> None:
         self._terms: dict[int, list[tuple[int, int]]] = {}
@@ -127,7 +123,7 @@ def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, 
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
-    """The rows of each weight: that of all terms less that of the terms that delete them."""
+    """Weights of all terms less those of the terms that delete the row."""
     # A file of 6 rows that stays, while its deletion vector grows from {1} to {1, 4}:
     #   position         0    1    2    3    4    5
     #   -1, live in {1}  -1   .   -1   -1   -1   -1

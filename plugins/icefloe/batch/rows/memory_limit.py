@@ -73,7 +73,6 @@ def out_of_memory(cause: MemoryError, *, task: str, memory_bytes: int) -> Transi
 
 
 def _row_above(batch: pa.RecordBatch, most: int) -> int | None:
-    """None if no row has more."""
     encoded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
     plain = batch.select([i for i, column in enumerate(batch.columns) if not pa.types.is_dictionary(column.type)])
     # A slice of an encoded column counts its whole dictionary, so the longest text stands for each row.

@@ -40,11 +40,7 @@ _NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
 
 
 class DecodedBytes:
-    """Counts the Arrow memory of decoded rows; rows decoded twice count twice.
-
-    Columns that are not read, row groups that statistics rule out and pages after the last wanted row do not count.
-    Text in a dictionary counts as the dictionary and its indices.
-    """
+    """Counts the Arrow memory of decoded rows; text in a dictionary counts as the dictionary and its indices."""
 
     def __init__(self) -> None:
         self.total = 0

@@ -68,7 +68,7 @@ class Pins:
     """The snapshots that ``pin: true`` keeps from expiring.
 
     Attributes:
-        branch: holds them; their tags begin with its name.
+        branch: their tags begin with its name.
         up_to_snapshot_id: what was committed since is not pinned yet.
         oldest_at: commit of the oldest, ISO 8601; None if it is gone.
     """
@@ -85,10 +85,7 @@ class Pins:
 class RecentBatch:
     """One committed batch, in a few numbers.
 
-    Attributes:
-        bytes: of the files read.
-        seconds: from plan to commit, waiting and retries included; None if not known.
-        dead_letters: documents that the sink refused for good.
+    ``seconds`` include waiting and retries.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -191,6 +188,6 @@ class PipelineStatus:
 
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """The last batches with one more, which replaces an earlier entry of its number."""
+    """Replaces an earlier entry of its number."""
     by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
     return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])

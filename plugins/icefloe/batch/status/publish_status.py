@@ -206,12 +206,7 @@ def status_of(
     dag_id: str | None = None,
     report: BatchReport | None = None,
 ) -> PipelineStatus:
-    """The status of a pipeline, from its checkpoint and the table's metadata; reads no row and lists nothing.
-
-    Args:
-        before: the status until now.
-        report: of a batch that this run committed or found committed; what a later batch left stays.
-    """
+    """Reads no row and lists nothing. What a later batch left in the status stays."""
     pipeline, checkpoint = session.pipeline, session.checkpoint
     view = checkpoint.look()
     cursor, opened = view.cursor, view.opened

@@ -37,12 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
-    """Stops an abandon of a batch of which the folder of changes has nothing, if it may be in another folder.
-
-    Raises:
-        TerminalError: it is known to be in another one.
-        BatchStateError: a delivery of the batch has begun.
-    """
+    """Stops an abandon if the folder of changes has nothing, and another may, or a delivery has begun."""
     number, name, there = opened.batch_number, pipeline.name, _other_place(opened, pipeline)
     if there is not None:
         here = ChangesPlace.of(pipeline).path
@@ -61,8 +56,7 @@ def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pip
 def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
     """Raises `BatchStateError` for a proven batch, unless its delivery is complete.
 
-    Only a load takes back the changes that the sink holds: net changes of a later batch may leave out a row that came
-    and went.
+    Only a load takes back what the sink holds: net changes may leave out a row that came and went.
     """
     if _is_half_delivered(reference):
         raise _half_delivered(reference.batch_number, pipeline, reference.settings.delivery["type"])
@@ -96,10 +90,7 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
 
 
 def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
-    """Ends a batch that `half_delivered_end` found; its late tasks are fenced.
-
-    `TransientError` if a run was faster and has delivered it.
-    """
+    """Fences a batch's late tasks; `TransientError` if a run has delivered it."""
     checkpoint, number = session.checkpoint, end.offset.batch_number
     checkpoint.refuse_other(session.writer)
     # The record decides: a run that delivers the batch at this moment creates the same one. So the report comes after
@@ -121,10 +112,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
 
 
 def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
-    """True if a committed batch was given up half delivered: it ended without changes, and staged some.
-
-    It counts as such if the staged files are gone.
-    """
+    """True if a committed batch ended without changes, and staged some, or its staged files are gone."""
     if commit.outcome is not BatchOutcome.ABANDONED:
         return False
     whole = session.folder_of_changes.whole(commit.batch_number)
@@ -143,7 +131,7 @@ def _has_begun(reference: BatchReference) -> bool:
 
 
 def _is_half_delivered(reference: BatchReference) -> bool:
-    """True if a proven batch is for a sink that has not taken the whole of it."""
+    """True if the sink has not taken the whole of a proven batch."""
     return bool(reference.settings.delivery) and DeliveryRecords(reference.folder).batch() is None
 
 

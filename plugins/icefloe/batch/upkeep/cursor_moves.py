@@ -37,11 +37,7 @@ __all__ = ["CursorChange", "PipelineReset", "complete_unfinished", "make_move"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineView:
-    """A pipeline, its checkpoint and its table, looked at in this order, with no batch open.
-
-    Attributes:
-        given_up: end of the half-delivered batch, as if it had happened; None: none was open.
-    """
+    """Pipeline, checkpoint and table, looked at in this order, with no batch open (``given_up`` counts as ended)."""
 
     session: PipelineSession
     view: CheckpointView
@@ -49,11 +45,7 @@ class PipelineView:
 
     @classmethod
     def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
-        """A look at a pipeline. `BatchStateError` if a batch is open.
-
-        Args:
-            gives_up: True if a half-delivered batch may be open, because the caller gives it up.
-        """
+        """`BatchStateError` if a batch is open, except a half-delivered one that the caller gives up."""
         view = session.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(session)
@@ -70,7 +62,7 @@ class PipelineView:
         return cls(session=session.with_fresh_table(), view=view, given_up=given_up)
 
     def chosen_identity(self, snapshot_id: int | None) -> Identity:
-        """The identity of a pipeline that begins now."""
+        """The identity if the pipeline begins now."""
         pipeline, table = self.session.pipeline, self.session.table
         return choose_identity(
             pipeline.identifier_columns,
@@ -80,14 +72,12 @@ class PipelineView:
         )
 
     def head_id(self) -> int | None:
-        """Head of the pipeline's branch."""
         newest = History.of(self.session.table).head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def offset(
         self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
     ) -> OffsetRecord:
-        """The record of a batch that moves the cursor."""
         view, pipeline = self.view, self.session.pipeline
         return OffsetRecord(
             checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
@@ -210,8 +200,8 @@ class CursorChange:
 def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
     """Stops a move over a load that a sink outside of our files needs.
 
-    Readers of files see the moves in the manifests. An index or a topic changes by batches alone: the rest of a load
-    would be missing there, and rows of before a reset would stay.
+    Readers of files see the moves in the manifests. An index or a topic would lack the rest of a load, and keep rows of
+    before a reset.
     """
     name, sink = session.pipeline.name, session.pipeline.sink.type
     if cursor.load_part is not None:

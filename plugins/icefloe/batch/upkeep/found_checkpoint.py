@@ -187,7 +187,6 @@ def _named_url(
 
 
 def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
-    """The checkpoints of a pipeline and of its backfills."""
     store = open_place(url)
     checkpoint = Checkpoint(store)
     yield FoundCheckpoint(url=url, checkpoint=checkpoint, pipeline=pipeline)

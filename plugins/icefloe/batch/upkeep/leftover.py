@@ -13,8 +13,6 @@ __all__ = ["Leftover"]
 
 
 class BatchState(Enum):
-    """The state of one batch."""
-
     ENDED = auto()
     """Whatever its outcome: nobody resumes it."""
     OPEN = auto()
@@ -24,12 +22,7 @@ class BatchState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStates:
-    """One look at a checkpoint. It is outdated only if more batches have begun and ended since.
-
-    Attributes:
-        latest: None before the first batch.
-        is_open: True if that batch has no ending.
-    """
+    """One look at a checkpoint. It is outdated only if more batches have begun and ended since."""
 
     checkpoint: Checkpoint
     latest: int | None
@@ -37,11 +30,7 @@ class BatchStates:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Self:
-        """The states as they are now.
-
-        Look after the files were listed. A batch is recorded before its first file is written, so the look knows the
-        batch of every listed file.
-        """
+        """Look after the files were listed: a batch is recorded before its first file is written."""
         latest = checkpoint.latest_batch()
         return cls(
             checkpoint=checkpoint,
@@ -139,10 +128,7 @@ class EndedMarker(Leftover):
     """The marker of an ended backfill, put back if a batch was opened meanwhile."""
 
     def delete(self) -> int:
-        """Deletes it, unless the range of the backfill was started again. Returns 1 if it is gone.
-
-        A batch that is recorded after the second question puts the marker back itself.
-        """
+        """Returns 1 if it is gone. A batch that is recorded after the second question puts the marker back itself."""
         [key] = self.keys
         content = self.store.find(key)
         deleted = Leftover.delete(self)

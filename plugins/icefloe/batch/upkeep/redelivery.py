@@ -34,12 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptChanges:
-    """The changes that committed batches have left in a folder.
-
-    Attributes:
-        folder: the files sink, or the folder of staged batches.
-        counted_folder: the folder in which readers of the sink count batches; None if there is none.
-    """
+    """Changes of committed batches; readers of the sink count them in ``counted_folder``, if there is one."""
 
     pipeline: Pipeline
     checkpoint: Checkpoint
@@ -51,10 +46,7 @@ class KeptChanges:
         return [number for number in numbers if self._has_changes(number)]
 
     def show_ends(self, numbers: Sequence[int]) -> list[int]:
-        """Writes missing manifests of batches that `check` leaves out, for readers that count; returns their numbers.
-
-        They were abandoned, moved the cursor, or were delivered elsewhere before a reset and are kept no more.
-        """
+        """Writes missing manifests of batches that `check` leaves out; returns their numbers."""
         folder = self.counted_folder
         if folder is None:
             return []
@@ -121,7 +113,7 @@ class KeptChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLetters:
-    """The dead letters of a pipeline's batches, and the sink that is to take them now."""
+    """The dead letters, and the sink that is to take them now."""
 
     pipeline: Pipeline
     checkpoint: Checkpoint
@@ -140,7 +132,6 @@ class KeptLetters:
         }
 
     def send(self, number: int) -> list[PartDelivery]:
-        """Sends the dead letters of one batch again."""
         offset = self.checkpoint.offset(number)
         with self._sink() as sink:
             if offset is not None:
@@ -250,10 +241,7 @@ class Redelivery:
             return sink.url
 
     def _refuse_own_sink(self, sink: Sink, batch: ProvenBatch) -> None:
-        """Stops a backfill before its pipeline's sink says that another pipeline owns it.
-
-        The changes are older than what the sink holds, and nothing says which of them still count.
-        """
+        """A backfill's changes are older than what the sink holds, and nothing says which of them still count."""
         if self.backfill_id is None:
             return
         try:

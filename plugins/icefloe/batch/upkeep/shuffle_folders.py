@@ -220,7 +220,7 @@ class ForgottenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """The batches that a checkpoint staged, below ``staged/``."""
+    """Staged batches, below ``staged/``."""
 
     store: Store
     key: str

@@ -35,12 +35,7 @@ __all__ = ["survey_storage"]
 
 @dataclass(slots=True, kw_only=True)
 class PlacesOfChanges:
-    """The places of changes that were found, each once, although backfills have checkpoints too.
-
-    Attributes:
-        age: older files are old.
-        notes: places that are left alone.
-    """
+    """Places of changes, each once, although backfills have checkpoints too."""
 
     storage_url: str
     age: timedelta
@@ -54,7 +49,6 @@ class PlacesOfChanges:
         yield from self._found.values()
 
     def look(self, found: FoundCheckpoint) -> None:
-        """Adds the places of a checkpoint."""
         record = found.checkpoint.look().pipeline
         if record is not None and record.result_configuration.get("sink.type") == "files":
             path = self._expanded(found, "sink", str(record.result_configuration["sink.path"]))
@@ -94,10 +88,7 @@ _ROOMS: Final = {"checkpoints": "backfills", "staged": "_backfills"}
 
 
 def storage_folders(storage: Store) -> Iterator[str]:
-    """The folders of a storage in which trials may lie, the storage itself first.
-
-    A pipeline that was killed before its first batch has no record: only names of folders lead to its trials.
-    """
+    """The storage first. Only folder names lead to trials of pipelines that were killed before their first batch."""
     yield ""
     for room, backfills in _ROOMS.items():
         for pipeline in sorted(storage.folders(room)):
@@ -114,13 +105,7 @@ def checkpoint_folders(checkpoint: Store) -> Iterator[str]:
 def old_trials(
     place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()
 ) -> Iterator[Leftover]:
-    """The trials in a place that were written longer ago than ``age``, by the clock of its store.
-
-    Args:
-        folders: folders in which trials may lie. Those below them may hold millions of files.
-        age: younger trials may be under way.
-        known: URLs of places that somebody else looks at, with all below them.
-    """
+    """Trials older than ``age``; others may be under way. ``known`` are URLs that somebody else looks at."""
     trials = [
         stored
         for folder in folders
@@ -148,8 +133,7 @@ class Survey:
 
     Attributes:
         leftovers: in the order of their deletion.
-        problems: for each place that could not be read, the reason. Its files are left alone.
-        notes: further places that are left alone.
+        problems: reasons why places could not be read; their files are left alone.
         places: stores in which writers may have died in the middle of a file.
     """
 

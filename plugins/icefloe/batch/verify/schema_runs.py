@@ -29,7 +29,6 @@ class SchemaRun:
 
     @property
     def up_to_snapshot_id(self) -> int | None:
-        """State after the last batch."""
         return self.batches[-1].up_to_snapshot_id
 
     @property
@@ -40,10 +39,7 @@ class SchemaRun:
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """The batches from the last load or placing of the cursor.
-
-    Earlier changes have no end state to compare with, and no longer count.
-    """
+    """Since the last load or placing of the cursor: earlier changes have no end state to compare with."""
     starts = [
         index
         for index, batch in enumerate(batches)
@@ -59,11 +55,7 @@ def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
 
 
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
-    """The runs of batches that follow one another, in order.
-
-    A first batch that only placed the cursor (``from_now``) is in no run. A batch whose snapshot expired has the schema
-    of the next one.
-    """
+    """A first batch that only placed the cursor is in no run. If a snapshot expired, the next batch's schema counts."""
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
     found: list[SchemaRun] = []
     # From the last one back: a batch whose snapshot expired takes the schema of the batch after it.

@@ -69,11 +69,10 @@ class VerifyReport:
     """The findings of a replay.
 
     Attributes:
-        batches: committed batches since the last load, which is included. One that only placed the cursor does not
-            count.
+        batches: since the last load, which is included. One that only placed the cursor does not count.
         changes: by the manifests.
         sentences: one for each range that differs, each part that differs from its manifest, and each broken promise.
-        notes: harmless: files that no manifest names.
+        notes: harmless.
     """
 
     batches: int
@@ -90,8 +89,6 @@ class VerifyReport:
 
 
 class SchemaRunReplay:
-    """Replays a run: its start state, its changes, its end state."""
-
     def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
         self._session = session
         self._sink = sink
@@ -179,7 +176,7 @@ class SchemaRunReplay:
     def _add_batch(
         self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
     ) -> None:
-        """Adds a batch. Parts that are unchanged must keep their promises too."""
+        """Unchanged parts must keep their promises too."""
         begun = promises.begin(part_of_hashes)
         are_whole = [self._add_part(manifest, part, replay, begun, promises.identity) for part in manifest.parts]
         for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
@@ -224,10 +221,7 @@ class SchemaRunReplay:
 
 
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
-    """A sentence for each batch that does not follow the one before it.
-
-    A replay begins at the last load, so it cannot see a load that was delivered twice. This looks at all batches.
-    """
+    """A sentence for each batch that does not follow the one before. A replay would miss a load delivered twice."""
     for before, batch in pairwise(batches):
         ended = before.end
         if batch.outcome in _MOVES:

@@ -180,7 +180,7 @@ class _Comparison:
 
     @property
     def _hides_removed_rows(self) -> bool:
-        """True if a log does not show removed rows, so that rows cannot be added up."""
+        """True if rows cannot be added up."""
         if self._sink.keyed or self._has_before_images:
             return False
         # A log without keys shows the rows that were deleted, because nothing else would say which are gone.
@@ -249,11 +249,7 @@ class _Comparison:
         retention: Retention,
         notes: Sequence[str] = (),
     ) -> DeliveryFindings:
-        """The findings of a comparison by key. Rows that need not be at the sink do not count.
-
-        Args:
-            needs_all: False if the sink need not hold keys that have not changed since the pipeline began.
-        """
+        """Rows that need not be at the sink do not count; with ``needs_all`` it must hold keys that never changed."""
         url, names, table = self._sink.url, self._rows.names, self._session.pipeline.table
         there, is_unique = f"{table} at snapshot {self._snapshot_id}", self._sink.wants_unique_keys
         counts, absent = Counter(found.counts), 0

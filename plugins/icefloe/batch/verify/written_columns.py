@@ -24,11 +24,7 @@ __all__ = ["WrittenColumns"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnNames:
-    """The names of a schema, dotted inside of structs.
-
-    Attributes:
-        maps: below these, names are keys.
-    """
+    """The names of a schema, dotted inside of structs; below ``maps``, names are keys."""
 
     names: frozenset[str]
     maps: tuple[str, ...]
@@ -125,7 +121,6 @@ class WrittenColumns:
         return change_schema(self._schema(number, names).arrow, with_batch=True)
 
     def _schema(self, number: int, names: Sequence[str]) -> TableSchema:
-        """The schema in which a batch was delivered."""
         own = self._by_batch.get(number)
         schemas = [*([] if own is None else [own]), *self._known]
         fitting = [schema for schema in schemas if ColumnNames.of(schema.arrow).have(names)]
