@@ -163,7 +163,7 @@ class PhaseTally:
     """Running counts of the driver of a phase; see `PhaseRecord`.
 
     Attributes:
-        is_first: a wrong True only costs tasks that run twice and adopt.
+        is_first: True if no earlier attempt is recorded; a wrong True only costs tasks that run twice and adopt.
         refusals: tasks that found a node busy for as long as they could wait, by address.
     """
 

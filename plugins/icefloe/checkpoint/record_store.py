@@ -131,7 +131,7 @@ class RecordStore:
         return record
 
     def create(self, record: Record, key: str) -> Record:
-        """Creates a record, or returns the one that counts; `TerminalError` if another one was there and was removed."""
+        """Creates a record, or returns the one that counts; `TerminalError` if another one was there and is gone."""
         # Read back before it is stored: a record never changes, so one that no reader accepts would stop the pipeline
         # for good. And the run that creates a record goes on with the very values that a run that adopts it has.
         data = dump_document(record)
