@@ -144,7 +144,7 @@ class _PartsCall:
     tally: PhaseTally
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
-        """Delivers the parts that are left, and once again lost parts and those with too many dead letters."""
+        """Delivers missing parts, and once more lost parts, or those with dead letters if these are too many."""
         sent = self._deliver_missing()
         try:
             return self._finished(sink)

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
-    """Stops an abandon if the folder of changes has nothing, and another may, or a delivery has begun."""
+    """Stops an abandon if the changes are in another folder than today's, or a delivery of the batch has begun."""
     number, name, there = opened.batch_number, pipeline.name, _other_place(opened, pipeline)
     if there is not None:
         here = ChangesPlace.of(pipeline).path
@@ -112,7 +112,7 @@ def give_up_delivery(session: PipelineSession, end: EmptyEnd) -> None:
 
 
 def is_given_up(session: PipelineSession, commit: CommitRecord) -> bool:
-    """True if a committed batch ended without changes, and staged some, or its staged files are gone."""
+    """True if a batch was given up half delivered: it has staged changes, or its staged files are gone."""
     if commit.outcome is not BatchOutcome.ABANDONED:
         return False
     whole = session.folder_of_changes.whole(commit.batch_number)
