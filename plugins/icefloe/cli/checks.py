@@ -1,4 +1,4 @@
-"""``validate`` checks everything that a run needs; ``verify`` compares the delivered changes with the table."""
+"""``validate`` checks everything that a run needs; ``verify`` compares changes with the table."""
 
 import os
 from argparse import Namespace
@@ -50,10 +50,9 @@ _NAME_WIDTH: Final = 10
 
 
 class Checklist:
-    """Makes checks and prints the result of each.
+    """Makes checks and prints each result.
 
-    Waiting for places that do not answer does not add up: once a check has waited in vain, later checks share the rest
-    of ``patience_seconds``.
+    Waits do not add up: once a check has waited in vain, later checks share the rest of ``patience_seconds``.
     """
 
     def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
@@ -67,7 +66,7 @@ class Checklist:
 
     @property
     def exit_code(self) -> int:
-        """0 if all checks passed; 65 if an error is permanent; 75 if all errors are transient."""
+        """0 if all checks passed; 65 if an error is permanent; 75 if all are transient."""
         if not self._errors:
             return 0
         is_final = any(isinstance(error, TerminalError) for error in self._errors)
@@ -75,13 +74,13 @@ class Checklist:
 
     @property
     def documents(self) -> list[dict[str, object]]:
-        """The results of the checks in their order, for programs."""
+        """The results in order, for programs."""
         return list(self._documents)
 
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
-        """Makes one check, and prints what ``say`` makes of its result; returns the result, None if it failed.
+        """Makes one check, and prints ``say`` of its result, which it returns; None if it failed.
 
-        A check fails by an error of ours. A fault that an earlier check reported is not reported again.
+        Only an error of ours fails a check. A fault is reported once.
         """
         try:
             found = self._answer(name, check)
@@ -120,7 +119,7 @@ _ADDRESSES: Final = ("uri", "s3.endpoint")
 
 
 def validate(arguments: Namespace, screen: Screen) -> int:
-    """Prints one line for each check; returns 0, 65 if one fails for good, or 75 if all that fail may pass later."""
+    """Prints one line for each check; returns the exit code."""
     path = find_pipeline(arguments.pipeline)
     checks = Checklist(screen, patience_seconds=patience_seconds(os.environ))
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
@@ -143,7 +142,6 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 
 
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
-    """Checks engine, storage and sink; returns the runner of the phases, or None if the engine cannot be used."""
     runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
     if pipeline.shuffle.transfer == "nodes":
         checks.run("node", lambda: Machine().check(), str)
@@ -160,7 +158,6 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
 
 
 def _compare_places(pipeline: Pipeline) -> None:
-    """Compares the places before anything is written to them; the check of the table adds its location."""
     with with_lines(pipeline):
         refuse_nested_places(pipeline)
 
@@ -180,13 +177,11 @@ def _probe(url: str, credentials: Credentials) -> str:
 
 
 def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
-    """Tries the sink; returns its endpoint if that is not encrypted."""
     ChangeFiles(open_store(sink.path, options=credentials.sink_options)).check()
     return plain_endpoint(sink.path, credentials.sink_options)
 
 
 def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
-    """Tries the sink that batches are delivered to; returns its address."""
     with sink_of_pipeline(pipeline, credentials) as sink:
         if sink is None:
             raise TypeError("the pipeline delivers to no sink")
@@ -206,7 +201,6 @@ def _advice(plain: str) -> str:
 
 
 def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
-    """The session; none if the pipeline waits for a table or branch that does not exist yet."""
     try:
         session = open_session(pipeline)
         if runner is not None:
@@ -263,7 +257,7 @@ def _next_text(batch_number: int | None) -> str:
 
 
 def verify(arguments: Namespace, screen: Screen) -> None:
-    """Proves that the delivered changes lead from the start state to the end state; fails if they do not."""
+    """Proves that the delivered changes lead from the start state to the end state."""
     session = open_session(load_named_pipeline(arguments))
     with session.delivery_sink() as sink:
         if sink is not None:

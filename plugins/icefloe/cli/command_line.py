@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
 
     Args:
-        argv: the arguments after the program's name; None: the arguments of this process.
+        argv: the arguments after the program's name; None: those of this process.
 
     Returns:
         0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
-        interrupted, 141 if the program that reads the output has ended, 70 for a fault of icefloe itself.
+        interrupted, 141 if the reader of the output has ended, 70 for a fault of icefloe.
     """
     if argv is None:
         share_heap(os.environ)
@@ -92,7 +92,7 @@ def _out_of_memory(cause: MemoryError) -> TransientError:
 
 
 def _has_lost_a_reader() -> bool:
-    """True if the reader of a stream has gone. The rest for it is dropped: Python would report it as it exits."""
+    """True if a reader has gone. The rest is dropped: Python would report it at exit."""
     lost = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and not _is_read(stream)]
     for stream in lost:
         with Path(os.devnull).open("wb") as nobody:
@@ -111,7 +111,7 @@ def _is_read(stream: TextIO) -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends this process at once: Arrow would wait for a request that was given up, for as long as that takes."""
+    """Ends this process at once: Arrow would wait for requests that were given up."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -123,7 +123,6 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _complete(parser: ArgumentParser) -> None:
-    """Adds shell completion if argcomplete is installed."""
     try:
         import argcomplete
     except ImportError:

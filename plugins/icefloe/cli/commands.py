@@ -1,4 +1,4 @@
-"""The table of commands: name, function, help and arguments of each; and the parser that is made from it."""
+"""The table of commands, and the parser made from it."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ def timestamp(text: str) -> datetime:
 
 
 def complete_pipeline(prefix: str, parsed_args: Namespace, **_: object) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
-    """The names of the pipelines that begin with a prefix, for the shell."""
+    """Names of pipelines with a prefix, for the shell."""
     # Imported here because the other arguments are completed without reading YAML.
     from icefloe.pipeline.pipeline_file import pipeline_paths
 
@@ -75,7 +75,7 @@ def complete_pipeline(prefix: str, parsed_args: Namespace, **_: object) -> Seque
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """An argument as argparse takes it; of arguments with one word in ``group``, at most one may be given."""
+    """An argument of argparse; those with one word in ``group`` exclude each other."""
 
     names: tuple[str, ...]
     settings: Mapping[str, Any]
@@ -110,16 +110,7 @@ _VERBOSE: Final = _Argument(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A row of the table.
-
-    Attributes:
-        name: the word after ``icefloe``.
-        function: module of this room and name of the function, which is imported when the command runs.
-        help: one line, for the list of commands.
-        description: what it does, for its own help.
-        example: one or more lines, without ``icefloe``.
-        arguments: further arguments than ``--verbose``.
-    """
+    """A row of the table; ``function`` names a module of this room and its function, imported when the command runs."""
 
     name: str
     function: str
@@ -129,7 +120,7 @@ class Command:
     arguments: tuple[_Argument, ...]
 
     def load(self) -> "Callable[[Namespace, Screen], int | None]":
-        """The function; imported here, so that help and completion do not wait for Arrow and PyIceberg."""
+        """The function, imported here for fast help and completion."""
         module, _, name = self.function.partition(":")
         function: Callable[[Namespace, Screen], int | None] = getattr(import_module(f"icefloe.cli.{module}"), name)
         return function
@@ -395,7 +386,7 @@ COMMANDS: Final = (
 # Parsing changes nothing in it, and making it takes longer than parsing: a process may run several commands.
 @cache
 def make_parser() -> ArgumentParser:
-    """The parser; ``command`` in its result is the command's name."""
+    """The parser; ``command`` in its result is the name."""
     parser = ArgumentParser(
         prog="icefloe",
         description="Row-level changes of Apache Iceberg tables.",

@@ -1,4 +1,4 @@
-"""The ways out: ``abandon``, ``set-cursor``, ``reset`` and ``unpin``. Each shows what it would change, and asks."""
+"""Commands that give up: ``abandon``, ``set-cursor``, ``reset`` and ``unpin``. Each shows its changes, and asks."""
 
 import json
 from argparse import Namespace
@@ -20,7 +20,7 @@ from icefloe.units import id_json
 
 @changing_command
 def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Ends the open batch; if nothing of it was delivered, its number is never used again."""
+    """Ends the open batch; if nothing was delivered, its number is never used again."""
     abandonable = AbandonablePipeline(
         pipeline=pipeline,
         credentials=credentials_here(pipeline),
@@ -93,7 +93,7 @@ def _abandon_facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[t
 
 @changing_command
 def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Moves the cursor to a snapshot of the branch's history, and says before what is skipped or repeated."""
+    """Moves the cursor, after it has shown what is skipped or repeated."""
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         change = CursorChange.plan(session, arguments.snapshot_id)
@@ -122,7 +122,6 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None
 
 
 def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> PipelineSession:
-    """The session, after a move that a killed command left half done was completed."""
     with screen.under_way("looking"):
         session = open_session(pipeline, command=arguments.command)
         if not arguments.dry_run:
@@ -156,7 +155,7 @@ def _commits(commits: Commits) -> str:
 
 @changing_command
 def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Gives up the cursor: the next batch begins with the initial load, and the numbers go on."""
+    """Gives up the cursor: the next batch begins with the initial load, under the next number."""
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         found = PipelineReset.plan(session)
@@ -196,7 +195,7 @@ def _reset_facts(pipeline: Pipeline, found: PipelineReset) -> Iterator[tuple[str
 
 @changing_command
 def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Drops the pins of a pipeline in one commit to its table, after it has shown them and asked."""
+    """Drops a pipeline's pins in one commit, after it has shown them and asked."""
     with screen.under_way("looking"):
         session = open_session(pipeline)
         view = session.checkpoint.look()

@@ -1,4 +1,4 @@
-"""The pipeline that a command names, opened outside Airflow."""
+"""The pipeline of a command, outside Airflow."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
-    """The pipeline of ``PIPELINE``, expanded, with the engine of ``--engine``; refused if it needs a later release."""
+    """The expanded pipeline of ``PIPELINE``, with ``--engine``; refused if it needs a later release."""
     pipeline = load_pipeline(find_pipeline(arguments.pipeline), environ=os.environ)
     engine = getattr(arguments, "engine", None)
     if engine is not None:
@@ -41,12 +41,12 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
 
 
 def writer_here(command: str = "run") -> Writer:
-    """Who writes to a checkpoint from this process, by a command."""
+    """The writer to a checkpoint from this process."""
     return Writer(owner=owner_of(os.environ), run=f"icefloe {command} of process {os.getpid()}")
 
 
 def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
-    """The table, checkpoint and sink of a pipeline, opened by credentials of the environment or the machine."""
+    """Table, checkpoint and sink, opened by credentials of the environment or the machine."""
     warn_of_connections(pipeline)
     with without_airflow():
         return PipelineSession.open(
@@ -59,7 +59,7 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
 
 
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
-    """The checkpoint of a pipeline or of a backfill of it; neither catalog nor table is asked."""
+    """The checkpoint of a pipeline or a backfill, without catalog or table."""
     warn_of_connections(pipeline)
     return checkpoint_of(pipeline, backfill_id=backfill_id)
 
@@ -72,14 +72,14 @@ def checkpoint_of(pipeline: Pipeline, *, backfill_id: str | None) -> Checkpoint:
 
 
 def credentials_here(pipeline: Pipeline) -> Credentials:
-    """The credentials of a pipeline outside Airflow: of the environment, otherwise of the machine."""
+    """Credentials outside Airflow: of the environment, otherwise of the machine."""
     conn_id = None if pipeline.sink.type == "files" else pipeline.sink.conn_id
     credentials = Credentials.from_environment(os.environ, sink_conn_id=conn_id)
     return credentials.coordinated_by(pipeline.coordination, pipeline.storage_of_table)
 
 
 def warn_of_connections(pipeline: Pipeline) -> None:
-    """Warns of Airflow connections that a command outside Airflow cannot read."""
+    """Warns of Airflow connections that cannot be read outside Airflow."""
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
         if conn_id is None or CREDENTIALS_VARIABLE in os.environ:
             continue
@@ -93,7 +93,7 @@ def warn_of_connections(pipeline: Pipeline) -> None:
 
 @contextmanager
 def without_airflow() -> Iterator[None]:
-    """Adds to the error of an unknown catalog how to describe an Airflow connection outside Airflow."""
+    """Adds how to describe a connection outside Airflow to the error of an unknown catalog."""
     try:
         yield
     except UnknownCatalogError as error:
@@ -105,7 +105,7 @@ def without_airflow() -> Iterator[None]:
 
 
 def requested_range(arguments: Namespace) -> RequestedRange | None:
-    """The range of the bounds that were given; None if none was given, which asks for the next batch.
+    """The range of the given bounds; None asks for the next batch.
 
     >>> requested_range(Namespace(after_snapshot_id=7)).after_snapshot_id
     7
@@ -118,7 +118,7 @@ def requested_range(arguments: Namespace) -> RequestedRange | None:
 def changing_command(
     change: Callable[[Pipeline, Namespace, Screen], None],
 ) -> Callable[[Namespace, Screen], None]:
-    """The command that changes the pipeline of ``PIPELINE``; see `errors_count_if_unchanged`."""
+    """A command that changes the pipeline of ``PIPELINE``; see `errors_count_if_unchanged`."""
 
     @wraps(change)
     def command(arguments: Namespace, screen: Screen) -> None:

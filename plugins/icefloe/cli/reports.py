@@ -1,4 +1,4 @@
-"""Reports: the ``status`` of a pipeline, its last ``batches``, and everything that is known of one (``show``)."""
+"""``status`` of a pipeline, its last ``batches``, and ``show`` of one batch."""
 
 import json
 from argparse import Namespace
@@ -34,8 +34,7 @@ from icefloe.units import format_bytes, id_json
 def status(arguments: Namespace, screen: Screen) -> None:
     """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.
 
-    Trouble is reported, but it is no failure of this command: it exits 0. Neither is a missing table or branch that the
-    pipeline waits for.
+    It exits 0 with trouble too, and with a missing table or branch that the pipeline waits for.
     """
     with screen.under_way("looking"):
         document = _document(load_named_pipeline(arguments))
@@ -78,7 +77,6 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
 
 
 def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
-    """The session, and the sentence of the missing table or branch that the pipeline waits for."""
     session = None
     try:
         session = open_session(pipeline)
@@ -91,7 +89,6 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
 
 
 def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> TableFacts:
-    """The facts of the table; None, all of them, without a session."""
     if session is None:
         return TableFacts(
             cursor_timestamp=None, head_snapshot_id=None, head_timestamp=None, lag_snapshots=None, lag_rows=None,
@@ -107,7 +104,6 @@ def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> Tabl
 
 
 def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]:
-    """The sink, and the last batch that was delivered to it; None if there is none yet."""
     last = None if known is None else known.last_delivery
     return {
         "sink": pipeline.sink.type,
@@ -120,7 +116,6 @@ def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]
 
 
 def _trouble(session: PipelineSession) -> str | None:
-    """The reason why no batch can be opened or resumed; None if one can, or if there is nothing to do."""
     try:
         next_plannable(session)
     except IcefloeError as error:
@@ -130,7 +125,6 @@ def _trouble(session: PipelineSession) -> str | None:
 
 
 def _last_failure(known: PipelineStatus | None) -> str | None:
-    """The last failure of a task; None if there is none, or if a task has succeeded since."""
     trouble = None if known is None else known.trouble
     return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
 
@@ -146,7 +140,7 @@ def _pins(pipeline: str, session: PipelineSession | None, view: CheckpointView) 
 
 
 def _seconds(facts: TableFacts) -> float | None:
-    """Seconds that the oldest waiting snapshot has waited; None if the cursor is not in the branch's history."""
+    """Wait of the oldest snapshot; None if the cursor is not in the branch's history."""
     if facts.waiting_since is None:
         return 0.0 if facts.lag_snapshots == 0 else None
     waited = datetime.now(UTC) - datetime.fromisoformat(facts.waiting_since)
@@ -164,7 +158,7 @@ _OF_SINK: Final = ("documents", "dead letters", "visible after")
 
 
 def batches(arguments: Namespace, screen: Screen) -> None:
-    """Shows the last batches from the checkpoint; needs neither catalog nor table."""
+    """Shows the last batches; needs no catalog."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
@@ -209,7 +203,6 @@ def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
 
 
 def _cells(document: Mapping[str, Any], *, delivers: bool) -> Iterator[str]:
-    """The row of a batch; dashes for what it does not have."""
     yield str(document["batch"])
     yield document["state"]
     yield document["at"] or "-"
@@ -231,7 +224,7 @@ _SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
 
 
 def show(arguments: Namespace, screen: Screen) -> None:
-    """Shows the report of a committed batch, or the beginning of an open one; needs neither catalog nor table."""
+    """Shows the report of a committed batch, or the beginning of an open one; needs no catalog."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)

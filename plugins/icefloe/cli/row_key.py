@@ -1,4 +1,4 @@
-"""The key of a row as the command line gives it: values of its identifier columns."""
+"""The key of a row on the command line."""
 
 import math
 import sys
@@ -29,10 +29,9 @@ class RowKey:
     """The value of each identifier column.
 
     Attributes:
-        texts: the values as they were written, by the dotted name of the column.
-        paths: paths of the columns, in the same order.
-        values: one row, whose columns have the types and dotted names of the identifier columns.
-        filter: the rows of this key, as an Iceberg expression.
+        texts: as written, by dotted name.
+        values: one row, typed as the identifier columns, with their dotted names.
+        filter: an Iceberg expression for its rows.
     """
 
     texts: Mapping[str, str]
@@ -42,7 +41,7 @@ class RowKey:
 
     @classmethod
     def parse(cls, given: Sequence[str], schema: TableSchema, identity: Sequence[str]) -> Self:
-        """The key in arguments such as ``id=4``; the name may be left out if there is one identifier column.
+        """The key in arguments such as ``id=4``; a single identifier column needs no name.
 
         Args:
             identity: dotted names of the identifier columns; empty: any columns may be named.
@@ -72,7 +71,7 @@ class RowKey:
         )
 
     def rows_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that have this key."""
+        """The rows of a batch with this key."""
         return batch.filter(RowHashes.among(identity_columns(batch, self.paths), self.values.columns))
 
     def is_shown_by(self, schema: pa.Schema) -> bool:
@@ -98,7 +97,6 @@ def _value(text: str, kind: pa.DataType, name: str, schema: TableSchema) -> pa.A
 
 
 def _condition(name: str, text: str, column: pa.Array, schema: TableSchema) -> str:
-    """The rows with a value in a column, as an Iceberg expression that was read back."""
     value: object = column[0].as_py()
     condition = f"{_quoted(name)} {_comparison(value)}"
     try:
@@ -122,12 +120,11 @@ def _untraceable(name: str, text: str, schema: TableSchema) -> UsageError:
 
 
 def _quoted(name: str) -> str:
-    """A dotted name in quotes; PyIceberg's parser reads a backslash in quotes as a quote."""
+    """A dotted name in quotes; PyIceberg reads a backslash in quotes as a quote."""
     return '"' + name.replace('"', "\\") + '"'
 
 
 def _comparison(value: object) -> str:
-    """The operator, and the value as a literal."""
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
             return "is nan"
@@ -144,7 +141,7 @@ def _comparison(value: object) -> str:
 
 
 def _digits(value: float) -> str:
-    """A finite number without an exponent, which a filter's text does not have.
+    """A finite number without an exponent, as filters need it.
 
     >>> _digits(1e16), _digits(-5e-7)
     ('10000000000000000', '-0.0000005')

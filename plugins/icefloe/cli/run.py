@@ -1,4 +1,4 @@
-"""``run``: one batch, without Airflow; ``plan``: the batch that a run would read and write."""
+"""``run``: one batch, without Airflow; ``plan``: its preview."""
 
 import os
 from argparse import Namespace
@@ -28,11 +28,7 @@ from icefloe.units import format_bytes, id_json, time_of_ms
 
 
 class Activity:
-    """Shows one thing at a time; nothing of it stays on the screen.
-
-    Args:
-        console: if it is quiet, nothing is shown.
-    """
+    """Shows one thing at a time, unless ``console`` is quiet."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -40,7 +36,7 @@ class Activity:
 
     @contextmanager
     def under_way(self, what: str) -> Iterator[None]:
-        """Shows the name of the work under way and the time that it has taken."""
+        """Shows the work under way and its time."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         bar = Progress(*columns, console=self._console, transient=True, disable=self._console.quiet)
         with bar:
@@ -51,7 +47,7 @@ class Activity:
                 self._shown = None
 
     def report(self, done: int, total: int) -> None:
-        """Shows how many tasks of the work under way are done; any thread may call this."""
+        """Shows how many tasks are done; from any thread."""
         if self._shown is None:
             return
         bar, task = self._shown
@@ -71,7 +67,7 @@ _NOTHING_PLANNED: Final[Mapping[str, object]] = {
 
 
 def run(arguments: Namespace, screen: Screen) -> None:
-    """Delivers one batch; its JSON object is the last line on standard output."""
+    """Delivers one batch; its JSON object is the last line of standard output."""
     request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
     if arguments.take_over and owner_of(os.environ) is None:
         raise UsageError(f"--take-over needs an owner: set {OWNER} to the new owner of the checkpoint")
@@ -85,7 +81,6 @@ def run(arguments: Namespace, screen: Screen) -> None:
 def _deliver(
     pipeline: Pipeline, request: RequestedRange | None, screen: Screen, *, takes_over: bool
 ) -> tuple[BatchRun, int]:
-    """Delivers a batch; returns the run, and the number of snapshots that it left to later batches."""
     try:
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
@@ -100,7 +95,7 @@ def _deliver(
 
 
 def _left(session: PipelineSession, report: BatchReport | None) -> int:
-    """Number of snapshots left to later batches, in the table as the run found it; 0 after a backfill."""
+    """Number of snapshots left, as the run found the table; 0 after a backfill."""
     if report is None or report.backfill_id is not None:
         return 0
     behind = lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)
@@ -136,7 +131,7 @@ def _run_facts(report: BatchReport) -> list[Fact]:
 
 
 def plan(arguments: Namespace, screen: Screen) -> None:
-    """Shows the batch that ``run`` would deliver; writes nothing anywhere."""
+    """Shows the batch that ``run`` would deliver; writes nothing."""
     request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
     with screen.under_way("planning"):
         preview = _preview(pipeline, request)
@@ -148,7 +143,6 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 
 
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
-    """The batch, or the reason why a run would deliver nothing."""
     try:
         session = open_session(pipeline)
         return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)

@@ -20,7 +20,7 @@ _PIPED_WIDTH = 200
 
 
 class Fact(NamedTuple):
-    """One fact of an answer: for people a name and a text, for programs a key and a value. An empty one is left out."""
+    """A name and a text for people, a key and a value for programs; left out if empty."""
 
     name: str
     text: str
@@ -34,7 +34,7 @@ def answer_of(facts: Iterable[Fact]) -> dict[str, object]:
 
 
 class ReaderGoneError(Exception):
-    """The program that reads standard output has ended, as ``head`` does. No fault of the command."""
+    """The reader of standard output has ended, as ``head`` does. No fault of the command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,8 @@ class Screen:
     """Both streams of a command.
 
     Attributes:
-        output: tables and sentences; plain, and wide enough to be cut by other programs, when it is piped.
+        output: tables and sentences; plain and wide when piped.
         progress: the work under way; silent unless it is a terminal.
-        is_json: nothing but JSON may be printed.
     """
 
     output: Console
@@ -53,7 +52,7 @@ class Screen:
 
     @classmethod
     def of(cls, *, is_json: bool) -> Self:
-        """The streams of this process as they are now."""
+        """The present streams of this process."""
         is_piped = not sys.stdout.isatty()
         return cls(
             output=Console(file=sys.stdout, width=_PIPED_WIDTH if is_piped else None, highlight=False),
@@ -62,7 +61,7 @@ class Screen:
         )
 
     def under_way(self, what: str) -> AbstractContextManager[object]:
-        """Shows a spinner next to the name of the work under way."""
+        """Shows a spinner next to the work under way."""
         return self.progress.status(Text(quoted(what)))
 
     def say(self, text: str) -> None:
@@ -73,7 +72,7 @@ class Screen:
                 self.output.print(quoted(text), markup=False, soft_wrap=True)
 
     def facts(self, rows: Iterable[tuple[str, str] | Fact]) -> None:
-        """Prints names and values in two columns, unless only JSON is wanted."""
+        """Prints two columns, unless only JSON is wanted."""
         table = Table.grid(padding=(0, 2))
         for name, value, *_ in rows:
             if name:
@@ -81,7 +80,7 @@ class Screen:
         self._show(table)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
-        """Prints a table, unless only JSON is wanted; the columns of ``numbers`` are aligned right."""
+        """Prints a table, unless only JSON is wanted; the columns ``numbers`` are aligned right."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
@@ -90,12 +89,12 @@ class Screen:
         self._show(table)
 
     def answer(self, document: object) -> None:
-        """Prints the answer of a command as JSON, if only JSON is wanted."""
+        """Prints an answer as JSON, if only JSON is wanted."""
         if self.is_json:
             self.json(document)
 
     def json(self, document: object) -> None:
-        """Prints one JSON object on one line, always."""
+        """Prints one JSON object on one line."""
         with _to_its_reader():
             self.output.file.write(json.dumps(document) + "\n")
             self.output.file.flush()
@@ -107,7 +106,6 @@ class Screen:
 
 
 def _cell(text: str) -> Text:
-    """A cell as it is: whoever asks for a row wants all of it."""
     return Text(quoted(text, cuts=False))
 
 
@@ -122,7 +120,7 @@ def _to_its_reader() -> Iterator[None]:
 
 @contextmanager
 def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
-    """Shows warnings, or with ``is_verbose`` every decision; the loggers are restored afterwards."""
+    """Shows warnings, or every decision; restores the loggers afterwards."""
     logger = logging.getLogger("icefloe")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -161,7 +159,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def batch_text(batch_number: int, backfill_id: str | None) -> str:
-    """A batch of a pipeline or of a backfill.
+    """A batch of a pipeline or a backfill.
 
     >>> batch_text(0, "start-7-0a1b2c3d")
     '0 of backfill start-7-0a1b2c3d'
@@ -170,12 +168,12 @@ def batch_text(batch_number: int, backfill_id: str | None) -> str:
 
 
 def id_text(snapshot_id: int | None) -> str:
-    """A snapshot id for a table; a dash if there is none."""
+    """A snapshot id or a dash."""
     return "-" if snapshot_id is None else str(snapshot_id)
 
 
 def is_agreed(question: str, *, yes: bool) -> bool:
-    """True if the user agrees, by ``y`` or ``yes`` on the terminal, or beforehand by ``--yes``."""
+    """True if the user agrees on the terminal, or beforehand by ``--yes``."""
     if yes:
         return True
     if not sys.stdin.isatty():

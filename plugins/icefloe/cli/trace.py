@@ -40,7 +40,7 @@ _COLUMNS: Final = ("batch", "change", "commit", "committed at", "row")
 
 
 def trace(arguments: Namespace, screen: Screen) -> None:
-    """Shows the changes of a row, and where the row is now."""
+    """Shows the changes of a row, and its present place."""
     with screen.under_way("looking for the row"):
         session = open_session(load_named_pipeline(arguments))
         with session.delivery_sink() as sink, with_lines(session.pipeline):
@@ -110,7 +110,6 @@ def _row_lines(name: str, rows: Sequence[Mapping[str, object]]) -> list[tuple[st
 
 
 def _plain(value: object) -> object:
-    """Rows and what is in them in values of JSON, which has no dates, decimals, NaN or infinity: they are text."""
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -125,12 +124,9 @@ class TracedRow:
     """A row and its changes.
 
     Attributes:
-        key: the values of its identifier columns.
-        changes: delivered changes in their order: the change columns, then the row.
-        pending: changes that are committed to the table and not delivered yet; ``_batch`` is None.
-        table_rows: rows of the key in the table now.
-        sink_rows: rows of the key that the sink holds now; None: the sink was not asked.
-        notes: what could not be found out, and why.
+        changes: delivered changes in order: the change columns, then the row.
+        pending: committed changes that are not delivered; ``_batch`` is None.
+        sink_rows: present rows of the key in the sink; None: the sink was not asked.
     """
 
     key: Mapping[str, str]
@@ -144,12 +140,10 @@ class TracedRow:
 def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> TracedRow:
     """Finds every change of a row; changes nothing.
 
-    Changes are read from the files in which they are kept. For batches whose files are gone they are computed again
-    from the table's history, as long as its snapshots are there.
+    Changes of lost files are computed again from the table's history, while its snapshots exist.
 
     Args:
-        sink: sink that staged batches are delivered to; None: the files are the sink.
-        given: the key as it is written on the command line.
+        sink: None: the files are the sink.
     """
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
@@ -160,8 +154,6 @@ def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str])
 
 
 class _Trace:
-    """One search."""
-
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
         self._session = session
         latest = History.of(session.table).head(session.pipeline.branch)
@@ -189,7 +181,6 @@ class _Trace:
         )
 
     def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
-        """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
         files = self._session.folder_of_changes
         try:
             found: list[dict[str, object]] = []
@@ -207,7 +198,6 @@ class _Trace:
         return found
 
     def _computed(self, batch: CommitRecord) -> list[dict[str, object]]:
-        """Changes of the key in a batch whose files are gone, from the table's history."""
         number = batch.batch_number
         try:
             if batch.after_snapshot_id is None or batch.load_part is not None:
@@ -239,7 +229,6 @@ class _Trace:
         return plain_rows(changes.read_all())
 
     def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
-        """The rows of the key at a snapshot, in the columns that are delivered."""
         if snapshot_id is None:
             return []
         pipeline = self._session.pipeline
@@ -276,7 +265,6 @@ class _Trace:
 
 
 def _last_row(changes: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """The row behind the last change of a key; none if it was deleted."""
     if not changes or changes[-1][CHANGE_TYPE] not in ("INSERT", "UPDATE_AFTER"):
         return []
     return [{name: value for name, value in changes[-1].items() if name not in CHANGE_COLUMNS}]

@@ -1,4 +1,4 @@
-"""Upkeep: ``deliver`` batches once more, ``purge`` marks, ``sweep`` leftovers, and serve a ``node``."""
+"""``deliver`` batches again, ``purge`` marks, ``sweep`` leftovers, serve a ``node``."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ _MOST_NUMBERS: Final = 8
 
 @changing_command
 def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Delivers batches in the order of their numbers; ends at the first that fails, and says where to go on."""
+    """Delivers batches in order; ends at the first failure, and says where to go on."""
     redelivery = _redelivery(pipeline, arguments)
     if arguments.dead_letters:
         _send_letters(redelivery, arguments, screen)
@@ -69,7 +69,6 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
 
 
 def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) -> None:
-    """Sends dead letters again, batch by batch, and says how many stay."""
     with screen.under_way("looking"):
         url = redelivery.url(is_checked=not arguments.dry_run)
         letters = redelivery.letters.counts(redelivery.batches(arguments.batches))
@@ -123,7 +122,7 @@ def _texts(document: Mapping[str, int], columns: Iterable[str]) -> tuple[str, ..
 
 @changing_command
 def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
-    """Counts old marks of the pipeline's sink, asks, and removes them."""
+    """Counts old marks in the sink, asks, and removes them."""
     warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
@@ -147,7 +146,7 @@ def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
 
 
 def sweep(arguments: Namespace, screen: Screen) -> None:
-    """Deletes leftovers after it has shown them and asked; what it could not judge or delete makes it fail."""
+    """Deletes leftovers after a question; fails if it could not judge or delete one."""
     with screen.under_way("looking"):
         survey = survey_storage(
             arguments.storage,
@@ -188,7 +187,6 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
 
 
 def _rows(leftovers: Iterable[Leftover]) -> Iterator[Sequence[str]]:
-    """One row for the batches of one place that may go for the same reason."""
     alike: defaultdict[tuple[str, ...], list[Leftover]] = defaultdict(list)
     for each in leftovers:
         alike[each.pipeline or "-", each.place_url, each.reason.value].append(each)
@@ -221,14 +219,14 @@ def _leftover(each: Leftover) -> dict[str, object]:
 
 
 def _raise_all(problems: Sequence[IcefloeError]) -> None:
-    """Raises all problems as one error; another try helps only if it may help with each of them."""
+    """Raises all problems as one error, transient only if each of them is."""
     if problems:
         may_pass = all(isinstance(problem, TransientError) for problem in problems)
         raise (TransientError if may_pass else TerminalError)(*dict.fromkeys(problem.sentence for problem in problems))
 
 
 def node(arguments: Namespace, screen: Screen) -> None:
-    """Serves until SIGTERM or SIGINT, or drains or refills the folder of this machine."""
+    """Serves until SIGTERM or SIGINT, or drains or refills this machine's folder."""
     config = load_node_config(arguments.config)
     if arguments.drain:
         files = drain_node(config)

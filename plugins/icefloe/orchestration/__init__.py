@@ -1,10 +1,8 @@
 """Airflow: DAGs of pipelines, their tasks, and the page.
 
-Read in this order:
-
 - `dags`: the DAGs of pipeline files
-- `tasks`: code that runs in a worker or the triggerer
-- `connections`: from Airflow's connections to credentials of catalogs, stores and Spark
+- `tasks`: code in a worker or the triggerer
+- `connections`: Airflow's connections as credentials
 - `telemetry`: metrics and lineage
 - `page`: the page in Airflow
 """

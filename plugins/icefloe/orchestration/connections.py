@@ -1,4 +1,4 @@
-"""Credentials from Airflow's connections, read when a task or a trigger runs and never before."""
+"""Credentials from Airflow's connections."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
 class StoreConnection(Protocol):
-    """The attributes of an Airflow connection that open an object store."""
+    """The part of an Airflow connection that opens an object store."""
 
     conn_id: str
     conn_type: str
@@ -57,7 +57,7 @@ class StoreConnection(Protocol):
 
 
 def object_store_options(connection: StoreConnection) -> dict[str, str]:
-    """The obstore options of a connection; values that are not set are left out.
+    """The obstore options that a connection sets.
 
     ======================  =======================================================================
     type                    used fields
@@ -110,7 +110,7 @@ def _refuse_other_identity(connection: StoreConnection) -> None:
 
 
 def _parsed(value: object) -> object:
-    """A value of the extra; its JSON text is read if the connection is written as a URI."""
+    """A value of the extra, parsed from JSON text if the connection is a URI."""
     if isinstance(value, str):
         with suppress(ValueError):
             return json.loads(value)
@@ -118,7 +118,6 @@ def _parsed(value: object) -> object:
 
 
 def _own_options(connection: StoreConnection) -> Mapping[str, object]:
-    """The options that are written as obstore has them."""
     written = _parsed(connection.extra_dejson.get("object_store_options") or {})
     if not isinstance(written, Mapping):
         raise TerminalError(
@@ -171,10 +170,9 @@ _API_SERVER: Final = "Airflow's API server"
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """The Airflow connection of that id, its secrets hidden; None if there is none or its URI is invalid.
+    """The Airflow connection of that id, its secrets hidden; None if missing or its URI is invalid.
 
-    Code that opens a catalog or a store with a connection hides all of it. Other connections, such as Spark's, hold
-    ordinary words too.
+    Code that opens a catalog or a store hides all of a connection. Others, such as Spark's, hold ordinary words too.
     """
     connection = _found(conn_id)
     if connection is None and _is_kept(conn_id):
@@ -204,7 +202,7 @@ def _found(conn_id: str) -> Any | None:
 
 
 def _is_kept(conn_id: str) -> bool:
-    """True if a place has a connection that was not found. To Airflow, a place that fails is one that lacks it."""
+    """True if a place has the missing connection: to Airflow, a failing place lacks it."""
     from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
     return any(_is_kept_by(backend, conn_id) for backend in ensure_secrets_backend_loaded())
@@ -226,7 +224,7 @@ def _is_kept_by(backend: Any, conn_id: str) -> bool:
 
 
 def _is_kept_by_api_server(conn_id: str) -> bool:
-    """As `_is_kept_by`. Airflow's own backend turns every error into None."""
+    """As `_is_kept_by`; Airflow's own backend turns every error into None."""
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
@@ -252,10 +250,10 @@ def _unanswered(conn_id: str, place: str, reason: str) -> TransientError:
 
 
 def resolve_credentials(pipeline: Pipeline) -> "Credentials":
-    """The credentials of the pipeline's catalog, storage and sink.
+    """The credentials of catalog, storage and sink.
 
-    A catalog that is no Airflow connection of type iceberg is left to PyIceberg's own configuration; a store without
-    a connection is left to the machine's own identity.
+    A catalog that is no Airflow connection of type iceberg is left to PyIceberg's configuration; a store without a
+    connection to the machine's identity.
     """
     from icefloe.batch.credentials import Credentials
 
@@ -269,7 +267,7 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
 
 def storage_options(pipeline: Pipeline) -> dict[str, str]:
-    """The options of the pipeline's storage alone; arguments and errors as in ``resolve_credentials``."""
+    """The options of the storage alone, as in ``resolve_credentials``."""
     options = _store_options("storage_conn_id", pipeline.storage_conn_id)
     return coordinated(options, pipeline.coordination, pipeline.storage_of_table)
 
@@ -304,7 +302,6 @@ def _store_options(key: str, conn_id: str | None) -> dict[str, str]:
 
 
 def _defined(key: str, conn_id: str) -> Any:
-    """The connection that a key names."""
     connection = find_connection(conn_id)
     if connection is None:
         raise TerminalError(f"{key} names the Airflow connection {conn_id!r}, which is not defined", conn_id=conn_id)
@@ -315,7 +312,7 @@ logger = logging.getLogger(__name__)
 
 
 def usable_master(pipeline: Pipeline) -> SparkMaster:
-    """The Spark master that runs the jobs of an expanded pipeline."""
+    """The Spark master of an expanded pipeline."""
     refuse_missing_jobs()
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
@@ -326,7 +323,7 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
 
 
 def mask_in_airflow(configuration: Mapping[str, object]) -> None:
-    """Registers secrets with Airflow's masker, which judges the values of a connection by keys of its own."""
+    """Registers secrets with Airflow's masker, which judges connections by keys of its own."""
     for key, value in configuration.items():
         if isinstance(value, Mapping):
             mask_in_airflow(value)

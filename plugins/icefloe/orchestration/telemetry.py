@@ -1,6 +1,6 @@
-"""Metrics ``icefloe.*`` through Airflow's Stats, to StatsD or OpenTelemetry as it is set up.
+"""Metrics ``icefloe.*`` through Airflow's Stats, to StatsD or OpenTelemetry.
 
-docs/operations.md has their table. Each is sent twice, as Airflow sends its own: as ``icefloe.<metric>`` with the tags
+docs/operations.md has their table. Each is sent twice, as Airflow does: as ``icefloe.<metric>`` with the tags
 ``pipeline`` and ``table``, and as ``icefloe.<pipeline>.<metric>`` for StatsD, which knows no tags.
 """
 
@@ -48,18 +48,18 @@ def send_status(status: PipelineStatus) -> None:
 
 
 def send_report(report: BatchReport) -> None:
-    """Sends the counters and times of a batch that was just committed; a backfill counts under the name of its DAG."""
+    """Sends counters and times of a new commit; a backfill counts under its DAG's name."""
     name = report.pipeline if report.backfill_id is None else f"{report.pipeline}__backfill"
     _send(report_metrics(report), pipeline=name, table=report.table)
 
 
 def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
-    """Counts a look for work, of the sensor or of the trigger."""
+    """Counts a look for work."""
     _send([Metric(kind="counter", name=f"polls.{outcome}", value=1)], pipeline=pipeline, table=table)
 
 
 def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
-    """Counts a batch that plan opened or resumed, and the map tasks of a batch that it opened."""
+    """Counts a batch of plan, and the map tasks of a new one."""
     names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
     _send(
         (Metric(kind="counter", name=name, value=count) for name, count in names.items()), pipeline=dag_id, table=table
@@ -67,14 +67,14 @@ def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> 
 
 
 def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
-    """Counts a try of a task that failed or was lost."""
+    """Counts a failed or lost try."""
     kind = "final" if is_final else "to_retry"
     names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
     _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
 
 
 def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]:
-    """The figures of a status; unknown ones are left out."""
+    """The known figures of a status."""
     waiting = 0.0 if status.lag_snapshots == 0 else _seconds(status.waiting_since, now)
     gauges = {
         "lag.snapshots": status.lag_snapshots,
@@ -93,7 +93,7 @@ def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]
 
 
 def report_metrics(report: BatchReport) -> Iterator[Metric]:
-    """The figures of a batch; unknown ones are left out."""
+    """The known figures of a batch."""
     counters = {
         f"batch.committed.{report.route.value}": 1,
         "steps": report.steps,
@@ -134,14 +134,13 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
 
 
 def _node_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
-    """Map outputs that nodes lost, by node. Dots and colons of an address would part the name of a metric."""
+    """Lost map outputs. Dots and colons of an address would part a metric's name."""
     for node in merged_nodes(node for phase in phases for node in phase.nodes_lost):
         name = re.sub("[^0-9A-Za-z-]", "_", node.address)
         yield Metric(kind="counter", name=f"node.{name}.map_outputs_lost", value=node.map_outputs)
 
 
 def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
-    """Requests of all phases together; nothing if no phase counted any."""
     known = {phase.phase: phase.requests for phase in phases if phase.requests is not None}
     if not known:
         return
@@ -154,7 +153,6 @@ def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
 
 
 def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
-    """Documents at the sink, and the time from the last commit until they were visible."""
     for name in _DELIVERED:
         yield Metric(kind="counter", name=f"delivery.{name}", value=getattr(delivery, name))
     yield Metric(kind="counter", name="bytes.delivered", value=delivery.bytes)
@@ -163,7 +161,6 @@ def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
 
 
 def _races_lost(phase: PhaseRecord) -> int:
-    """Map tasks and ranges that another attempt had committed first."""
     return phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
 
 
@@ -211,13 +208,7 @@ def _seconds(since: str | None, now: datetime) -> float | None:
 
 
 class PhasePlaces(NamedTuple):
-    """The places of a phase.
-
-    Attributes:
-        table: name of the table, for people.
-        table_location: URL of the table.
-        sink_url: URL of the place where the phase made changes arrive; None: it made none arrive.
-    """
+    """The table of a phase, and the URL where it made changes arrive, if it did."""
 
     table: str
     table_location: str
@@ -225,7 +216,7 @@ class PhasePlaces(NamedTuple):
 
 
 def phase_lineage(places: PhasePlaces) -> "OperatorLineage":
-    """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed."""
+    """The ``OperatorLineage`` of a phase; only OpenLineage's provider asks, so OpenLineage is installed."""
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import Dataset
     from openlineage.client.facet_v2 import documentation_dataset
@@ -240,7 +231,7 @@ def phase_lineage(places: PhasePlaces) -> "OperatorLineage":
 
 
 def dataset_name(url: str) -> tuple[str, str]:
-    """Namespace and name of the dataset at a URL, by OpenLineage's naming conventions.
+    """Namespace and name of a dataset, by OpenLineage's naming conventions.
 
     >>> dataset_name("s3a://lake/warehouse/nyc/flights/")
     ('s3://lake', 'warehouse/nyc/flights')

@@ -1,4 +1,4 @@
-"""``${NAME}`` in the values of a pipeline file: found, refused in keys that may not have it, resolved at run time."""
+"""``${NAME}`` in a pipeline file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ def has_reference(value: object) -> bool:
 
 
 def environment_problems(file: YamlFile) -> Iterator[Problem]:
-    """One problem for each reference that is malformed, or is in a key that may not have one."""
+    """A problem for each malformed reference, and each one in a key that may not have one."""
     for path, text in _texts(file.data, ()):
         for match in REFERENCE.finditer(text):
             sentence = None
@@ -69,7 +69,7 @@ def environment_problems(file: YamlFile) -> Iterator[Problem]:
 
 
 def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Problem]:
-    """One problem for each reference to a variable that is not set."""
+    """A problem for each reference to a variable that is not set."""
     for path, text in _texts(file.data, ()):
         for match in REFERENCE.finditer(text):
             if match[1] and match[1] not in environ:
@@ -78,7 +78,7 @@ def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Pr
 
 
 def expand(data: object, environ: Mapping[str, str]) -> Any:
-    """The data with every reference replaced; a variable that is not set stays as it is written.
+    """The data with every reference replaced; a variable that is not set stays as written.
 
     >>> expand({"path": "s3://${BUCKET}/$${x}", "steps": 3}, {"BUCKET": "lake"})
     {'path': 's3://lake/${x}', 'steps': 3}
@@ -93,14 +93,7 @@ def expand(data: object, environ: Mapping[str, str]) -> Any:
 
 
 def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Hides each word with a value of the environment from now on, unless the file or a place shows the word anyway.
-
-    Args:
-        data: of the file, as it is written.
-
-    Returns:
-        The hidden words.
-    """
+    """Hides words with values of the environment, unless the file or a place shows them anyway; returns them."""
     shown: set[str] = set()
     words: list[str] = []
     for path, text in _texts(data, ()):

@@ -80,13 +80,12 @@ _IDLE: Final[tuple[tuple[str, "Callable[[Pipeline], bool]", str], ...]] = (
 class Pipeline:
     """One pipeline file, checked; its fields are the file's keys.
 
-    If it was loaded without an environment, a value written with ``${NAME}`` holds that text, even if the type says
-    otherwise; ``expanded`` gives the pipeline to run with. The keys that make a DAG never hold such text: ``name``,
-    ``schedule``, ``default_args``, ``poll_interval``, ``wait_for_table``, ``sink.type``.
+    Without an environment, a value with ``${NAME}`` holds that text, whatever the type says. The keys that make a DAG
+    never hold such text: ``name``, ``schedule``, ``default_args``, ``poll_interval``, ``wait_for_table``,
+    ``sink.type``.
 
     Attributes:
-        file: the file as it was written, with its lines.
-        is_expanded: True if the values of the environment are in.
+        file: as written, with its lines.
         hidden: words with values of the environment that no sentence may show.
         poll_interval: seconds.
         max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
@@ -135,7 +134,7 @@ class Pipeline:
 
     @classmethod
     def of(cls, file: YamlFile, environ: Mapping[str, str] | None = None) -> Self:
-        """The pipeline that a file describes, expanded if an environment is given."""
+        """The pipeline of a file, expanded if an environment is given."""
         # Before anything can fail.
         hidden = () if environ is None else hide_values(file.data, environ)
         data = checked_data(file, environ)
@@ -145,7 +144,7 @@ class Pipeline:
         return cls(file=file, is_expanded=environ is not None, hidden=hidden, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
-        """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks."""
+        """The pipeline with every ``${NAME}`` resolved, in the environment of the run's tasks."""
         return self if self.is_expanded else self.of(self.file, environ)
 
     @property
@@ -168,22 +167,22 @@ class Pipeline:
 
     @property
     def storage_of_table(self) -> str | None:
-        """The storage by which a table tells this checkpoint from others; None: the checkpoint is in no table."""
+        """The storage by which a table knows this checkpoint; None: it is in no table."""
         return self.storage if self.checkpoint_url.startswith("dynamodb://") else None
 
     @property
     def computed_changes(self) -> ChangesOption:
-        """The changes that are computed and proven; ``upsert`` and ``append_only`` leave out some of them later."""
+        """The changes that are computed and proven; ``upsert`` and ``append_only`` leave out some later."""
         return "net" if self.changes in ("net", "upsert") else "each"
 
     @property
     def delivers(self) -> bool:
-        """True if batches are staged as files first, and then delivered to the sink."""
+        """True if batches are staged as files before the sink gets them."""
         return self.sink.type != "files" or self.changes in ("upsert", "append_only")
 
     @property
     def changes_folder(self) -> SinkSettings:
-        """The folder to which tasks write changes: the files sink, or the place where batches are staged."""
+        """The folder to which tasks write changes: the files sink, or the staging place."""
         if not self.delivers:
             return self.sink
         path = None if self.changelog is None else self.changelog.path
@@ -191,7 +190,7 @@ class Pipeline:
 
     @property
     def keep_staged(self) -> float | None:
-        """Seconds for which a delivered batch stays staged; None: for ever; 0: until the next batch is delivered."""
+        """Seconds for which a delivered batch stays staged; None: for ever; 0: until the next delivery."""
         if self.changelog is None:
             return 0.0
         if self.changelog.keep is not None:
@@ -200,14 +199,14 @@ class Pipeline:
 
     @property
     def is_on_disk(self) -> bool:
-        """True if no place that the credentials of the storage open is in an object store or a table."""
+        """True if the storage's credentials open no object store and no table."""
         letters = self.sink.options.get("dead_letters") or {}
         places = (self.storage, self.checkpoint_url, self.changes_folder.path if self.delivers else "")
         return all(str(place or "file:").startswith("file:") for place in (*places, letters.get("path")))
 
     @property
     def idle_keys(self) -> tuple[str, ...]:
-        """A sentence with its line for each key that is written and has no effect here, by the table above."""
+        """A sentence with its line for each written key without effect, by the table above."""
         idle = ((tuple(key.split(".")), why) for key, is_idle, why in _IDLE if is_idle(self))
         return tuple(
             Problem(line=self.file.line_of(path), key=dotted(path), sentence=f"{dotted(path)} has no effect: {why}").at(
@@ -219,16 +218,13 @@ class Pipeline:
 
     @property
     def shuffle_url(self) -> str:
-        """URL of the folder of this pipeline's shuffle files."""
+        """URL of the folder of shuffle files."""
         return url_below(self.storage, "shuffle", self.name)
 
 
 @contextmanager
 def with_lines(pipeline: Pipeline) -> Iterator[None]:
-    """Puts file and line before the sentence of an error inside, if its reason is a key of the pipeline.
-
-    See `about_key`. The class of the error stays.
-    """
+    """Puts file and line before an error inside whose reason is a key of the pipeline; its class stays."""
     try:
         yield
     except TerminalError as error:

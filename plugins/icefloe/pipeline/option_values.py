@@ -1,4 +1,4 @@
-"""Options of a pipeline that other rooms decide by: their values, written once."""
+"""Values of options that other rooms decide by."""
 
 import re
 from collections.abc import Iterator
@@ -45,12 +45,7 @@ REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandedText:
-    """The text that counts, and the text that errors may quote: values of the environment may be secret.
-
-    Attributes:
-        text: expanded.
-        written: as it is in the file.
-    """
+    """The text that counts, and the text that errors may quote: values of the environment may be secret."""
 
     text: str
     written: str
@@ -61,7 +56,7 @@ class ExpandedText:
         return cls(text=text, written=text if written is None else written)
 
     def says(self, part: str) -> bool:
-        """True if a value in the text is in the file too, so that an error may quote it.
+        """True if a value is in the file too, so that an error may quote it.
 
         >>> given = ExpandedText(text="a = 'x' or b = True", written="a = '${A}' or b = true")
         >>> given.says("x"), given.says("True")
@@ -82,7 +77,7 @@ class ExpandedText:
         return " or ".join(dict.fromkeys(match[0] for match in REFERENCE.finditer(self.written) if match[1]))
 
     def written_place(self, place: int) -> int:
-        """Position in the file of a position in the text; inside a variable's value, the start of its reference.
+        """A position in the text as one in the file; inside a variable's value, the start of its reference.
 
         >>> given = ExpandedText(text="a = 'O'Brien' or", written="a = '${NAME}' or")
         >>> given.written_place(7), given.written_place(16)
@@ -98,7 +93,7 @@ class ExpandedText:
         return found
 
     def _kept(self) -> Iterator[tuple[int, int, int]]:
-        """The pieces of the file that nothing replaced: position in the text, position in the file, length."""
+        """The unreplaced pieces: position in the text, position in the file, length."""
         # If a piece occurs inside a value too, its first occurrence is taken.
         #   in the file   a = '${NAME}' or
         #   expanded      a = 'x' or           pieces (0, 0, 5) and (6, 12, 4)

@@ -1,4 +1,4 @@
-"""Pipeline files: found by name, loaded, and refused if they ask for what cannot be or what is not built yet."""
+"""Pipeline files: found, loaded, and refused."""
 
 import difflib
 import json
@@ -35,15 +35,15 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 
 def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """The pipeline of a YAML file; one that cannot be used is a `PipelineFileError` with all faults.
+    """The pipeline of a YAML file; PipelineFileError with all faults of an unusable one.
 
-    ``environ`` resolves ``${NAME}`` at once, as ``Pipeline.expanded`` does later; None leaves such values as written.
+    ``environ`` resolves ``${NAME}``; None leaves it as written.
     """
     return Pipeline.of(load_yaml(path), environ)
 
 
 def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """A pipeline with the sink that another file describes under ``sink``; other keys of that file do not count.
+    """A pipeline with the ``sink`` of another file, whose other keys do not count.
 
     ``environ`` resolves ``${NAME}`` in both.
     """
@@ -57,15 +57,15 @@ def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, 
 
 
 def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:
-    """The pipeline files of a folder, sorted by name; a missing folder holds none."""
+    """The pipeline files of a folder, by name; none if it is missing."""
     return sorted(path for suffix in _SUFFIXES for path in folder.glob(f"*{suffix}") if path.is_file())
 
 
 def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> Path:
-    """The file of a pipeline that is named by its path, its stem or its ``name``.
+    """The file of a pipeline, by its path, its stem or its ``name``.
 
-    A stem and a name weigh the same: who names a pipeline to `reset` may think of either. If there is none, the error
-    names the nearest; if there are several, it names them.
+    A stem and a name weigh the same: a command such as `reset` may mean either. The error names the nearest, or all of
+    several.
     """
     text = str(name_or_path)
     if text.endswith(_SUFFIXES) or "/" in text:
@@ -87,7 +87,7 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
 
 
 def refuse_taken_name(path: Path, name: str) -> None:
-    """Refuses a name that another file of the folder has: checkpoint and DAG id follow from it."""
+    """Refuses a name that another file of the folder has: it decides checkpoint and DAG id."""
     for other in pipeline_paths(path.parent):
         if not other.samefile(path) and _name(other) == name:
             raise TerminalError(
@@ -113,9 +113,9 @@ def _unknown(text: str, folder: Path, names: Collection[str]) -> str:
 
 
 def refuse_unbuilt(pipeline: Pipeline) -> None:
-    """Refuses a pipeline with a sink or a format that this release does not have, with file, line and key.
+    """Refuses a sink or a format that this release lacks, with file, line and key.
 
-    Values that the environment still hides (the pipeline is not expanded) pass: call it again after ``expanded``.
+    Unexpanded values pass: call it again after ``expanded``.
     """
     sink, written = pipeline.sink, pipeline.file.data["sink"]
     key = feature = None
@@ -135,10 +135,9 @@ _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/
 
 
 def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
-    """Compares shuffle folder, checkpoint, output, dead letters and the table's own files, if its location is known.
+    """Refuses a place of an expanded pipeline inside another: some processes delete all files in their own.
 
-    The pipeline must be expanded. Refused are two places of which one is inside the other: some processes delete all
-    files that they find in their own.
+    These are shuffle folder, checkpoint, output, dead letters and, if its location is known, the table.
     """
     places = [(*place, place_parts(place[2])) for place in _places(pipeline, table_location)]
     for (a, a_key, a_url, one), (b, b_key, b_url, other) in combinations(places, 2):
@@ -149,7 +148,7 @@ def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) 
 
 
 def place_parts(url: str) -> tuple[str, ...]:
-    """A URL in parts that are equal for equal places: a place inside another begins with all parts of the other.
+    """A URL in parts that are equal for equal places: a place inside another begins with its parts.
 
     >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
     (('s3', 'Lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
@@ -167,7 +166,6 @@ def place_parts(url: str) -> tuple[str, ...]:
 
 
 def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[str, str | None, str]]:
-    """The name of each place, the key of the pipeline file that sets it, and its URL."""
     is_set = pipeline.changelog is not None and pipeline.changelog.path is not None
     letters = pipeline.sink.options.get("dead_letters")
     # A sink of another package may use the key for something else.

@@ -1,4 +1,4 @@
-"""The part of a pipeline that its checkpoint records."""
+"""The keys of a pipeline that its checkpoint records."""
 
 import hashlib
 import json
@@ -17,12 +17,11 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     """The keys that change the result of a batch, with their values, by dotted key.
 
-    Text with ``${NAME}`` is recorded as it is written; ``environment_hash`` then shows whether the environment still
-    gives the same values. Credentials (``conn_id``), addresses of servers, limits and sizes are left out, because they
-    change nothing.
+    ``${NAME}`` is recorded as written; ``environment_hash`` shows whether it still has the same values. Credentials
+    (``conn_id``), addresses of servers, limits and sizes change nothing and are left out.
 
     Raises:
-        ValueError: the pipeline uses ``${NAME}`` in one of these keys and is not expanded.
+        ValueError: one of these keys has ``${NAME}`` and is not expanded.
     """
     written = _result_values(pipeline.as_written)
     resolved = _result_values(pipeline)
@@ -38,7 +37,7 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     """The sizes that shape a plan without changing its rows, by dotted key: an open batch keeps its own.
 
     Keys that help a failed batch (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``, ``spark``)
-    are left out: their present value always counts.
+    are left out: their present value counts.
     """
     return {
         "shuffle.partitions": pipeline.shuffle.partitions,
@@ -50,11 +49,10 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesPlace:
-    """The folder to which tasks write changes: everything that shows whether a batch was delivered begins there.
+    """The folder to which tasks write changes, where every proof of delivery begins.
 
     Attributes:
-        path: as it is written, also ``${NAME}``.
-        hash: of the path with the values of the environment; None: it uses none.
+        hash: of the expanded path; None: nothing to expand.
         keys: those of the pipeline file that decide it.
     """
 
@@ -64,7 +62,7 @@ class ChangesPlace:
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> "ChangesPlace":
-        """The folder as the pipeline file and the environment say now."""
+        """The folder as file and environment say now."""
         path = pipeline.as_written.changes_folder.path
         return cls(
             path=path,
@@ -74,7 +72,7 @@ class ChangesPlace:
 
     @classmethod
     def recorded(cls, configuration: Mapping[str, object]) -> "ChangesPlace | None":
-        """The folder of a batch by its offset record; None if the batch only moves the cursor."""
+        """The folder in an offset record; None if the batch only moves the cursor."""
         path, is_staged = configuration.get("changes_folder"), configuration.get("sink.type") != "files"
         is_staged = is_staged or configuration.get("changes") in ("upsert", "append_only")
         if not isinstance(path, str):
@@ -88,7 +86,7 @@ class ChangesPlace:
 
     @property
     def configuration(self) -> dict[str, JSON]:
-        """The keys by which an offset record names the folder, next to those that change the result."""
+        """The keys that name the folder in an offset record."""
         return {"changes_folder": self.path, **({} if self.hash is None else {"changes_folder_hash": self.hash})}
 
     def may_be(self, other: "ChangesPlace") -> bool:

@@ -1,7 +1,6 @@
 """The published JSON Schema, and the faults that it finds, as sentences.
 
-The phrases are in the schema itself: ``x-expected`` next to each constraint, ``x-expected-key`` next to patterns of
-keys.
+Its phrases are in the schema: ``x-expected`` next to each constraint, ``x-expected-key`` next to patterns of keys.
 """
 
 import difflib
@@ -24,15 +23,14 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 def pipeline_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the pipeline file, as it is shipped; a new dict at each call."""
+    """The JSON Schema (draft 2020-12) of the pipeline file; a new dict at each call."""
     return json.loads(resources.files("icefloe.pipeline").joinpath("schema.json").read_text("utf-8"))
 
 
 def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator[Problem]:
-    """The faults that the schema finds in the data of a file, or in the same data with ``${NAME}`` replaced.
+    """The schema's faults in a file's data, with or without ``${NAME}`` replaced.
 
-    If it is not replaced, such a value passes where the schema has ``environment``. No value of the environment is ever
-    shown.
+    An unreplaced value passes where the schema has ``environment``. No value of the environment is ever shown.
     """
     errors = _errors(_Question(text=repr(data), is_expanded=is_expanded, data=data))
     leaves = (leaf for error in errors for leaf in _leaves(error))
@@ -42,8 +40,6 @@ def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """Data to check, which have the same faults as all data that look the same."""
-
     text: str
     is_expanded: bool
     data: Any = field(compare=False)
@@ -67,7 +63,7 @@ def _validator(is_expanded: bool) -> "Draft202012Validator":
 
 
 def _leaves(error: Any) -> Iterator[Any]:
-    """The error itself; for a mapping that may have one of several forms, the errors of the form for mappings."""
+    """The error; for a mapping that may have several forms, the errors of the form for mappings."""
     inside: list[Any] = []
     if error.validator == "anyOf" and isinstance(error.instance, dict):
         forms = error.validator_value
@@ -112,7 +108,6 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
 
 @cache
 def _key_places() -> dict[str, list[str]]:
-    """The dotted mappings in which a key is known, by the name of the key."""
     places: dict[str, list[str]] = {}
     definitions = pipeline_schema()["$defs"]
 
@@ -137,7 +132,6 @@ def _expected(schema: dict[str, Any]) -> str:
 
 
 def _shown(file: YamlFile, path: KeyPath) -> str:
-    """The value as it is in the file."""
     value = file.data
     for part in path:
         value = value[part]

@@ -1,4 +1,4 @@
-"""The mappings inside a pipeline file, typed."""
+"""The mappings inside a pipeline file, typed; docs/pipeline_keys.md has their keys."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,13 +21,12 @@ _DURATIONS: Final = ("retry_delay", "max_retry_delay", "execution_timeout")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleSettings:
-    """The way and the sizes of the shuffle.
+    """Way and sizes of the shuffle.
 
     Attributes:
-        transfer: ``store``: map outputs are in the storage; ``nodes``: on the machines that made them.
-        target_size_bytes: the compressed size of one reduce range.
-        map_task_bytes: the file size that one map task reads.
-        memory_bytes: the memory of one task.
+        target_size_bytes: of one reduce range, compressed.
+        map_task_bytes: file bytes of one map task.
+        memory_bytes: of one task.
     """
 
     transfer: Literal["store", "nodes"] = "store"
@@ -47,13 +46,7 @@ class ShuffleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """The connection and the properties of Spark.
-
-    Attributes:
-        conn_id: the Airflow connection that names the master.
-        conf: properties for spark-submit, without secrets.
-        pool: the Airflow pool of the tasks that run on Spark; None: the pool of all tasks.
-    """
+    """Connection and properties of Spark, without secrets."""
 
     conn_id: str = "spark_default"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -73,11 +66,9 @@ class SinkSettings:
 
     Attributes:
         type: ``files``, or the name of a sink that batches are delivered to.
-        path: the URL of the files sink's folder, without a final slash; empty for the others.
-        format: ``parquet`` or ``jsonl``, for the files sink.
-        conn_id: the Airflow connection with the credentials; None: the machine's own.
-        target_file_bytes: approximate size of a part, for the files sink.
-        options: the keys of the other sinks, as they are written.
+        path: of the files sink, without a final slash, otherwise empty.
+        conn_id: None: the machine's own credentials.
+        options: the keys of the other sinks, as written.
     """
 
     type: str
@@ -99,7 +90,7 @@ class SinkSettings:
         return cls(**{**written, **given})
 
     def named(self, *, pipeline: str, table: str) -> Self:
-        """The settings with the names of the pipeline and its table in place of their placeholders.
+        """The settings with the names of pipeline and table in place of their placeholders.
 
         >>> sink = SinkSettings(type="kafka", options={"topic": "lake.{namespace}.{table}"})
         >>> sink.named(pipeline="flights_changes", table="nyc.flights").options
@@ -112,7 +103,7 @@ class SinkSettings:
 
     @property
     def destination(self) -> Mapping[str, Any]:
-        """The options that decide where changes go and what they look like there; the others may be edited."""
+        """The options that decide on place and form of changes; the others may be edited."""
         return decisive_options(self.options)
 
 
@@ -138,12 +129,12 @@ def decisive_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogSettings:
-    """The place of staged batches, and how long they stay there.
+    """The place of staged batches, and how long they stay.
 
     Attributes:
-        path: the URL of the folder, without a final slash; None: ``staged/<name>`` below the storage.
+        path: URL without a final slash; None: ``staged/<name>`` below the storage.
         keep: seconds after which a delivered batch may be deleted; None: for ever if ``path`` is set, otherwise until
-            the next batch is delivered.
+            the next delivery.
     """
 
     path: str | None = None
@@ -169,7 +160,7 @@ class AssetSchedule:
 
 
 def read_size(value: object) -> Any:
-    """A size in bytes; text with ``${NAME}`` stays as it is."""
+    """A size in bytes; ``${NAME}`` stays."""
     return value if value is None or has_reference(value) else parse_bytes(_whole(value))
 
 
@@ -183,7 +174,7 @@ def read_url(value: Any) -> Any:
 
 
 def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:
-    """Airflow's arguments: durations become timedeltas, a back-off of true is the factor 2."""
+    """Airflow's arguments with timedeltas; a back-off of true is the factor 2."""
     found: dict[str, DefaultArgument] = {}
     for key, argument in value.items():
         if key in _DURATIONS:
@@ -196,7 +187,7 @@ def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:
 
 
 def _whole(value: object) -> Any:
-    """A whole number written as 3.0, which JSON Schema takes for an integer, as an int."""
+    """3.0 as an int, as JSON Schema takes it."""
     return int(value) if isinstance(value, float) else value
 
 
@@ -209,8 +200,8 @@ class SinkType:
     """A sink of ours.
 
     Attributes:
-        factory: makes it, as ``module:function``; empty for the files that tasks write anyway.
-        addresses: by the dotted key below ``sink`` that holds an address: a test of the address, and its form in words.
+        factory: ``module:function``; empty for the files that tasks write anyway.
+        addresses: by dotted key below ``sink``: a test of the address, and its form in words.
     """
 
     factory: str = ""
@@ -239,5 +230,5 @@ OUR_SINKS: Final[Mapping[str, SinkType]] = MappingProxyType(
 
 
 def registered_sinks() -> dict[str, EntryPoint]:
-    """The sinks of other packages that are installed here, by ``sink.type``."""
+    """Installed sinks of other packages, by ``sink.type``."""
     return {each.name: each for each in entry_points(group=_GROUP)}

@@ -40,7 +40,7 @@ _NEAREST: Final = {
 
 
 def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
-    """Fault of a URL as the end of a sentence that begins with its key; None if there is none.
+    """Fault of a URL as the end of a sentence that begins with its key, if any.
 
     >>> url_fault("/var/icefloe")
     "must be a URL, not a path: write 'file:///var/icefloe'"
@@ -72,7 +72,7 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
 
 
 def table_fault(text: str) -> str | None:
-    """Fault of the URL of a table of DynamoDB, which may have a prefix, in the form of `url_fault`.
+    """Fault of the URL of a DynamoDB table and its optional prefix, as of `url_fault`.
 
     >>> table_fault("dynamodb://icefloe/staging") is None, table_fault("s3://lake")
     (True, "must name a table as in dynamodb://icefloe or dynamodb://icefloe/staging, not 's3://lake'")
@@ -84,7 +84,7 @@ def table_fault(text: str) -> str | None:
 
 
 def location_fault(text: str) -> str | None:
-    """Fault of a location of a table's files, in the form of `url_fault`.
+    """Fault of a location of a table's files, as of `url_fault`.
 
     >>> location_fault("s3a://lake/events") is None
     True
@@ -98,11 +98,11 @@ def location_fault(text: str) -> str | None:
 
 
 def is_address(text: str, *schemes: str, is_list: bool = False) -> bool:
-    """True if a text is the address of a server, and no more: errors quote no other text, it may hold a password.
+    """True if a text is a server's address alone: errors quote no other text, it may hold a password.
 
     Args:
         text: a host, with a port or without.
-        schemes: one of them comes first, and a path may come last; none: neither does, as for Kafka's brokers.
+        schemes: one comes first, and a path may come last; none: neither does, as for Kafka's brokers.
         is_list: True if commas may join several addresses.
 
     >>> [is_address(text, "https") for text in ("https://search:9200/below", "https://[::1]", "https://me:pw@search")]
@@ -158,7 +158,7 @@ _OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
 
 
 def one_store(scheme: str, authority: str) -> tuple[str, str]:
-    """Scheme and authority as they compare: names of hosts without case, names of buckets and containers with it.
+    """Scheme and authority as they compare: hosts without case, buckets and containers with it.
 
     >>> one_store("S3A", "Lake"), one_store("file", "LocalHost"), one_store("hdfs", "Names:8020")
     (('s3', 'Lake'), ('file', ''), ('hdfs', 'names:8020'))

@@ -1,4 +1,4 @@
-"""All checks of a pipeline file in one place: all faults are reported together."""
+"""All checks of a pipeline file: all faults are reported together."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ _NO_SECRET: Final = re.compile(
 
 
 def looks_secret(key: str) -> bool:
-    """True if the value of a key is probably a secret, judged by the key alone.
+    """True if a key is probably a secret's.
 
     >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
     [True, True, True, False]
@@ -48,7 +48,7 @@ _ANY_TIME: Final = 0.0
 
 
 def schedule_fault(text: str) -> str | None:
-    """Fault of a schedule as the end of a sentence that begins with its key; None if there is none.
+    """Fault of a schedule as the end of a sentence that begins with its key, if any.
 
     >>> schedule_fault("*/5 8-17 * * mon-fri"), schedule_fault("@continuous")
     (None, None)
@@ -100,9 +100,9 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 
 
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
-    """The file's data, if nothing is wrong with it; otherwise an error with every fault of the file, in line order.
+    """The file's data, or an error with every fault of the file, in line order.
 
-    ``environ`` replaces ``${NAME}``; None leaves such values as they are written.
+    ``environ`` replaces ``${NAME}``; None leaves it as written.
     """
     problems = list(file.problems)
     if not isinstance(file.data, dict):
@@ -137,7 +137,6 @@ def _not_a_mapping(file: YamlFile) -> Problem:
 
 
 def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
-    """Reads values of the environment for keys that take no text, as YAML would read them."""
     for path in _NOT_TEXT:
         if has_reference(_value(file.data, path)):
             *parents, last = path
@@ -220,7 +219,6 @@ def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:
 
 
 def _value(data: Any, path: KeyPath) -> Any:
-    """The value at a path; None if there is none."""
     for part in path:
         if isinstance(data, list) and isinstance(part, int):
             data = data[part]

@@ -1,4 +1,4 @@
-"""A YAML 1.2 file as plain values, with the line of every key; and the faults of a file, by line."""
+"""A YAML 1.2 file as plain values, with the line of every key and fault."""
 
 import math
 import re
@@ -23,8 +23,7 @@ class Problem:
     """One fault of a pipeline file.
 
     Attributes:
-        line: its line, counted from 1; 0 for the file as a whole.
-        key: the dotted key; empty if the fault is not at a key.
+        line: from 1; 0 for the file as a whole.
         sentence: the fault, the expected value and the way out; without the place.
     """
 
@@ -43,20 +42,20 @@ class Problem:
 
 
 class PipelineFileError(TerminalError):
-    """A pipeline file that cannot be used: every fault is one line of the sentence."""
+    """An unusable pipeline file: every fault is one line of the sentence."""
 
     problems: tuple[Problem, ...]
 
     @classmethod
     def of(cls, path: str, problems: Iterable[Problem]) -> Self:
-        """The error for the faults of one file, at least one."""
+        """The error for one or more faults."""
         ordered = in_line_order(problems)
         lines = [problem.at(path) for problem in ordered]
         return cls(*lines, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
 
 
 def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems by line, each once; problems of one line keep their order."""
+    """The problems by line, each once, otherwise in order."""
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
 
 
@@ -83,7 +82,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)
 def read_scalar(text: str) -> Scalar:
     """The value of an unquoted scalar.
 
-    Numbers that are not finite, dates and sexagesimal numbers stay text: no key of a pipeline takes them.
+    Infinities, NaN, dates and sexagesimal numbers stay text: no key takes them.
 
     >>> [read_scalar(text) for text in ("off", "true", "~", "017", "0x10", "1e3", "12:30", "64MiB")]
     ['off', True, None, 17, 16, 1000.0, '12:30', '64MiB']
@@ -107,13 +106,12 @@ _TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
 
 @dataclass(slots=True, kw_only=True)
 class YamlNode:
-    """A value of the tree.
+    """A value of the tree, with its line.
 
     Attributes:
-        line: the line of the key, or of the item of a list.
         value: the scalar; None for a mapping or a list.
-        text: the scalar as it is written.
-        children: the values below a mapping or a list by key or position; None for a scalar.
+        text: the scalar as written.
+        children: by key or position; None for a scalar.
     """
 
     line: int
@@ -125,14 +123,14 @@ class YamlNode:
 
 @dataclass(slots=True, kw_only=True)
 class YamlTreeBuilder:
-    """Builds the tree of one document; faults of its keys, anchors and tags are collected in ``problems``."""
+    """Builds the tree of one document; ``problems`` collects faults of keys, anchors and tags."""
 
     problems: list[Problem] = field(default_factory=list)
     _anchors: dict[str, YamlNode] = field(default_factory=dict)
     _merged_keys: int = 0
 
     def build(self, events: Iterable[Event]) -> YamlNode | None:
-        """The root, or None for a text without a document."""
+        """The root, or None without a document."""
         root: YamlNode | None = None
         stream: Iterator[Event] = iter(events)
         for event in stream:
@@ -202,7 +200,7 @@ class YamlTreeBuilder:
         return "?"
 
     def _merged(self, nodes: list[YamlNode], path: tuple[str | int, ...]) -> dict[str | int, YamlNode]:
-        """The keys that ``<<`` brings; as YAML has it, the first mapping of a list wins."""
+        """The keys of ``<<``; the first mapping of a list wins."""
         found: dict[str | int, YamlNode] = {}
         for node in nodes:
             sources = list((node.children or {}).values()) if node.is_list else [node]
@@ -268,10 +266,9 @@ class YamlFile:
     """The content of a YAML file, with the line of each key.
 
     Attributes:
-        path: the file, as it was named.
         data: dicts with text keys, lists, str, int, float, bool and None; None for an empty file.
-        lines: the line of each key and list item, counted from 1.
-        problems: faults that do not stop reading, such as a key that is there twice.
+        lines: of each key and list item, from 1.
+        problems: faults that do not stop reading, such as a repeated key.
     """
 
     path: str
@@ -280,7 +277,7 @@ class YamlFile:
     problems: tuple[Problem, ...] = ()
 
     def line_of(self, key_path: KeyPath) -> int:
-        """The line of a key, or of the nearest key above it that exists."""
+        """The line of a key, or of the nearest key above it."""
         for length in range(len(key_path), 0, -1):
             line = self.lines.get(key_path[:length])
             if line is not None:
@@ -309,7 +306,7 @@ def load_yaml(path: str | Path) -> YamlFile:
 
 
 def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
-    """The values and lines of a YAML text; ``path`` names it in errors."""
+    """Values and lines of a YAML text; ``path`` names it in errors."""
     unprintable = _UNPRINTABLE.search(text)
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + 1
@@ -327,7 +324,7 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
 
 
 def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
-    """The value of a node; an aliased value is copied, with the line numbers of the original."""
+    """The value of a node; an aliased value is copied, with the original's line numbers."""
     # Ten aliases of ten aliases of ten ... make a file of some lines billions of values.
     if len(lines) > MAX_VALUES:
         raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
@@ -358,7 +355,7 @@ def _begun(error: yaml.MarkedYAMLError, row: int) -> str:
 
 
 def _hint(here: str, column: int) -> str:
-    """Advice on the usual mistakes, judged by the text of the line and never by the parser's message."""
+    """Advice on the usual mistakes, by the text of the line and never by the parser's message."""
     if "\t" in here[: len(here) - len(here.lstrip())]:
         return "YAML is indented with spaces: replace the tab"
     if column and here[column : column + 1] in ("@", "`", "%"):

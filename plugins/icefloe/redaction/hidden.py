@@ -1,4 +1,4 @@
-"""The values that this process hides, and texts without them and without characters that nobody sees."""
+"""The values that this process hides, and texts without them."""
 
 import base64
 import html
@@ -26,7 +26,7 @@ class Forms:
     r"""One value, as texts of other libraries and servers may hold it.
 
     Attributes:
-        whole: the value itself, stripped, and as JSON, URLs and HTML write both.
+        whole: the value, stripped or not, and as JSON, URLs and HTML write both.
         cores: the part of its base64 that depends on it alone, for each position in a longer encoded text.
 
     >>> sorted(Forms.of("pass word\n").whole & {"pass word", "pass word\\n", "pass%20word", "pass+word"})
@@ -40,7 +40,7 @@ class Forms:
 
     @classmethod
     def of(cls, value: str) -> Self:
-        """The forms of a value; none of a value so short that it would blank out ordinary words."""
+        """The forms of a value; none if too short, so that it would blank out ordinary words."""
         plain = {text for text in (value, value.strip()) if len(text) >= _SHORTEST}
         whole = {write(text) for text in plain for write in _WRITERS}
         return cls(frozenset(whole), frozenset(core for text in plain for core in _base64_cores(text)))
@@ -62,7 +62,7 @@ _WRITERS: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def _base64_cores(text: str) -> Iterator[str]:
-    """The cores of a value: bytes in front of it, such as ``user:``, move its base64 by 0, 1 or 2 bytes."""
+    """The cores of a value: bytes before it, such as ``user:``, move its base64 by 0, 1 or 2 bytes."""
     data = text.encode("utf-8", errors="surrogateescape")
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for moved in range(3):
@@ -77,10 +77,9 @@ def _base64_cores(text: str) -> Iterator[str]:
 
 
 class Starts:
-    """The first characters of texts, and the names that these texts belong to.
+    """The first characters of texts, and the names of these texts.
 
-    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core. With this class it takes 0.1 to
-    0.3 s.
+    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core; this takes 0.1 to 0.3 s.
 
     >>> starts = Starts()
     >>> starts.add("a", ["secret-of-a", "tiny"])
@@ -98,7 +97,7 @@ class Starts:
             self._names.setdefault(len(start), {}).setdefault(start, set()).add(name)
 
     def remove(self, name: str, texts: Iterable[str]) -> None:
-        """Removes the texts of a name, the same as were added."""
+        """Removes the texts that were added for a name."""
         for start in _starts(texts):
             of_length = self._names[len(start)]
             of_length[start].discard(name)
@@ -106,7 +105,7 @@ class Starts:
                 del of_length[start]
 
     def names_in(self, text: str) -> set[str]:
-        """The names that have a text whose start occurs."""
+        """The names whose texts may occur."""
         found: set[str] = set()
         # Of "a secret" the windows are "a secr", " secre" and "secret". Each is looked up in a dictionary, so the cost
         # does not grow with the number of values; map and filter keep the loop in C. No lock is held: names may come
@@ -156,7 +155,7 @@ _INPUT: Final = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.DOTALL)
 
 
 class _Hidden:
-    """The values in the order of their last use. Bounded, because catalogs hand out credentials forever."""
+    """The values by last use, bounded because catalogs hand out credentials forever."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -179,7 +178,6 @@ class _Hidden:
                     starts.remove(oldest, forms.texts)
 
     def forms_for(self, text: str, *, is_secret: bool) -> list[Forms]:
-        """The forms of the values that may be in a text."""
         # Not while the lock is held: a long text would hold up every other thread.
         names = self._starts[is_secret].names_in(text)
         with self._lock:
@@ -193,15 +191,12 @@ _HIDDEN: Final = _Hidden()
 
 
 def hide(configuration: Mapping[str, object], *, only_secrets: bool = False) -> None:
-    """Hides the values of a configuration from now on; see `hidden_values`.
-
-    Code that opens a catalog, a store or a connection calls this first.
-    """
+    """Hides the values of a configuration, before a catalog, store or connection is opened."""
     _HIDDEN.add(hidden_values(configuration, only_secrets=only_secrets))
 
 
 def hide_environment(environ: Mapping[str, str]) -> None:
-    """Hides the values of the environment that are for the clients of catalogs and stores."""
+    """Hides the environment's values for clients of catalogs and stores."""
     properties = ((_PROPERTY.match(name), value) for name, value in environ.items())
     hide({_as_key(match[1]): value for match, value in properties if match})
     hide({_as_key(name): value for name, value in environ.items() if _VENDOR.match(name)}, only_secrets=True)
@@ -218,10 +213,10 @@ def redacted(text: str) -> str:
 
 
 def quoted(line: str, *, cuts: bool = True) -> str:
-    r"""A line of ours, fit to be shown with all that others named in it: redacted, and what nobody sees as escapes.
+    r"""A line of ours, safe to show: redacted, with escapes for unseen characters.
 
     Args:
-        line: a line break in it is none of ours.
+        line: a line break in it is not ours.
         cuts: leaves 200 characters of longer words, those at both ends.
 
     >>> quoted("branch a\x1b[2K\nb\u202e of table flüge 🛫")
@@ -232,12 +227,12 @@ def quoted(line: str, *, cuts: bool = True) -> str:
 
 
 def redacted_foreign(text: str, *, only_secrets: bool = False) -> str:
-    """A text of another library or a server, without values of a configuration and without text that looks like one.
+    """A text of another library or a server, without values of a configuration and text like them.
 
-    Characters that nobody sees are escapes, but for line breaks and tabs.
+    Unseen characters are escapes, but for line breaks and tabs.
 
     Args:
-        only_secrets: the text is for others, too: hides the secrets of this process, and leaves everything else.
+        only_secrets: the text is for others, too: hides the secrets of this process, and nothing more.
 
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
@@ -261,7 +256,6 @@ def _as_key(variable: str) -> str:
 
 
 def _without_query(match: re.Match[str]) -> str:
-    """A URL without its query; punctuation that ends the clause is not part of the query."""
     address, query = match.groups()
     shown = query.rstrip(":,;.")
     return f"{address}{HIDDEN if shown else ''}{query[len(shown) :]}"
@@ -280,6 +274,6 @@ def _without(text: str, *, is_secret: bool) -> str:
 
 
 def _as_word(form: str) -> str:
-    """A pattern that finds a short form only as a word of its own: ``test`` is not found in ``latest``."""
+    """A pattern for a short form as a word: ``test`` is not found in ``latest``."""
     before = _NO_WORD_BEFORE if re.match(r"\w", form[0]) else ""
     return before + re.escape(form) + (r"(?!\w)" if re.match(r"\w", form[-1]) else "")

@@ -1,4 +1,4 @@
-"""The secret values of a configuration, judged by key and form."""
+"""The secret values of a configuration, by key and form."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class HiddenValue:
 
     Attributes:
         is_secret: hidden in every sentence. Other values are hidden only in the text of other libraries, because our
-            own sentences need the words: a warehouse may have the same name as the table's namespace.
+            sentences need the words: a warehouse may have the name of the namespace.
     """
 
     text: str
@@ -53,12 +53,10 @@ class HiddenValue:
 def hidden_values(configuration: Mapping[str, object], *, only_secrets: bool = False) -> Iterator[HiddenValue]:
     """The values of a configuration that errors must not show, nested ones too.
 
-    Only values of a harmless form are shown: booleans, types, regions and classes by their keys, and the scheme and
-    host of a URL.
+    Only harmless forms are shown: booleans, types, regions and classes by their keys, and the scheme and host of a URL.
 
     Args:
-        configuration: properties of a catalog, options of a store, or the like.
-        only_secrets: the configuration holds much more than secrets, as the properties of a table do.
+        only_secrets: the configuration holds more than secrets, as the properties of a table do.
 
     >>> found = hidden_values({"type": "rest", "credential": "id:s3cr3t", "uri": "https://c.example.com?sig=abcdef"})
     >>> [value.text for value in found if value.is_secret]
@@ -74,7 +72,7 @@ def hidden_values(configuration: Mapping[str, object], *, only_secrets: bool = F
 
 
 def names_secret(key: str) -> bool:
-    """True if the value of a key is a secret, judged by the key alone.
+    """True if a key alone says that its value is a secret.
 
     >>> names_secret("header.Cookie"), names_secret("ssl.key.pem"), names_secret("ssl.key.location")
     (True, True, False)
@@ -137,7 +135,7 @@ def _is_harmless(key: str, value: str, *, is_secret: bool) -> bool:
 
 
 def _parts(key: str, value: str) -> Iterator[HiddenValue]:
-    """The parts of a value that has several: ``id:secret``, ``Bearer token``, ``AccountName=a;AccountKey=b``."""
+    """The parts of ``id:secret``, ``Bearer token`` or ``AccountName=a;AccountKey=b``."""
     if "credential" in key or "auth" in key:
         first, colon, rest = value.strip().partition(":")
         if colon:
@@ -150,7 +148,7 @@ def _parts(key: str, value: str) -> Iterator[HiddenValue]:
 
 
 def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
-    """The parts of a URL except its scheme and host; of broken URLs too, in which a password may look like a port."""
+    """The parts of a URL except scheme and host; of broken URLs too, in which a password may look like a port."""
     match = _SCHEME.match(url) if "://" in url else None
     scheme = match[1].lower().partition("+")[0] if match else ""
     rest = url[match.end() :] if match else url

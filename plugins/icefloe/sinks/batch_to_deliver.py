@@ -1,4 +1,4 @@
-"""The batch that a delivery sink is given: whose it is, what it holds, and its parts."""
+"""A proven batch, and its parts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Origin:
     """Who delivers: a destination belongs to one origin at a time.
 
     Attributes:
-        owner: the id of the checkpoint whose batches are delivered.
+        owner: the checkpoint's id.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -35,39 +35,32 @@ class ProvenBatch:
     """A batch whose sums are proven, as every task of its delivery sees it.
 
     Attributes:
-        origin: the checkpoint that it belongs to.
-        batch_number: number of the batch; numbers only grow within an origin, also after a reset or a reload.
+        batch_number: only grows within an origin, also after a reset or a reload.
         after_snapshot_id: exclusive; None: from before the table's first snapshot.
         up_to_snapshot_id: inclusive.
-        begins_anew: True for the first batch of a pipeline, also after a reset or a reload: what the destination holds
-            of this origin is to be replaced.
+        begins_anew: True for the first batch of a pipeline, also after a reset or a reload: it replaces what the
+            destination holds of this origin.
         is_load: True for every batch of a load, whose rows are a state of the table and no changes of it.
         ends_load: True for the batch that completes what `begins_anew` began: the last batch of a load, or the first
-            batch of a pipeline that begins without one (``initial_load: from_earliest`` or ``from_now``).
-        delivered_before: number of the batch that was delivered to this destination last, since the pipeline began: a
-            destination that had this origin's batches only up to an earlier one was restored, or is another one. None:
-            none was, or the batch begins anew or is a replay.
-        is_replay: True if a batch that is committed is delivered once more. The destination may hold later batches:
-            what they wrote stays, and is counted as superseded. Otherwise it is an error.
-        steps: number of its steps.
-        rows: changes in all parts.
+            batch without one (``initial_load: from_earliest`` or ``from_now``).
+        delivered_before: number of the last batch delivered here since the pipeline began. A destination that ends
+            earlier was restored, or is another one. None: no batch, or this one begins anew or is a replay.
+        is_replay: True if a committed batch is delivered once more: later batches stay, and are counted as superseded.
+            Otherwise they are an error.
         counts: changes by change type in lower case.
         schema: of the staged rows: the change columns (`icefloe.changes.columns`), then the columns of the table.
         identity: dotted names of the identifier columns; empty if the rows have none.
-        selected: dotted names of the columns that the pipeline selects; None: all. Others in ``schema`` are there for
-            the identity only.
-        field_ids: the table's field ids of the columns of ``schema``, nested ones too, by dotted name: a column that is
-            dropped and added again, or that took the name of another one, has another id. Empty if they are not known,
-            as of a batch that is delivered once more.
-        defaulted: dotted names of columns that have a value in rows of before they were added: an initial default.
-        changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
-            have nothing but INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` have
-            no UPDATE_BEFORE of an ``upsert`` either, but all rows of those steps.
+        selected: dotted names of the selected columns; None: all. Others in ``schema`` serve the identity only.
+        field_ids: the table's field ids of the columns of ``schema``, nested ones too, by dotted name. A column that is
+            dropped and added again has another id. Empty: not known, as of a replay.
+        defaulted: dotted names of columns with an initial default: rows from before they were added have a value.
+        changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE. Those of ``append_only``
+            have only INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` leave out
+            UPDATE_BEFORE of an ``upsert`` too, but count all rows of those steps.
         hash_key: key of the batch's row hashes, 128 bits.
-        cut: a digest of how the batch is divided into parts. It is another one only if staged files were lost and made
-            again in other parts: then the number of a part says nothing of its rows. Empty: not known.
-        shown_schema: the table's columns that the destination is to show. A struct has only the fields that are
-            selected.
+        cut: a digest of how the batch is divided into parts. It changes only if lost files were staged again in other
+            parts: then the number of a part says nothing of its rows. Empty: not known.
+        shown_schema: the table's columns to show. A struct has only the selected fields.
     """
 
     origin: Origin
@@ -104,11 +97,11 @@ class ProvenBatch:
 
     @property
     def continues(self) -> bool:
-        """True if a batch was delivered here since the pipeline began, so that the destination must know its origin."""
+        """True if a batch was delivered here since the pipeline began: the destination must know its origin."""
         return self.delivered_before is not None
 
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of rows that the destination is to show."""
+        """The columns of rows to show."""
         shown = rows.select(self.shown_schema.names)
         return shown if self._shows_whole_columns else shown.cast(self.shown_schema)
 
@@ -117,12 +110,12 @@ class ProvenBatch:
 class StagedPart:
     """A part of a proven batch. All changes of one key are in one part, in the order of their ordinals.
 
-    An insert-only batch is not shuffled: there a key that two files insert may be in two parts.
+    An insert-only batch is not shuffled: a key that two files insert may be in two parts.
 
     Attributes:
-        number: number of the part within the batch. icefloe numbers parts without gaps, and a sink must not rely on it.
+        number: icefloe numbers parts without gaps; a sink must not rely on it.
         first_row: number of rows in the parts before it.
-        read: returns the rows from the first to the last; each call reads them again.
+        read: returns all rows in order; each call reads them again.
     """
 
     number: int

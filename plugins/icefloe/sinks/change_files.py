@@ -1,4 +1,4 @@
-"""Change files: what tasks write of a batch, and the manifest that makes the batch whole for readers."""
+"""Files of a batch, and the manifest that makes it whole."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,23 +55,20 @@ _MOST_FILE_BYTES: Final = 4 * 2**30
 
 
 class PathInUseError(TerminalError):
-    """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
+    """The path holds other changes for this batch number."""
 
 
 class GivenUpBatchError(TransientError):
-    """The batch was ended without changes, and the checkpoint may not say so yet; another try finds out."""
+    """The batch ended without changes, and the checkpoint may not say so yet: retry."""
 
 
 class ChangeFiles:
     """The changes of batches under ``<path>/batch=<N>/``; a part's rows follow from its task alone.
 
-    A files sink is change files that readers see. For any other sink they are the place where a batch is staged, until
-    it is proven. Tasks `write` in many processes at once, may repeat it, and may still write in a zombie after the
-    batch is committed. A retry or a zombie keeps files that exist already and hold the same rows, and never replaces
-    others. Files that no manifest names do not count.
+    Many processes `write` at once, repeat it, or still do so as zombies after the commit. They keep existing files with
+    the same rows, and never replace others. Files that no manifest names do not count.
 
     Args:
-        store: the sink's path.
         target_file_bytes: begin another file of the same part above this size; None: above 4 GiB, the largest size.
     """
 
@@ -85,7 +82,7 @@ class ChangeFiles:
         probe(self._store, way_out=way_out, is_new=self._store.size(CLAIM) is None)
 
     def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Create ``_icefloe.json`` at the root of the path, unless it exists."""
+        """Create ``_icefloe.json`` at the path, unless it exists."""
         claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
@@ -101,7 +98,7 @@ class ChangeFiles:
         after_snapshot_id: int | None,
         up_to_snapshot_id: int | None,
     ) -> int | None:
-        """Compare with the manifest of that number, if there is one, and return its key."""
+        """Compare with the manifest of that number, if any; returns its key."""
         whole = self._whole(batch_number)
         if whole is None:
             return None
@@ -115,7 +112,7 @@ class ChangeFiles:
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
-        A batch that is whole already stays as it is: a part that is cut differently than in that batch is left out.
+        A batch that is whole already stays as it is, without parts that are cut differently.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
@@ -136,8 +133,8 @@ class ChangeFiles:
         An existing manifest stays if it names the same changes, even in other parts.
 
         Raises:
-            DamagedPartsError: files of parts are missing, or are not as large as they were written.
-            GivenUpBatchError: the existing manifest is of a batch that was ended without changes.
+            DamagedPartsError: files are missing or have another size.
+            GivenUpBatchError: the existing manifest is of a batch that ended without changes.
         """
         # A part that was left out has no files. A manifest made of these messages would lack its rows.
         if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
@@ -151,11 +148,7 @@ class ChangeFiles:
             WholeBatch(store=self._store, manifest=existing).require(summary, messages)
 
     def manifest(self, batch_number: int) -> Manifest:
-        """The manifest of a committed batch.
-
-        Raises:
-            KeyMissingError: the batch is not whole.
-        """
+        """The manifest of a committed batch; KeyMissingError if it is not whole."""
         key = _manifest_key(batch_number)
         return load_document(Manifest, self._store.get(key), what=f"the manifest {join_url(self._store.url, key)}")
 
@@ -169,13 +162,13 @@ class ChangeFiles:
             yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
 
     def whole_batches(self) -> list[int]:
-        """The numbers of the batches that have a manifest, ascending."""
+        """The numbers of batches with a manifest, ascending."""
         folders = (stored.key.partition("/") for stored in self._store.list(""))
         numbers = (number_of_folder(folder) for folder, _, name in folders if name == MANIFEST)
         return sorted(number for number in numbers if number is not None)
 
     def part_schema(self, batch_number: int, part: Part) -> pa.Schema:
-        """The schema of the changes of one part; see `read_part` for errors."""
+        """The schema of one part, with the errors of `read_part`."""
         return parquet_schema(self._store, f"{batch_prefix(batch_number)}/{part.names[0]}")
 
     @property
@@ -196,23 +189,23 @@ class ChangeFiles:
             )
 
     def whole(self, batch_number: int) -> BatchSummary | None:
-        """The summary in the manifest of a batch, if there is a manifest."""
+        """The summary of a batch that has a manifest."""
         found = self._whole(batch_number)
         return None if found is None else found.manifest.batch
 
     def discard(self, batch_number: int) -> int:
-        """Delete the files next to the manifest of a batch that it does not name."""
+        """Delete files that the manifest does not name."""
         found = self._whole(batch_number)
         keys = [] if found is None else self._unnamed(batch_number, found.manifest)
         self._store.delete(keys)
         return len(keys)
 
     def size_of(self, batch_number: int) -> int:
-        """Bytes of the files in the batch's folder, also of those that no manifest names."""
+        """Bytes of all files in the batch's folder."""
         return sum(each.size_bytes for each in self._store.list(batch_prefix(batch_number)))
 
     def delete_before(self, batch_number: int, *, age: timedelta) -> int:
-        """Delete whole batches that come before a batch, and return the number of objects."""
+        """Delete whole batches before one, and return the number of objects."""
         found: dict[int, list[StoredObject]] = {}
         for stored in self._store.list(""):
             number = number_of_folder(stored.key.partition("/")[0])
@@ -228,7 +221,7 @@ class ChangeFiles:
         return len(keys)
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
-        """Number of files next to a manifest that it does not name: a task that was killed may leave some."""
+        """Number of files outside the manifest, left by killed tasks."""
         return len(self._unnamed(batch_number, manifest))
 
     def _unnamed(self, batch_number: int, manifest: Manifest) -> list[str]:
@@ -237,7 +230,6 @@ class ChangeFiles:
         return [each.key for each in self._store.list(prefix) if each.key not in named]
 
     def _deliver_file(self, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
-        """Create a file under the first free name of its place; returns name and size of the file that counts."""
         # What is there under a name decides:
         #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes
@@ -254,7 +246,6 @@ class ChangeFiles:
             taken += 1
 
     def _whole(self, batch_number: int) -> "WholeBatch | None":
-        """The batch if it was made whole before; None if it was not."""
         try:
             return WholeBatch(store=self._store, manifest=self.manifest(batch_number))
         except KeyMissingError:
@@ -269,9 +260,9 @@ class WholeBatch:
     manifest: Manifest
 
     def kept_part(self, slots: Sequence[str], files: Sequence[Path]) -> Written:
-        """The files that a task keeps instead of its own; files of its part that are damaged are written again.
+        """The files that a task keeps instead of its own; damaged ones are written again.
 
-        A task whose rows are cut differently than in the manifest has no part here: the result names no files.
+        A task whose rows are cut differently has no part here: the result names no files.
         """
         nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
         part = self._part_of(slots, files)
@@ -287,7 +278,6 @@ class WholeBatch:
         return Written(size_bytes=part.size_bytes, details={"names": list(part.names), "sizes": sizes})
 
     def _part_of(self, slots: Sequence[str], files: Sequence[Path]) -> Part | None:
-        """The part in the places of a task's files, if it has as many rows; None: the rows are in other parts."""
         for part in self.manifest.parts:
             if [slot_of(name) for name in part.names] == list(slots):
                 rows = sum(pq.read_metadata(file).num_rows for file in files)
@@ -295,7 +285,7 @@ class WholeBatch:
         return None
 
     def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
-        """Write the damaged files of a part again, as nobody else will, if they are as the manifest says."""
+        """Write damaged files again: nobody else will."""
         if sum(file.stat().st_size for file in files) != part.size_bytes:
             return
         for key, file in zip(keys, files, strict=True):
@@ -306,11 +296,7 @@ class WholeBatch:
         return [self.store.size(key) or 0 for key in keys]
 
     def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Check that the manifest is of these changes, and that its files exist.
-
-        Raises:
-            GivenUpBatchError: the manifest is of a batch that was ended without changes.
-        """
+        """Check that the manifest is of these changes, and its files exist."""
         if self.manifest.batch != summary:
             raise self.in_use()
         sizes = {each.key.removeprefix(f"{self._prefix}/"): each.size_bytes for each in self.store.list(self._prefix)}
@@ -324,7 +310,7 @@ class WholeBatch:
             )
 
     def in_use(self) -> IcefloeError:
-        """The error that the batch holds other changes, or that it was ended without any."""
+        """The error that the batch holds other changes, or ended without any."""
         batch = self.manifest.batch
         if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
             return GivenUpBatchError(
@@ -352,7 +338,6 @@ def _is_whole(part: Part, sizes: dict[str, int]) -> bool:
 
 
 def _staging_folder(number: int) -> AbstractContextManager[Path]:
-    """A folder on one of the machine's disks for tasks, another one for the next task."""
     disks = local_folders(os.environ)
     return task_folder("part", disks[number % len(disks)])
 

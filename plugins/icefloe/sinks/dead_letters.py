@@ -1,4 +1,4 @@
-"""Dead letters: what a destination refuses for good, kept as files that people can read and send again."""
+"""Documents refused for good, kept for people to read and send again."""
 
 import json
 import re
@@ -31,7 +31,7 @@ class DeadLetterSink:
 
     Attributes:
         sink: its type and the name of its index or topic, for example ``index people``.
-        cluster: the cluster's own id of itself, which stays when its address changes; None if it tells nobody.
+        cluster: the cluster's own id, which stays when its address changes; None: it has none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -56,16 +56,12 @@ class DeadLetterSink:
 
 
 class TooManyDeadLettersError(TerminalError):
-    """More documents of a batch were refused for good than the limit allows."""
+    """A batch has more dead letters than the limit allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterSettings:
-    """The folder of documents that the destination refuses for good: a sink's ``dead_letters``.
-
-    Attributes:
-        limit: the most of them in one batch.
-    """
+    """The folder of refused documents, and the most of them in one batch: a sink's ``dead_letters``."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -75,15 +71,13 @@ class DeadLetterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One document that was refused.
+    """One refused document.
 
     Attributes:
         id: of the document, or the key of the message.
         version: that it would have; of a message, its place within the batch.
         operation: ``index`` or ``delete`` of a document, ``send`` of a message.
-        document: that was refused; None for a delete.
-        reason: why, in the words of the destination.
-        refused_at: when it was refused first: ISO 8601 with offset.
+        refused_at: first time: ISO 8601 with offset.
     """
 
     id: str
@@ -95,7 +89,7 @@ class DeadLetter:
 
 
 class DeadLetterFolder:
-    """A folder of dead letters: a file of JSON lines for each part of a batch that has some."""
+    """A file of JSON lines for each part with dead letters."""
 
     def __init__(self, store: Store, *, limit: int, way_out: str = "correct the destination and run again") -> None:
         self._store = store
@@ -103,11 +97,9 @@ class DeadLetterFolder:
         self._way_out = way_out
 
     def claim(self, origin: Origin, sink: DeadLetterSink, *, takes_over: bool = False) -> None:
-        """Make the folder an origin's and a sink's own: letters of others have the same names and would be replaced.
+        """Make the folder an origin's and a sink's own, because letters of others would be replaced.
 
         Args:
-            origin: whose letters it keeps.
-            sink: the sink that refuses them.
             takes_over: True if it may be another one's, whose letters count no more.
         """
         claim = SinkClaim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
@@ -122,7 +114,7 @@ class DeadLetterFolder:
         self.refuse_other_sink(sink)
 
     def refuse_other_sink(self, sink: DeadLetterSink) -> None:
-        """Raise if the folder is known to be another sink's."""
+        """Raise if the folder is another sink's."""
         data, url = self._store.find(_MARKER), join_url(self._store.url, _MARKER)
         found = None if data is None else load_document(DeadLetterSink, data, what=f"the marker {url}")
         if found is not None and not found.may_be(sink):
@@ -132,7 +124,7 @@ class DeadLetterFolder:
             )
 
     def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
-        """Keep the letters of a part, in place of those of an earlier try; none remain if none are given."""
+        """Keep the letters of a part in place of an earlier try's."""
         key = _key(batch_number, part_number)
         if letters:
             self._store.put(key, _lines(letters))
@@ -140,11 +132,11 @@ class DeadLetterFolder:
             self._store.delete([key])
 
     def put_one(self, batch_number: int, part_number: int, place: int, letter: DeadLetter) -> None:
-        """Keep one letter of a part as a file of its own, which a repeated or late try replaces by the same one."""
+        """Keep one letter as a file of its own, the same in each try."""
         self._store.put(_key(batch_number, part_number, place), _lines([letter]))
 
     def places(self, batch_number: int, part_number: int) -> frozenset[int]:
-        """Places of the letters of a part that `put_one` kept."""
+        """Places of letters of `put_one`."""
         keys = self._single(batch_number, part_number)
         return frozenset(int(key.removesuffix(".jsonl").rpartition("-")[2]) for key in keys)
 
@@ -153,11 +145,7 @@ class DeadLetterFolder:
         self._store.delete([_key(batch_number, part_number, place) for place in places])
 
     def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
-        """Raise if there are more letters than the limit allows.
-
-        Raises:
-            TooManyDeadLettersError: there are.
-        """
+        """Raise TooManyDeadLettersError above the limit."""
         if count <= self._limit:
             return
         shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in letters[:_NAMED])
@@ -173,7 +161,7 @@ class DeadLetterFolder:
             self.refuse_too_many(batch_number, count, list(self.letters(batch_number)))
 
     def counts(self, sink: DeadLetterSink) -> Mapping[int, int]:
-        """Number of letters by batch, of a folder that is not known to be another sink's."""
+        """Number of letters by batch, unless another sink's."""
         self.refuse_other_sink(sink)
         return {number: sum(1 for _ in self.letters(number)) for number in self.batches()}
 
@@ -183,18 +171,18 @@ class DeadLetterFolder:
             yield from self.letters_of_part(batch_number, number)
 
     def letters_of_part(self, batch_number: int, part_number: int) -> list[DeadLetter]:
-        """The letters of a part; none if another process has just sent the last of them."""
+        """The letters of a part; none if another process just sent the last."""
         keys = [_key(batch_number, part_number), *self._single(batch_number, part_number)]
         found = b"".join(self._store.find(key) or b"" for key in keys)
         # Not splitlines(): a document may have other separators of lines inside.
         return [DeadLetter(**json.loads(line)) for line in found.decode().split("\n") if line]
 
     def parts(self, batch_number: int) -> list[int]:
-        """Numbers of the parts of a batch that have letters."""
+        """Parts of a batch with letters."""
         return sorted({number for batch, number in self._files(f"batch={batch_number}") if batch == batch_number})
 
     def batches(self) -> list[int]:
-        """Numbers of the batches that have letters."""
+        """Batches with letters."""
         return sorted({batch for batch, _ in self._files("")})
 
     def _single(self, batch_number: int, part_number: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Columns of rows: by their dotted names, the entries of maps, and the texts of moments."""
+"""Columns by dotted names, entries of maps, and texts of moments."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,10 @@ _TEXT: Final = pa.large_string()
 
 
 def column_path(fields: Iterable[pa.Field], dotted: str) -> tuple[str, ...]:
-    """The names from the top down to a column. A name may have dots itself.
+    """The names from the top down to a column, or KeyError. A name may have dots itself.
 
     >>> column_path(pa.schema({"at": pa.struct({"x.y": pa.int64()}), "at.z": pa.int64()}), "at.x.y")
     ('at', 'x.y')
-
-    Raises:
-        KeyError: there is no such column.
     """
     named = list(fields)
     if dotted in [field.name for field in named]:
@@ -59,7 +56,7 @@ def named_columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
 
 
 def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa.Field]:
-    """The fields that are named, or that have named fields inside, with nothing else inside.
+    """The named fields, with only named fields inside.
 
     >>> selected_fields(pa.schema({"at": pa.struct({"x": pa.int64(), "y": pa.int64()}), "v": pa.int8()}), ["at.y"])
     [pyarrow.Field<at: struct<y: int64>>]
@@ -81,7 +78,7 @@ def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa
 
 
 def column_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:
-    """The paths of all columns, those inside of structs before the columns at the top, so that these count last."""
+    """The paths of all columns, those inside of structs first, so that columns at the top count last."""
     paths: list[tuple[str, ...]] = []
     for field in (named := list(fields)):
         if pa.types.is_struct(field.type):
@@ -90,7 +87,7 @@ def column_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:
 
 
 def map_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, NDArray[np.int64]]:
-    """Keys and values of all maps that are not null, one after the other, and the number of entries of each map.
+    """Keys and values of all maps that are not null, concatenated, and the number of entries of each map.
 
     >>> maps = pa.array([{"a": 1}, None, {"b": 2, "c": 3}], pa.map_(pa.string(), pa.int8()))
     >>> keys, values, lengths = map_entries(maps.slice(1))
@@ -111,7 +108,7 @@ def map_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, NDArray[np.int64
 
 
 def moment_texts(moments: pa.Array) -> pa.Array:
-    """ISO 8601 as large_string, with all digits of the unit, and with ``Z`` if the type has a zone; null for null.
+    """ISO 8601 as large_string, with all digits of the unit, and ``Z`` if the type has a zone.
 
     >>> moment_texts(pa.array([0, 106751991], pa.date32())).to_pylist()
     ['1970-01-01', '294247-01-10']

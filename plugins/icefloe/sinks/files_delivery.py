@@ -1,4 +1,4 @@
-"""The files sink as a sink of proven batches: for changes that are proven as a whole and then reduced."""
+"""The files sink for reduced batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ __all__ = ["FilesDelivery"]
 
 
 class FilesDelivery(Sink):
-    """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers."""
+    """Parts under ``<path>/batch=<N>/``, and the manifest of a whole batch."""
 
     keyed: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = True
@@ -43,7 +43,7 @@ class FilesDelivery(Sink):
         self._files.refuse_other_owner(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:  # noqa: ARG002 - batches there are numbered
-        """Create ``_icefloe.json``, unless it exists. Nobody takes over: the numbers of two origins would collide."""
+        """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
         self._files.claim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
@@ -58,7 +58,7 @@ class FilesDelivery(Sink):
         return {}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
-        """Write the rows of a part; repeating it finds the same files. See `ChangeFiles.write`."""
+        """Write the rows of a part; see `ChangeFiles.write`."""
         tally = _Tally(batch)
         written = self._files.write(
             batch_number=batch.batch_number, number=part.number, schema=tally.schema, changes=tally.counted(part)
@@ -98,7 +98,7 @@ class FilesDelivery(Sink):
         self._files.commit(summary, messages)
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
-        """The changes of every batch that has a manifest, batch by batch."""
+        """The changes of batches that have a manifest, batch by batch."""
         for rows in self.read_back_as_written(lambda _number, _names: schema):
             found = rows.select(schema.names)
             yield found if keys is None else _of_keys(found, keys)
@@ -110,7 +110,7 @@ class FilesDelivery(Sink):
         first_batch: int = 0,
         keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of batches that have a manifest, batch by batch, in the columns of their files."""
+        """The same changes, in the columns of their files."""
         for number in self._files.whole_batches():
             for part in self._files.manifest(number).parts if number >= first_batch else ():
                 yield from self._files.read_part(number, part)
@@ -120,8 +120,6 @@ class FilesDelivery(Sink):
 
 
 class _Tally:
-    """Counts rows as they pass."""
-
     def __init__(self, batch: ProvenBatch) -> None:
         self.schema = pa.schema([*(batch.schema.field(name) for name in CHANGE_COLUMNS), *batch.shown_schema])
         self.counts = {kind.name.lower(): 0 for kind in ChangeType}
@@ -129,7 +127,6 @@ class _Tally:
         self._batch = batch
 
     def counted(self, part: StagedPart) -> Iterator[pa.RecordBatch]:
-        """The rows of a part as they are written."""
         for rows in part.read():
             types = rows.column(CHANGE_TYPE)
             for kind in ChangeType:
@@ -143,5 +140,4 @@ class _Tally:
 
 
 def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows whose identifier columns are among the keys."""
     return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))

@@ -1,4 +1,4 @@
-"""Arrow columns as JSON texts, column by column, so that a row's text is only joined; and JSON values for Arrow."""
+"""Arrow columns as JSON texts, and back."""
 
 import json
 import re
@@ -33,8 +33,8 @@ class JsonForm(Enum):
             without values of any type are left out.
         DEBEZIUM: as Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds, a time with a zone
             as text; a decimal as its digits (``decimal.handling.mode=string``).
-        CONNECT: as Kafka Connect's JSON with schemas: the same, but a decimal as the base64 of its bytes.
-        AVRO: no JSON, only read: the same numbers and texts, but decimals and bytes as they are.
+        CONNECT: Kafka Connect's JSON with schemas: as DEBEZIUM, but a decimal as the base64 of its bytes.
+        AVRO: no JSON, only read: as DEBEZIUM, but decimals and bytes as they are.
     """
 
     READABLE = "readable"
@@ -65,7 +65,7 @@ def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array
 
 
 def object_texts(members: Sequence[tuple[str, pa.Array]], rows: int) -> pa.Array:
-    """JSON objects of members, each a name and its JSON texts."""
+    """JSON objects of named JSON texts."""
     pieces: list[pa.Array | pa.Scalar] = []
     for place, (name, texts) in enumerate(members):
         pieces += [_text(f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:"), texts]
@@ -73,16 +73,16 @@ def object_texts(members: Sequence[tuple[str, pa.Array]], rows: int) -> pa.Array
 
 
 def json_texts(column: pa.Array, form: JsonForm, *, name: str) -> pa.Array:
-    """The JSON text of each value; ``null`` if it is missing. The name of the column is for the error."""
+    """The JSON text of each value; ``null`` if it is missing. ``name`` is for the error."""
     return pc.fill_null(_texts(column, form, name), _NULL)
 
 
 def value_texts(values: pa.Array) -> pa.Array:
     """The text of each primitive value as large_string; null for null.
 
-    Numbers and booleans are as in JSON, except that a float that is no number is ``NaN``, ``Infinity`` or
-    ``-Infinity``. Times are ISO 8601 with all digits of their unit, and with ``Z`` if the type has a zone. Bytes are
-    base64, a UUID has its usual form. 0.0 and -0.0 are one text, and so are a float and the double that it becomes.
+    As in JSON, with ``NaN``, ``Infinity`` and ``-Infinity``. Times are ISO 8601 with all digits of their unit, and
+    ``Z`` if the type has a zone. Bytes are base64, a UUID has its usual form. 0.0 and -0.0 are one text, and so are a
+    float and the double that it becomes.
 
     >>> value_texts(pa.array([1.5, float("nan"), None])).to_pylist()
     ['1.5', 'NaN', None]
@@ -102,12 +102,12 @@ def value_texts(values: pa.Array) -> pa.Array:
 
 
 def joined(*pieces: pa.Array | pa.Scalar) -> pa.Array:
-    """Texts side by side, row by row; null if one of them is."""
+    """Concatenated texts; null if one of them is."""
     return pc.binary_join_element_wise(*pieces, _text(""))
 
 
 def escaped_texts(texts: pa.Array) -> pa.Array:
-    """Texts (large_string) as they stand between the quotation marks of a JSON string."""
+    """Texts (large_string) as JSON has them between quotation marks."""
     is_escaped = pc.fill_null(pc.match_substring_regex(texts, _ESCAPED), False)
     if not pc.any(is_escaped).as_py():
         return texts
@@ -132,7 +132,7 @@ def decimal_bytes(unscaled: int) -> bytes:
 
 
 def avro_name(name: str) -> str:
-    """A name that Avro allows: every other character is an underscore, as Debezium's adjustment ``avro`` has it.
+    """A name that Avro allows, with underscores as of Debezium's adjustment ``avro``.
 
     >>> avro_name("2nd flight"), avro_name("carrier")
     ('_2nd_flight', 'carrier')
@@ -142,7 +142,7 @@ def avro_name(name: str) -> str:
 
 
 def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
-    """From the JSON of a value to what ``pa.array(..., kind)`` takes. A field that a struct lacks is null in it.
+    """From the JSON of a value to what ``pa.array(..., kind)`` takes. A field missing in a struct is null.
 
     >>> parser(pa.date32(), JsonForm.DEBEZIUM)(18263), parser(pa.date32(), JsonForm.READABLE)("1970-01-02")
     (18263, 1)
@@ -210,7 +210,6 @@ def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
 
 
 def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, opening: str, closing: str) -> pa.Array:
-    """Texts of the elements of all lists, joined by list."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, values)
     texts = joined(_text(opening), pc.binary_join(lists, _text(",")), _text(closing))
@@ -218,13 +217,13 @@ def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, 
 
 
 def _connect_decimals(column: pa.Array) -> pa.Array:
-    """Base64 of the unscaled value: big-endian two's complement, as few bytes as hold it."""
+    """Base64 of the unscaled value: big-endian two's complement, the fewest bytes."""
     scale = column.type.scale
     return _each(column, lambda value: f'"{b64encode(decimal_bytes(int(value.scaleb(scale, EXACT)))).decode()}"')
 
 
 def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
-    """Texts of types that Arrow has no kernel for: a loop over the values, 0.5 s a million."""
+    """For types without an Arrow kernel: a loop over the values, 0.5 s a million."""
     values: Sequence[object] = column.to_pylist()
     return pa.array([None if value is None else write(value) for value in values], TEXT)
 
@@ -266,7 +265,6 @@ def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
 
 
 def _entries(value: Any) -> Any:
-    """Keys and values of a map in any form: an object, pairs, or objects with ``key`` and ``value``."""
     if isinstance(value, Mapping):
         return value.items()
     return [(each["key"], each.get("value")) if isinstance(each, Mapping) else each for each in value]

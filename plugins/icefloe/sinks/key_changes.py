@@ -1,4 +1,4 @@
-"""From the changes of a part to at most one operation for each key, for destinations that hold one entry per key."""
+"""At most one operation for each key of a part, for destinations with one entry per key."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +33,6 @@ class KeyOperations:
 
     Attributes:
         rows: the table's columns, one row per operation. For a removed key, any row that it had.
-        is_live: for each row True if the key has this row now, False if the key is gone.
-        committed_at: for each row the time of the commit that made the change.
     """
 
     rows: pa.RecordBatch
@@ -51,14 +49,13 @@ def key_operations(
 ) -> Iterator[KeyOperations]:
     """One operation for each key whose row the changes of a part have changed.
 
-    The changes are read twice: once for their hashes, which decide, and once for the rows that remain. So the memory
-    is that of one batch and about 60 bytes for each change.
+    The changes are read twice: for their hashes, which decide, and for the rows that remain. The memory is that of one
+    batch and about 60 bytes for each change.
 
     Args:
-        read: returns the changes from the first to the last: all changes of each key.
-        identity: dotted names of the identifier columns.
-        hash_key: key of the batch's row hashes, so that a retry decides the same.
-        duplicates: the reaction to several rows of one key. ``keep_one`` keeps the row with the smallest hash.
+        read: returns all changes of each key, in order.
+        hash_key: of the batch, so that a retry decides the same.
+        duplicates: ``keep_one`` keeps the row with the smallest hash.
     """
     decided = _decide(read, identity, hash_key)
     if duplicates == "fail" and len(decided.duplicated):
@@ -78,7 +75,7 @@ def key_operations(
 
 
 def one_row_per_key(read: Callable[[], Iterator[pa.RecordBatch]], *, identity: Sequence[str], hash_key: int) -> None:
-    """Passes a part whose changes, one after the other, leave each key with one row or none."""
+    """Passes a part whose changes leave each key with one row or none."""
     keys, rows, weights = _hashed(read, identity, hash_key, named_columns)
     groups = HashGroups.of(keys)
     rows, is_added = rows.take(groups.order), weights[groups.order] > 0
@@ -106,7 +103,7 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decided:
-    """Positions of the rows that get an operation, ascending, one per key; whether each is live."""
+    """Ascending positions of the rows that get an operation, one per key."""
 
     positions: NDArray[np.int64]
     is_live: NDArray[np.bool_]
@@ -141,7 +138,7 @@ def _hashed(
     hash_key: int,
     columns_of: Callable[[pa.RecordBatch, Sequence[str]], list[pa.Array]],
 ) -> tuple[RowHashes, RowHashes, NDArray[np.int64]]:
-    """Hashes of the key and of the row of each change, and whether it adds the row (1) or removes it (-1)."""
+    """Hashes of the key and the row of each change; 1 if it adds the row, -1 if it removes it."""
     keys, rows, weights = [], [], [np.zeros(0, np.int64)]
     for changes in read():
         keys.append(row_hashes(columns_of(changes, identity), key=hash_key))
@@ -151,7 +148,7 @@ def _hashed(
 
 
 def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each key one of its rows: of live rows if it has some, and of those the one with the smallest hash."""
+    """One row of each key: preferably live, with the smallest hash."""
     # The order of hashes is the same in every retry, on every machine, and however the part was cut.
     group_of_row = np.empty(len(sums), np.int64)
     group_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))

@@ -1,4 +1,4 @@
-"""The documents of a folder of change files: its claim, and the manifest of each batch."""
+"""The claim of a folder, and the manifest of each batch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ MANIFEST: Final = "_manifest.json"
 
 
 class PathClaimedError(TerminalError):
-    """The folder belongs to another pipeline, or to another start of this one."""
+    """The folder belongs to another pipeline, or another start of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class SinkClaim:
     """``_icefloe.json``: the writer below a folder.
 
     Attributes:
-        owner: the id of the checkpoint whose batches are delivered there.
+        owner: the checkpoint's id.
         pipeline: its name; pipeline and table are for people.
     """
 
@@ -43,7 +43,7 @@ class SinkClaim:
 
 
 def claim_path(store: Store, claim: SinkClaim, *, keys: str = _KEYS) -> None:
-    """Claim a path for an owner unless another owner has it; if many owners claim it at once, one gets it."""
+    """Claim a path unless another owner has it; of many claimants at once, one gets it."""
     found = load_claim(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
         found = load_claim(store)
@@ -66,13 +66,13 @@ def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim, keys:
 
 
 def load_claim(store: Store) -> SinkClaim | None:
-    """The claim of a path; None if nobody has claimed it."""
+    """The claim of a path; None: nobody's."""
     data = store.find(CLAIM)
     return None if data is None else load_document(SinkClaim, data, what=f"the claim {join_url(store.url, CLAIM)}")
 
 
 class DamagedPartsError(TransientError):
-    """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
+    """Files of tasks are missing or changed. Fact: ``numbers`` of the tasks, to be run again."""
 
     numbers: tuple[int, ...]
 
@@ -82,7 +82,7 @@ class Written:
     """The result of one task's write.
 
     Attributes:
-        details: facts that the sink needs at commit, for example file names; JSON values only.
+        details: facts that the sink needs at commit, such as file names; JSON values only.
     """
 
     size_bytes: int
@@ -91,10 +91,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """One task's delivered changes: the facts of its sink, and the counts and hash sum of the changes.
+    """One task's delivered changes.
 
     Attributes:
-        number: of the task, a map id or a range id; a batch has each number at most once.
+        number: a map id or a range id; once in a batch.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
     """
 
@@ -110,7 +110,7 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary:
-    """Summary of a whole batch, for the sink that commits it; ``hash_key`` is the key of its hash sums."""
+    """Summary of a whole batch; ``hash_key`` is the key of its hash sums."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -128,11 +128,10 @@ class BatchSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The changes of one task, in one file or, above ``target_file_bytes``, in several.
+    """The changes of one task, in one file or several.
 
     Attributes:
-        names: of the files, in the order of the changes.
-        hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
+        hash_sum: as in `CommitMessage`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -145,7 +144,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """``_manifest.json``: written last; readers trust it, because its existence means that the batch is whole."""
+    """``_manifest.json``: written last; if it exists, the batch is whole."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -156,17 +155,17 @@ class Manifest:
 
     @property
     def names(self) -> frozenset[str]:
-        """The files of all parts, by their names next to the manifest."""
+        """The files of all parts, relative to the manifest."""
         return frozenset(name for part in self.parts for name in part.names)
 
     @property
     def cut(self) -> str:
-        """A digest of how the changes are divided into parts: of their rows, and not of their files."""
+        """A digest of how the changes are divided into parts, whatever their files."""
         return digest_of(json.dumps([[part.rows, f"{part.hash_sum:032x}"] for part in self.parts]).encode())
 
 
 def parts_of(messages: Sequence[CommitMessage]) -> tuple[Part, ...]:
-    """The parts that tasks wrote, by number; a task without changes wrote none."""
+    """The parts that tasks with changes wrote, by number."""
     return tuple(
         Part(
             names=tuple(message.details["names"]),
@@ -198,7 +197,7 @@ def part_slots(number: int, num_files: int) -> list[str]:
 
 
 def part_name(slot: str, taken: int = 0) -> str:
-    """The name of a file in its place, after other files took some names of that place.
+    """The name of a file in its place, after other files took some names there.
 
     >>> part_name("part-00007-1"), part_name("part-00007-1", 2)
     ('part-00007-1.parquet', 'part-00007-1.2.parquet')
@@ -216,7 +215,7 @@ def slot_of(name: str) -> str:
 
 
 def number_of_folder(name: str) -> int | None:
-    """The number of the batch whose folder has a name; None if it is no such folder.
+    """The number of the batch with this folder; None if it is no such folder.
 
     >>> number_of_folder("batch=7"), number_of_folder("_backfills")
     (7, None)
@@ -226,12 +225,12 @@ def number_of_folder(name: str) -> int | None:
 
 
 def is_left_out(message: CommitMessage) -> bool:
-    """True if a task wrote no file of its changes, because it found the batch whole in other parts."""
+    """True if a task wrote no file, because it found the batch whole in other parts."""
     return message.rows > 0 and not message.details["names"]
 
 
 def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
-    """Fault of the files of one part as a sentence; None if all files exist with as many bytes as were written."""
+    """Fault of the files of one part as a sentence, if any."""
     if is_left_out(message):
         return f"task {message.number} found the batch whole and wrote nothing, and its manifest is gone"
     names: Sequence[str] = message.details["names"]

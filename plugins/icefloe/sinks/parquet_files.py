@@ -1,4 +1,4 @@
-"""Rows of changes cut into row groups, written as Parquet to local disk, read from a store, and compared."""
+"""Row groups of changes, and Parquet files of them."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _COMPARED_BYTES: Final = 8 * 2**20
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The bytes of each row, at least 1; equal rows have as many in any batch, unlike shares of ``batch.nbytes``.
+    """The bytes of each row, at least 1; the same for equal rows in any batch, unlike shares of ``batch.nbytes``.
 
     Bits of validity do not count.
 
@@ -66,10 +66,10 @@ def _value_bytes(values: pa.Array) -> NDArray[np.int64]:
 def row_groups(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, max_rows: int = GROUP_ROWS, max_bytes: int = GROUP_BYTES
 ) -> Iterator[pa.Table]:
-    """The rows of all batches in their order, in tables of one row group each; no table is empty.
+    """The rows of all batches in order, in tables of one row group each; no table is empty.
 
-    The same rows are cut at the same places, whatever the batches in which they come. Every table but the last is as
-    large as a bound allows. One group and one batch are held at a time.
+    The same rows are cut at the same places, whatever their batches. Every table but the last is as large as a bound
+    allows. One group and one batch are held at a time.
     """
     # Batches of 5 rows each, at most 7 rows in a group:   1 1 1 1 1 2 2 | 2 2 2 3 3 3 3 | 3
     pending: list[pa.RecordBatch] = []
@@ -94,7 +94,7 @@ def row_groups(
 
 
 def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, in slices that bound what is made of them at a time; none if empty."""
+    """The rows of a batch in slices of bounded size."""
     rows = max(1, min(max_rows, batch.num_rows * max_bytes // max(batch.nbytes, 1)))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -103,14 +103,11 @@ def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Itera
 def write_parquet_files(
     folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None
 ) -> list[Path]:
-    """Write row groups to as many files as they need, in their order; no files if there are no groups.
+    """Write row groups in order to as many files of an empty folder as they need; none without groups.
 
-    The same groups give the same bytes, as long as PyArrow stays the same.
+    The same groups give the same bytes with the same PyArrow.
 
     Args:
-        folder: an empty local one.
-        schema: of the groups.
-        groups: none of them empty.
         target_file_bytes: begin another file above this size; None: never.
     """
     with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
@@ -118,11 +115,7 @@ def write_parquet_files(
 
 
 def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
-    """The rows of one stored file, one row group at a time.
-
-    Raises:
-        KeyMissingError: there is no such file.
-    """
+    """The rows of one stored file, one row group at a time; KeyMissingError without it."""
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
         # In Arrow's threads, the process would die by SIGSEGV if the system refused the second of them: the first goes
@@ -132,7 +125,7 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
 
 
 def parquet_schema(store: Store, key: str) -> pa.Schema:
-    """The schema of one stored file; raises as `read_parquet` does."""
+    """The schema of one stored file, with the errors of `read_parquet`."""
     with _readable(store, key):
         return pq.ParquetFile(_StoredFile(store, key)).schema_arrow
 
@@ -178,8 +171,6 @@ def _write_files(
 
 
 class _StoredFile(io.RawIOBase):
-    """A stored file for Parquet's reader: seeks, and reads that become ranged reads of the store."""
-
     def __init__(self, store: Store, key: str) -> None:
         size_bytes = store.size(key)
         if size_bytes is None:
@@ -210,7 +201,7 @@ class _StoredFile(io.RawIOBase):
 
 
 def holds_same_rows(store: Store, key: str, file: Path) -> bool:
-    """True if the file under a key is whole and has the same rows in the same order; holds one row group of each."""
+    """True if the stored file is whole and has the same rows in order; holds one row group."""
     try:
         if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
             return True

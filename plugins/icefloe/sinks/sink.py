@@ -1,8 +1,8 @@
-"""The contract of a sink: it takes batches that are proven, and makes their changes arrive.
+"""The contract of a sink: it takes proven batches, and makes their changes arrive.
 
-A batch is staged as `change_files` first, and its sums are proven. Only then is it delivered: `begin` once for each
-try, then every part, then `finish`. Each of these may be repeated at any time, by a retry, by a second worker, or by a
-zombie that wakes up after later batches. So they hold:
+A batch is staged as `change_files`, and its sums are proven. Then it is delivered: `begin` once for each try, then
+every part, then `finish`. Each may be repeated at any time, by a retry, a second worker, or a zombie that wakes up
+after later batches. So they hold:
 
 - *Repeating*: a part that is there already is found there, and nothing is there twice.
 - *Fencing*: a call of a batch that is over changes nothing that a later batch has written. It returns, or raises
@@ -10,7 +10,7 @@ zombie that wakes up after later batches. So they hold:
 - *Honesty*: what the destination refused for good is an error, or is counted as a dead letter. It is never left out in
   silence.
 
-Attributes of its class say what else a sink can do; the methods of what it cannot do are never called.
+Class attributes say what else a sink can do; other methods are never called.
 """
 
 from abc import ABC, abstractmethod
@@ -40,24 +40,23 @@ Names inside of structs may be among them, dotted. A struct of which they have n
 
 
 class SupersededError(TerminalError):
-    """A batch that is no replay came too late: the destination holds a later one, which stays as it is."""
+    """A batch that is no replay came too late: the destination holds a later one, which stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDelivery:
-    """The result of one part at the destination; recorded, so that a retry skips the part.
+    """The result of one part; recorded, so that a retry skips the part.
 
     Attributes:
-        number: number of the part.
-        rows: changes that were read from it.
+        rows: changes read.
         documents: documents written or deleted, or events sent, over all tries of this call.
-        repeated: of these, how many were there already, from an earlier try.
-        retries: requests that were sent again.
-        refused: documents that the destination refused for now, and took later.
-        dead_letters: documents that the destination refused for good, and that are in the dead-letter folder.
-        superseded: of a replay, documents that a later batch has written since, so that they were left alone.
-        bytes: bytes that were sent.
-        details: facts that the sink needs in `finish`; JSON values only.
+        repeated: of these, how many were there from an earlier try.
+        retries: requests sent again.
+        refused: documents refused for now, and taken later.
+        dead_letters: documents refused for good, in the dead-letter folder.
+        superseded: of a replay, documents left alone because a later batch has written them.
+        bytes: sent.
+        details: facts for `finish`; JSON values only.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -76,21 +75,17 @@ class PartDelivery:
 
 
 class Sink(ABC):
-    """A destination of proven batches. It is opened in every process that needs it, and closed there.
+    """A destination of proven batches. Each process that needs it opens and closes it.
 
     Attributes:
-        keyed: True if the destination holds one entry per identity, so that the pipeline needs identifier columns.
-            False if it holds the changes themselves.
-        commits_once: True if a batch arrives by one commit at the destination, as in a table. `deliver` is then called
-            once, in the driver, with one part that has all changes. False if parts arrive one by one, in tasks that run
-            at once.
+        keyed: True if it holds one entry per identity, so that the pipeline needs identifier columns. False if it holds
+            the changes themselves.
+        commits_once: True if a batch arrives by one commit, as in a table. `deliver` is then called once, in the
+            driver, with one part of all changes. False if parts arrive one by one, in tasks at once.
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
-        keeps_dead_letters: True if what the destination refuses for good is kept and can be sent again: `dead_letters`,
-            `replay_dead_letters`.
-        keeps_written_columns: True if changes keep the columns that they were written with, whatever the table calls
-            them since: `read_back_as_written`.
-        finds_keys: False if `read_back_as_written` gives all changes whatever keys it is given, so that the caller has
-            to look for them.
+        keeps_dead_letters: True if what is refused for good can be sent again: `dead_letters`, `replay_dead_letters`.
+        keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
+        finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
         letters_way_out: how dead letters get to the destination after all, as the end of a sentence.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
     """
@@ -107,11 +102,11 @@ class Sink(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The destination, for people and errors; without secrets."""
+        """The destination, for people; without secrets."""
 
     @property
     def shows_removed_rows(self) -> bool:
-        """False if a log leaves out the rows before updates, and shows of a deleted row its key alone."""
+        """False if a log leaves out rows before updates, and shows of a deleted row its key alone."""
         return True
 
     @abstractmethod
@@ -119,30 +114,25 @@ class Sink(ABC):
         """Prove that the destination answers and may be written; leaves nothing behind.
 
         Raises:
-            TerminalError: it cannot be written; the error says why.
+            TerminalError: it cannot be written.
             TransientError: it did not answer.
         """
 
     @abstractmethod
     def refuse_other_owner(self, origin: Origin) -> None:
-        """Raise if `claim` would, without changing anything.
-
-        Raises:
-            TerminalError: the destination is another origin's, or holds what nobody claimed.
-        """
+        """Raise as `claim` would, without changing anything."""
 
     @abstractmethod
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
         """Make the destination an origin's own, before its first batch is opened; repeating it has no further effect.
 
         Args:
-            origin: who delivers from now on.
-            takes_over: True if another origin's destination becomes this origin's. Its batches count as later ones
-                than any of the origin before.
+            takes_over: True if another origin's destination becomes this one's. Its batches count as later than the
+                other's.
 
         Raises:
-            TerminalError: the destination is another origin's; or it is filled and nobody's, and ``owner`` among the
-                facts of the error is empty.
+            TerminalError: the destination is another origin's; or it is filled and nobody's, and the fact ``owner`` of
+                the error is empty.
         """
 
     @abstractmethod
@@ -150,19 +140,19 @@ class Sink(ABC):
         """Prepare the destination for a batch, in the driver, before any of its parts; may be repeated at any time.
 
         Returns:
-            Facts that every part needs, such as the name of the index behind an alias; JSON values only. The first try
-            records them, and all later tries and all parts get the recorded ones. So a part that wakes up late never
-            takes for its own what the alias names by then. Return only facts that no later try may change. A setting
-            that somebody corrects so that the next try succeeds, such as a largest message, is asked for by `deliver`.
+            Facts that every part needs, such as the index behind an alias; JSON values only. Those of the first try are
+            recorded, and all later tries and parts get them. So a part that wakes up late never takes for its own what
+            the alias names by then. Return only facts that no later try may change. `deliver` asks for settings that
+            somebody may correct.
 
-            A fact ``destination`` says in words which place takes the parts, with an id that this place keeps and no
-            other place has, such as the uuid of an index. If a later try finds another one, the batch is refused: parts
-            that are recorded as delivered are not sent again, and would be missing there.
+            A fact ``destination`` says in words which place takes the parts, with an id of this place alone, such as
+            the uuid of an index. If a later try finds another one, the batch is refused: recorded parts are not sent
+            again, and would be missing there.
 
         Raises:
             SupersededError: the destination holds a later batch.
-            TerminalError: the batch does not fit: its columns, its identity, or another origin; or it continues
-                batches of which the destination knows nothing.
+            TerminalError: the batch does not fit: its columns, its identity, or another origin; or it continues batches
+                that the destination does not know.
         """
 
     @abstractmethod
@@ -170,14 +160,12 @@ class Sink(ABC):
         """Deliver one part, or the whole batch if it ``commits_once``; may be repeated, and run in two places at once.
 
         Args:
-            batch: the batch.
-            begun: facts that `begin` returned, as they were recorded.
-            part: the part.
+            begun: facts of `begin`, as recorded.
 
         Raises:
-            SupersededError: the destination holds a later batch, which stays as it is.
+            SupersededError: the destination holds a later batch, which stays.
             TerminalError: the destination refuses rows for good.
-            TransientError: the destination did not answer, or refused for longer than the patience allows.
+            TransientError: it did not answer, or refused for longer than the patience allows.
         """
 
     @abstractmethod
@@ -185,16 +173,14 @@ class Sink(ABC):
         """Make the batch visible as a whole, in the driver, after all its parts; may be repeated at any time.
 
         Args:
-            batch: the batch.
-            begun: facts that `begin` returned, as they were recorded.
+            begun: facts of `begin`, as recorded.
             deliveries: of all parts, by number.
 
         Raises:
-            DamagedPartsError: parts that were delivered are lost. They are delivered again, and `finish` is called once
-                more.
-            SupersededError: the destination holds a later batch, which stays as it is.
-            TooManyDeadLettersError: all parts together have more dead letters than the destination allows. Parts that
-                earlier tries delivered with some are delivered again, and `finish` is called once more.
+            DamagedPartsError: delivered parts are lost. They are delivered again, then `finish` is called again.
+            SupersededError: the destination holds a later batch, which stays.
+            TooManyDeadLettersError: all parts together have too many dead letters. Parts with some are delivered again,
+                then `finish` is called again.
         """
 
     @abstractmethod
@@ -213,17 +199,14 @@ class Sink(ABC):
         """
 
     def foreign_writes(self) -> int:
-        """Number of entries of other programs that can keep the next batches from writing, as far as it sees any.
-
-        They are those among the entries of the last `read_back`, once it is read to its end.
-        """
+        """Number of foreign entries that can block the next batches, among those of the last whole `read_back`."""
         return 0
 
     def may_lack_oldest(self) -> bool:
-        """False if a log has all keys that it was given since its last load: no rule of its own removes the oldest.
+        """False if a log has all keys since its last load: no rule of its own removes the oldest.
 
         Raises:
-            TerminalError: nothing of what was delivered is left, so that no rule explains it.
+            TerminalError: nothing is left, which no rule explains.
         """
         return True
 
@@ -234,37 +217,30 @@ class Sink(ABC):
     def read_back_as_written(
         self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The changes in the columns of their batches, in the order of `read_back`.
+        """The changes in the columns of their batches, in the order of `read_back`; each record batch is of one batch.
 
         Args:
             schema_of: the schema in which a batch was delivered.
             first_batch: changes of earlier batches are left out.
             keys: as in `read_back`.
-
-        Returns:
-            Record batches, each with changes of one batch.
         """
         raise NotImplementedError
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
-        """Remove the marks of rows that were deleted before a time (aware); returns how many. A dry run only counts."""
+        """Remove the marks of rows deleted before a time (aware); returns how many. A dry run only counts."""
         raise NotImplementedError
 
     def dead_letters(self) -> Mapping[int, int]:
-        """Number of letters by batch; of a sink whose keys name no folder, none."""
+        """Number of letters by batch; empty if no folder is configured."""
         raise NotImplementedError
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Send the letters of a committed batch again, in the state that they had; may be repeated at any time.
 
-        What the destination takes, or has in a later state, leaves the folder. What it refuses again stays with the new
-        reason.
+        What the destination takes, or has in a later state, leaves the folder; the rest stays with the new reason.
 
         Returns:
             A result for each part. ``rows`` counts the letters, ``dead_letters`` those that stay.
-
-        Raises:
-            TransientError: the destination did not answer.
         """
         raise NotImplementedError
 
@@ -281,18 +257,13 @@ SinkFactory: TypeAlias = Callable[..., Sink]
 def open_sink(
     settings: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
 ) -> Sink:
-    """The sink that a pipeline describes. It is opened in each process that needs it, and closed there.
+    """The sink that a pipeline describes.
 
     Args:
-        settings: the pipeline's ``sink`` as `SinkSettings` has it: ``type``, and the other keys in ``options``, with
-            ``${ENV}`` expanded.
-        connection: the Airflow connection of ``sink.conn_id``: ``conn_type``, ``host``, ``port``, ``schema``,
-            ``login``, ``password`` and ``extra``, a mapping. Empty: there is none.
-        open_store: opens a folder of the pipeline's storage, such as that of dead letters, by its URL.
-
-    Raises:
-        TerminalError: no package that is installed here has such a sink.
-        TerminalError: the keys do not fit.
+        settings: the pipeline's ``sink``: ``type``, and the other keys in ``options``, with ``${ENV}`` expanded.
+        connection: of ``sink.conn_id``: ``conn_type``, ``host``, ``port``, ``schema``, ``login``, ``password`` and
+            ``extra``, a mapping. Empty: there is none.
+        open_store: opens a folder of the pipeline's storage by its URL.
     """
     return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
 
@@ -303,10 +274,8 @@ def checked_options(
     """The keys of ``sink`` besides ``type`` and ``conn_id`` as a dataclass of strict types.
 
     Args:
-        kind: the dataclass.
-        written: the keys; None stands for a key that is left out, if that is its default.
+        written: the keys; None stands for a missing key with that default.
         sizes: keys that may be texts such as ``5MiB``.
-        sink_type: for errors.
     """
     key = "sink"
     try:

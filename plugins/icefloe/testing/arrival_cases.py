@@ -1,4 +1,4 @@
-"""Batches arrive in every order and more than once, are refused, or have other columns."""
+"""Batches arrive in any order, repeatedly, are refused, or have other columns."""
 
 from collections.abc import Mapping
 from itertools import permutations

@@ -146,7 +146,6 @@ class OwnershipCases(SinkUnderTest):
         sink.close()
 
     def _try_claim(self, destination: object, errors: list[Exception | None]) -> None:
-        """Claim for the own origin, and keep the error unless another try may help."""
         try:
             self._claim(destination, ORIGIN, DeliveringProcess(self.opener(destination)))
         except TerminalError as error:
@@ -169,5 +168,5 @@ class OwnershipCases(SinkUnderTest):
 class SinkConformance(ArrivalCases, InterruptionCases, OwnershipCases, RefusalCases, SchemaCases, RandomCases):
     """The contract of `icefloe.sinks.sink` as tests: a test class derives from it and opens its sink.
 
-    A keyed sink is compared with the rows of the table, another one with the changes of each key in their order.
+    A keyed sink is compared with the rows of the table, another one with the changes of each key in order.
     """

@@ -1,4 +1,4 @@
-"""Processes that die, lose a reply or wake up late, at every outward call and at random."""
+"""Processes that die, lose a reply or wake up late."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -51,7 +51,7 @@ SCENARIOS: Final[Mapping[str, Callable[[StagedHistory], list[StagedBatch]]]] = {
 
 
 class InterruptionCases(SinkUnderTest):
-    """Each case is walked over the outward calls of claim, begin, deliver and finish: they are counted first."""
+    """Each case strikes every outward call of claim, begin, deliver and finish, which are counted first."""
 
     @pytest.mark.parametrize("scenario", SCENARIOS)
     @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.STOPPED])
@@ -139,7 +139,6 @@ class InterruptionCases(SinkUnderTest):
         return len(process.calls.names)
 
     def _count_reading(self) -> int:
-        """The outward calls of reading back; 0 for a sink that is no keyed one."""
         history = StagedHistory()
         process = DeliveringProcess(self.opener(self.begun(history)))
         return len(process.calls.names) if process.read_back(history.shown) is not None else 0
@@ -151,7 +150,6 @@ class InterruptionCases(SinkUnderTest):
         process.run(*batches, claims=claims)
 
     def _fail(self, process: DeliveringProcess, batches: list[StagedBatch], *, claims: bool) -> None:
-        """Run until the fault strikes; a sink may also get over a lost call by itself."""
         try:
             process.run(*batches, claims=claims)
         except (ProcessEndedError, TransientError):
@@ -159,7 +157,6 @@ class InterruptionCases(SinkUnderTest):
 
 
 def _require_either(read: Sequence[Row], *states: Sequence[Row]) -> None:
-    """Raise unless rows are those of one state of the table, in any order."""
     found, *expected = (sorted((tuple(row.items()) for row in rows), key=repr) for rows in (read, *states))
     if found not in expected:
         raise NotConformingError(
@@ -168,7 +165,7 @@ def _require_either(read: Sequence[Row], *states: Sequence[Row]) -> None:
 
 
 class RandomCases(SinkUnderTest):
-    """A seed decides on the rows, the faults, and when a process that was stopped wakes up."""
+    """A seed decides on rows, faults, and when a stopped process wakes up."""
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_random_history_arrives(self, seed: int) -> None:
@@ -205,7 +202,7 @@ class RandomCases(SinkUnderTest):
     def _deliver(
         self, destination: object, batches: list[StagedBatch], random: Random, stopped: list[StoppedProcess]
     ) -> None:
-        """Tries that fail, then one that does not. A stopped process that holds a lock ends before it."""
+        """Tries that fail, then one that does not. A stopped process with a lock ends first."""
         for _ in range(random.randrange(3)):
             calls = OutwardCalls(random.choice(_FAULTS), random.randrange(15), lost_connection=self.lost_connection)
             try:

@@ -1,4 +1,4 @@
-"""Processes that deliver proven batches, as a run of a pipeline does, ended or stopped at any of their calls."""
+"""Processes that deliver proven batches, ended or stopped at any of their calls."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -21,7 +21,7 @@ _TRIES: Final = 20
 
 
 class ProcessEndedError(BaseException):
-    """The process was killed. No ``except Exception`` catches it, because a killed process runs no handler."""
+    """The process was killed. No ``except Exception`` catches it: killed processes run no handler."""
 
 
 class Fault(StrEnum):
@@ -39,14 +39,9 @@ class OutwardCalls:
 
     A killed process makes no further call: each raises `ProcessEndedError`, also in handlers of the sink.
 
-    Attributes:
-        names: names of the calls that were begun, in their order.
-
     Args:
-        fault: None: no fault.
         place: number of the call that is struck, from 0.
-        lost_connection: makes the error that the client raises if its connection breaks.
-        halt: called by a process that is stopped, and returns when the process is to go on.
+        halt: called by a stopped process; returns when the process is to go on.
     """
 
     def __init__(
@@ -69,10 +64,10 @@ class OutwardCalls:
         """The client, or one function, with its calls counted here and struck by the fault.
 
         Args:
-            client: any object whose methods go out to the destination, or a function. Objects that it has as
-                attributes, such as ``client.indices``, are watched too.
+            client: any object whose methods go out to the destination, or a function. Its attributes, such as
+                ``client.indices``, are watched too.
             only: names of the methods that go out; empty: each public method does.
-            when_killed: called if the process is killed, for what the system does then, such as closing a connection.
+            when_killed: what the system does when the process is killed, such as closing a connection.
         """
         if when_killed is not None:
             self._when_killed.append(when_killed)
@@ -86,7 +81,7 @@ class OutwardCalls:
 
     @property
     def is_struck(self) -> bool:
-        """True if the process came to the place of its fault."""
+        """True if the process reached its fault."""
         return len(self.names) > self._place
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,8 +119,6 @@ class OutwardCalls:
 
 
 class _WatchedClient:
-    """Stands in for a client: its attributes are the client's, its methods are watched."""
-
     def __init__(self, client: object, calls: OutwardCalls, only: Collection[str]) -> None:
         self._client, self._calls, self._only = client, calls, only
 
@@ -143,10 +136,10 @@ OpenSink: TypeAlias = Callable[[OutwardCalls], Sink]
 
 
 class DeliveringProcess:
-    """A driver and its workers: each part is delivered by a sink that was opened for it, as in a process of its own.
+    """A driver and its workers: each part has its own sink, as in a process of its own.
 
     Attributes:
-        deliveries: results by batch and part. A batch that is run again skips the parts that have one.
+        deliveries: results by batch and part, which are not delivered again.
     """
 
     def __init__(self, open_sink: OpenSink, calls: OutwardCalls | None = None) -> None:
@@ -155,13 +148,10 @@ class DeliveringProcess:
         self._open_sink = open_sink
 
     def run(self, *batches: StagedBatch, claims: bool = False, repeats: bool = False) -> None:
-        """Deliver whole batches, one after the other.
-
-        Batches that are over by then are skipped, because no run of a pipeline begins them again.
+        """Deliver whole batches; those that are over are skipped, as in a pipeline.
 
         Args:
-            batches: in the order of their numbers.
-            claims: True if the destination is claimed first, as before the first batch of a pipeline.
+            claims: True: the destination is claimed first.
             repeats: True: batches that are over are delivered again.
         """
         with self._opened() as driver:
@@ -177,7 +167,7 @@ class DeliveringProcess:
                 staged.ended.set()
 
     def deliver(self, staged: StagedBatch) -> None:
-        """Deliver the parts that have no result yet, of a batch that was begun."""
+        """Deliver the parts of a begun batch that have no result."""
         batch = staged.batch
         with self._opened() as sink:
             parts = [StagedPart.whole(staged.parts)] if sink.commits_once else staged.parts
@@ -188,7 +178,7 @@ class DeliveringProcess:
                 self._keep(batch, part.number, part.rows, delivery)
 
     def read_back(self, schema: pa.Schema) -> list[Row] | None:
-        """All rows of a keyed sink, with these columns; None of another sink, which is not read."""
+        """All rows of a keyed sink; None of another sink, which is not read."""
         with self._opened() as sink:
             if not sink.keyed:
                 return None
@@ -201,7 +191,6 @@ class DeliveringProcess:
 
     @contextmanager
     def _opened(self) -> Iterator[Sink]:
-        """A sink that is closed at the end, unless the process is killed."""
         sink = self._open_sink(self.calls)
         try:
             yield sink
@@ -212,7 +201,6 @@ class DeliveringProcess:
             sink.close()
 
     def _keep(self, batch: ProvenBatch, number: int, rows: int, delivery: PartDelivery) -> None:
-        """Keep a result, as the document that a retry reads."""
         if (delivery.number, delivery.rows) != (number, rows):
             raise NotConformingError(
                 f"the delivery of part {number} of {rows} rows says that it is part {delivery.number} of "
@@ -223,7 +211,7 @@ class DeliveringProcess:
 
 
 class StoppedProcess:
-    """A process in a thread of its own that is stopped before one outward call, for as long as the case wants."""
+    """A process in its own thread, stopped before one outward call."""
 
     def __init__(self, open_sink: OpenSink, place: int, work: Callable[[DeliveringProcess], object]) -> None:
         self.calls = OutwardCalls(Fault.STOPPED, place, halt=self._halt)
@@ -235,13 +223,13 @@ class StoppedProcess:
         self._thread.start()
 
     def is_stopped(self) -> bool:
-        """Wait until the process is stopped or has ended; False if it has ended."""
+        """Wait until the process stops; False if it has ended."""
         if not self._news.wait(_SECONDS):
             raise TimeoutError(f"a process neither ended nor came to its outward call in {_SECONDS} s")
         return self._is_stopped
 
     def finish(self) -> Exception | None:
-        """Let the process go on to its end, and return its error."""
+        """Let the process end, and return its error."""
         self._open.set()
         self._thread.join(_SECONDS)
         if self._thread.is_alive():
@@ -249,9 +237,9 @@ class StoppedProcess:
         return self._error
 
     def passed_by(self, others: Callable[[], object]) -> Exception | None:
-        """Others work while it is stopped, then it goes on to its end; returns its error.
+        """Others work while it is stopped, then it ends; returns its error.
 
-        If it holds a lock at the destination, others meet a `TransientError` and work once more when it has ended.
+        If it holds a lock, others meet a `TransientError` and work again after its end.
         """
         try:
             others()
@@ -275,7 +263,7 @@ class StoppedProcess:
 
 
 def run_at_once(open_sink: OpenSink, work: Iterable[Callable[[DeliveringProcess], object]]) -> list[Exception | None]:
-    """Processes that work at the same time, each again after a `TransientError` as a task is; their errors in order."""
+    """Concurrent processes, each again after a `TransientError`; their errors in order."""
     jobs = list(work)
     errors: list[Exception | None] = [None] * len(jobs)
 

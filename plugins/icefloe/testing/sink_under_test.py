@@ -1,4 +1,4 @@
-"""The parts of the suite that differ from sink to sink: a subclass gives them."""
+"""The parts of the suite that each subclass gives."""
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
@@ -24,10 +24,8 @@ def require_content(
     """Compare what a sink holds with the table: the rows of a keyed sink, the changes per key of another.
 
     Args:
-        sink: the sink.
-        history: the table, with the changes since its last load.
         without: ids of rows that the destination refused for good.
-        among: the only ids to be compared, because another writer writes there too; None: all.
+        among: the only ids to compare; None: all.
     """
     if sink.keyed:
         expected: dict[int, list[Row]] = {key: [row] for key, row in history.rows.items()}
@@ -85,7 +83,7 @@ def _by_id(rows: Any) -> dict[int, list[Row]]:
 
 
 def _is_recent(row: Mapping[str, Any], history: StagedHistory) -> bool:
-    """True for rows of a keyed sink, and for changes since the last load: a log may keep what was before."""
+    """False for changes before the last load, which a log may keep."""
     return BATCH not in row or row[BATCH] >= (history.load_batch_number or 0)
 
 
@@ -98,14 +96,14 @@ def _line(schema: pa.Schema) -> str:
 
 
 class SinkUnderTest(ABC):
-    """A sink, its destinations, and the faults that its destinations can have.
+    """A sink, its destinations, and the faults that they can have.
 
     A destination is any value: a name in a server, a path, a server of its own.
     """
 
     @abstractmethod
     def new_destination(self) -> Any:
-        """A destination that holds nothing; another one at each call."""
+        """A new empty destination at each call."""
 
     @abstractmethod
     def open_sink(self, destination: Any, calls: OutwardCalls) -> Sink:
@@ -115,20 +113,11 @@ class SinkUnderTest(ABC):
         """
 
     def foreign_write(self, destination: Any, number: int) -> bool:
-        """Write something that is not icefloe's, as another program might; False: it has one writer.
-
-        Args:
-            destination: where to.
-            number: counts the writes from 0, for another key each time.
-        """
+        """Write as another program, under another key for each number; False: it has one writer."""
         return False
 
     def poison_row(self, key: int) -> Row | None:
-        """Columns of a row that the destination refuses for good; None: there is no such row.
-
-        Args:
-            key: its ``id``.
-        """
+        """Columns of a row with this ``id`` that the destination refuses for good; None: there is no such row."""
         return None
 
     @contextmanager
@@ -136,17 +125,16 @@ class SinkUnderTest(ABC):
         """Make the destination refuse writes for now, as if it had too much work; False: it never does.
 
         Args:
-            destination: the destination.
-            times: number of the next requests that are refused; None: all of them until the context ends.
+            times: number of requests to refuse; None: all until the context ends.
         """
         yield False
 
     def lost_connection(self) -> Exception:
-        """The error that the client raises if its connection breaks."""
+        """The client's error for a broken connection."""
         return ConnectionError("the connection was lost")
 
     def places(self, calls: int) -> Iterable[int]:
-        """The outward calls to strike, of so many. A slow server may take fewer of them."""
+        """The outward calls to strike, of so many. A slow server may take fewer."""
         return range(calls)
 
     def opener(self, destination: Any) -> OpenSink:
@@ -166,7 +154,7 @@ class SinkUnderTest(ABC):
             ) from error
 
     def begun(self, history: StagedHistory, rows: int = 9) -> Any:
-        """A new destination that holds the first load of a history."""
+        """A new destination with the first load of a history."""
         destination = self.new_destination()
         self.deliver(destination, *history.load(some_rows(rows)), claims=True)
         return destination
@@ -179,7 +167,7 @@ class SinkUnderTest(ABC):
         without: Collection[int] = (),
         among: Collection[int] | None = None,
     ) -> None:
-        """Compare the content of a destination with a table; see `require_content`."""
+        """Compare a destination with a table; see `require_content`."""
         sink = self.open_sink(destination, OutwardCalls())
         require_content(sink, history, without=without, among=among)
         sink.close()
@@ -192,7 +180,7 @@ def some_rows(count: int, *, word: str = "a") -> dict[int, Row]:
 
 @contextmanager
 def case(name: str) -> Iterator[None]:
-    """Name the case in the error of whatever breaks in it."""
+    """Name the case in errors inside."""
     try:
         yield
     except NotConformingError as error:
@@ -204,7 +192,7 @@ def case(name: str) -> Iterator[None]:
 def require_error(
     kinds: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], expectation: str
 ) -> None:
-    """Raise unless a call raises an error of one of these kinds."""
+    """Raise unless a call raises one of these errors."""
     try:
         call()
     except kinds:

@@ -1,4 +1,4 @@
-"""A small table whose commits are proven batches, with the content that a destination must have after them."""
+"""A small table whose commits are proven batches."""
 
 import json
 from collections import Counter
@@ -35,7 +35,7 @@ _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class NotConformingError(AssertionError):
-    """A sink breaks its contract; the sentence says in which case, and what was expected."""
+    """A sink breaks its contract: the case, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,8 @@ class StagedBatch:
     """A proven batch, as its checkpoint knows it.
 
     Attributes:
-        parts: its parts, in the order in which they are delivered.
-        recorded: the facts that its first ``begin`` returned, as soon as there are any.
-        ended: set when the batch is over: no run of a pipeline begins it again.
+        recorded: the facts of its first ``begin``, if any.
+        ended: set when no run of a pipeline begins it again.
     """
 
     batch: ProvenBatch
@@ -59,19 +58,19 @@ class StagedBatch:
         return self.recorded[0]
 
     def record(self, begun: Mapping[str, Any]) -> None:
-        """Record the facts of ``begin``; the first ones count."""
+        """Record the first facts of ``begin``."""
         self.recorded.append(through_json(begun, "the answer of begin"))
 
     def replayed(self) -> Self:
-        """The same batch, delivered once more on purpose: nothing is recorded of it."""
+        """The same batch, delivered again on purpose: nothing is recorded."""
         return replace(self, batch=replace(self.batch, is_replay=True), recorded=[])
 
     def in_order(self, *places: int) -> Self:
-        """The same batch, with its parts in another order."""
+        """The same batch, with its parts reordered."""
         return replace(self, parts=tuple(self.parts[place] for place in places))
 
     def backwards(self) -> Self:
-        """The same batch, with its last part first."""
+        """The same batch, last part first."""
         return replace(self, parts=self.parts[::-1])
 
 
@@ -79,10 +78,10 @@ class StagedHistory:
     """A table of the columns ``id``, ``word`` and ``number``; ``id`` is its identity.
 
     Attributes:
-        schema: of the table, as the next batch has it.
-        rows: the rows of the table by ``id``, as they must be after all batches.
-        changes: all changes since the last load, each with all columns.
-        load_batch_number: number of the first batch of the last load.
+        schema: of the next batch.
+        rows: expected after all batches, by ``id``.
+        changes: all since the last load, with all columns.
+        load_batch_number: of the first batch of the last load.
     """
 
     def __init__(
@@ -104,21 +103,21 @@ class StagedHistory:
 
     @property
     def shown(self) -> pa.Schema:
-        """The table's columns that a destination is to show."""
+        """The columns that a destination is to show."""
         return pa.schema([column for column in self.schema if column.name not in self._hidden])
 
     def load(self, rows: Mapping[int, Row], *, batches: int = 1) -> list[StagedBatch]:
-        """Begin with a load of these rows, in so many batches; what was there before is to be replaced."""
+        """Begin with a load of these rows, in so many batches, which replaces what was there."""
         self.rows, self.changes, self.load_batch_number = {}, [], self._next_number
         shares = [{key: row for key, row in rows.items() if key % batches == share} for share in range(batches)]
         return [self._batch([share], place=(number == 0, number == batches - 1)) for number, share in enumerate(shares)]
 
     def change(self, *steps: Step) -> StagedBatch:
-        """The batch of these commits; without any it is empty."""
+        """The batch of these commits, or an empty one."""
         return self._batch(steps)
 
     def evolve(self, schema: pa.Schema) -> None:
-        """Give the table other columns; a new column is null in the rows that are there."""
+        """Give the table other columns; a new column is null in existing rows."""
         self.schema = schema
         self.rows = {key: {**dict.fromkeys(schema.names), **row} for key, row in self.rows.items()}
 
@@ -177,7 +176,7 @@ def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parts(schema: pa.Schema, changes: Sequence[Row]) -> Iterator[StagedPart]:
-    """The parts of a batch: 0, 2, 4, because no sink may rely on numbers without gaps; an empty one is left out."""
+    """Parts 0, 2, 4, as no sink may rely on numbers without gaps; empty ones are left out."""
     first_row = 0
     for number in range(_PARTS):
         # A stable sort by key: changes of one key are next to each other, in the order of their ordinals.

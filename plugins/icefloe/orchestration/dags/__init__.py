@@ -1,8 +1,6 @@
 """The DAGs of pipeline files.
 
-Read in this order:
-
-- `dag_factory`: the DAGs of a folder, and the two DAGs of a pipeline
+- `dag_factory`: the DAGs of a folder, and the two of a pipeline
 - `batch_tasks`: the tasks of one batch, and the assets that start others
 - `documentation`: the texts on the pages of DAGs and tasks
 """

@@ -1,4 +1,4 @@
-"""The tasks of one batch, the same in both DAGs of a pipeline."""
+"""The tasks of one batch."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -39,8 +39,7 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
 
     Args:
         range_of_run: refuses a run's configuration or reads a range from it.
-        asset_name: of the asset that starts consumers after a batch with changes.
-        delivers: True if the batch is staged first, and then delivered to the pipeline's sink.
+        delivers: True if the staged batch is delivered to the sink.
     """
     plan = _plan(pipeline, range_of_run)
     edges = [edge for route in Route for edge in route_edges(route, delivers=delivers)]
@@ -151,14 +150,14 @@ _MOST_EVENTS: Final = 1_000
 
 
 def changes_asset(name: str) -> Asset:
-    """The asset that gains an event whenever a batch with changes is committed: ``Asset("icefloe://<name>")``."""
+    """The asset ``Asset("icefloe://<name>")``, with an event for each committed batch with changes."""
     return Asset(f"{_SCHEME}{name}")
 
 
 def changes_alias(name: str) -> AssetAlias:
-    """The outlet of commit. It is an alias, because an asset would start consumers after empty batches too.
+    """The outlet of commit: an alias, because an asset would start consumers after empty batches too.
 
-    It is an inlet of commit too, which may so look for its own events; an inlet that is an alias starts nothing.
+    It is an inlet of commit too, to look for its own events; an alias as inlet starts nothing.
     """
     return AssetAlias(f"{_SCHEME}{name}")
 
@@ -166,11 +165,11 @@ def changes_alias(name: str) -> AssetAlias:
 def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None) -> bool:
     """True if a batch that commit found committed has its event; commit was cleared, or another run was faster.
 
-    Airflow keeps the event of a task only if the task succeeds. So a try that was killed right after the commit left
-    none, and the next try owes it. If that cannot be known, consumers start twice rather than never.
+    Airflow keeps the event only if the task succeeds. A try killed right after the commit left none, and the next try
+    owes it. If in doubt, consumers start twice rather than never.
 
     Args:
-        committed_before_at: time of the commit that was found, ISO 8601; None: this try committed the batch.
+        committed_before_at: time of the found commit, ISO 8601; None: this try committed the batch.
     """
     if committed_before_at is None:
         return False
@@ -185,5 +184,5 @@ def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None)
 
 
 def scheduling_asset(name: str) -> Asset | AssetNameRef:
-    """The asset that ``schedule: {asset: NAME}`` names: another pipeline's asset, or any asset declared elsewhere."""
+    """The asset of ``schedule: {asset: NAME}``: another pipeline's, or one declared elsewhere."""
     return Asset(name) if name.startswith(_SCHEME) else Asset.ref(name=name)

@@ -1,4 +1,4 @@
-"""Makes the DAGs of a folder of pipeline files. A broken file is one red DAG; the other DAGs stay."""
+"""The DAGs of a folder. A broken file is one red DAG; the others stay."""
 
 import logging
 import re
@@ -32,11 +32,7 @@ BROKEN = "broken"
 
 
 def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
-    """A DAG whose page and only task show the fault of the file.
-
-    Args:
-        sentence: the fault, its place, and the expected value.
-    """
+    """A DAG whose page and only task show the fault of the file."""
     with DAG(
         dag_id,
         schedule=None,
@@ -62,9 +58,8 @@ def make_dags(folder: Path) -> dict[str, DAG]:
     """Two DAGs for each pipeline file of a folder, by DAG id; for a broken file one DAG that shows the fault.
 
     Files that make one DAG are all broken: Airflow knows a DAG by its id, so any of them would go on with its runs.
-
-    The result follows from the files alone, so that parsing them again makes no new version of a DAG. ``${ENV}`` stays
-    unexpanded: a variable that the DAG processor lacks is no reason for a red DAG.
+    Parsing the same files again makes no new version of a DAG. ``${ENV}`` stays unexpanded: the DAG processor may lack
+    a variable.
     """
     whole: dict[Path, dict[str, DAG]] = {}
     broken: list[tuple[Path, str]] = []
@@ -92,7 +87,6 @@ def make_dags(folder: Path) -> dict[str, DAG]:
 
 
 def _free_id(path: Path, taken: Container[str]) -> str:
-    """The id of a file's DAG that no other DAG has: its stem as Airflow allows it, marked and numbered if need be."""
     wanted = _NOT_IN_A_DAG_ID.sub("_", path.stem)
     marked = f"{wanted}__file"
     numbered = (f"{marked}{number}" for number in count(2))
@@ -107,7 +101,7 @@ def _dags_of(path: Path) -> Iterator[DAG]:
 
 
 def _refuse_shared(path: Path, whole: Mapping[Path, Mapping[str, DAG]]) -> None:
-    """Stops a file whose DAG another file makes too: a copy must not take over a DAG that is switched on."""
+    """Stops a file whose DAG another file makes too: a copy must not take over."""
     dag_id = next(iter(whole[path]))
     others = [str(other) for other, made in whole.items() if other != path and dag_id in made]
     if others:
@@ -135,7 +129,7 @@ _WITH_OFFSET: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z
 
 
 def backfill_params() -> dict[str, Param]:
-    """The fields of the form; all are optional, `backfill_range` checks them together.
+    """The fields of the form, all optional; `backfill_range` checks them together.
 
     Snapshot ids are strings, because the form and the API round integers above 2^53.
     """
@@ -146,11 +140,7 @@ def backfill_params() -> dict[str, Param]:
 
 
 def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
-    """The range a run was started with.
-
-    Args:
-        conf: the run's configuration; empty values count as not given.
-    """
+    """The range in a run's configuration; empty values count as missing."""
     from icefloe.batch.open.next_range import RequestedRange
 
     refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
@@ -163,7 +153,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
 
 
 def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:
-    """Refuses unknown keys in a run's configuration, which Airflow accepts silently."""
+    """Refuses unknown keys of a run, which Airflow accepts silently."""
     unknown = sorted(set(conf) - set(known))
     if unknown:
         raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
@@ -230,8 +220,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
 def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
     """The DAG that delivers a range, started by hand.
 
-    It is not paused when it is new, and not after failures: only people start it, and a run that is started while it
-    is paused waits silently.
+    It is never paused at first or after failures: only people start it, and a run under a pause waits silently.
     """
     with _dag(
         pipeline,

@@ -1,4 +1,4 @@
-"""The page's application, mounted by Airflow's API server: documents behind Airflow's own auth, and static files."""
+"""The page's application in Airflow's API server."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -30,11 +30,7 @@ _MARKS: Final = re.compile(r"[^\w\- ]")
 
 
 class Manual:
-    """The chapters of a folder of Markdown files.
-
-    Args:
-        folder: holds the files; if it is missing, there are no chapters.
-    """
+    """The chapters of a folder of Markdown files; none if it is missing."""
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         self._folder = folder
@@ -43,7 +39,7 @@ class Manual:
         self._rendered = lru_cache(maxsize=64)(self._render)
 
     def chapters(self) -> list[str]:
-        """The names of the chapters; the address of a page ends with one."""
+        """The names of the chapters, as in addresses."""
         found = (path.stem for path in self._folder.glob("*.md"))
         return sorted(name for name in found if _NAME.fullmatch(name))
 
@@ -88,7 +84,6 @@ def _neighbours(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
 
 
 def _follow(token: Token) -> None:
-    """Points a link to another chapter at its page; a link to any other file is removed."""
     if token.type != "link_open":
         return
     href = str(token.attrGet("href") or "")
@@ -127,7 +122,7 @@ _PAGE: Final = """<!doctype html>
 
 
 def permitted_dags(session: Session, user: object, dag_ids: Collection[str]) -> set[str]:
-    """DAGs among the given ones that the user may see with their runs: the page shows both.
+    """The given DAGs that the user may see with their runs.
 
     A right to a DAG is none to its runs, and a role may give the right to the runs of one DAG alone.
     """
@@ -144,7 +139,7 @@ def permitted_dags(session: Session, user: object, dag_ids: Collection[str]) -> 
 
 
 def may_list_runs(user: object) -> bool:
-    """True if the user has the right to runs in general; a role for single DAGs does not give it."""
+    """True if the user has the general right to runs, not just for single DAGs."""
     manager: BaseAuthManager[object] = get_auth_manager()
     return manager.is_authorized_dag(**_runs_of(DagDetails()), user=user)
 
@@ -158,7 +153,7 @@ _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def create_page_app() -> FastAPI:
-    """The application. Everything except the static files needs a login; the static files hold nobody's data."""
+    """The application. All but the static files needs a login; they hold nobody's data."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
     documents = PageDocuments()
     app.include_router(_overview(documents), prefix="/api", dependencies=[Depends(get_user)])
@@ -170,7 +165,6 @@ def create_page_app() -> FastAPI:
 
 
 def _overview(documents: PageDocuments) -> APIRouter:
-    """The one document of many DAGs. Rights are checked for each DAG, because a right to one is none to another."""
     router = APIRouter()
 
     @router.get("/overview")
@@ -184,7 +178,6 @@ def _overview(documents: PageDocuments) -> APIRouter:
 
 
 def _documents(documents: PageDocuments) -> APIRouter:
-    """The documents of one DAG, whose runs the user may read."""
     router = APIRouter()
 
     @router.get("/pipelines/{dag_id}")

@@ -1,4 +1,4 @@
-"""The document of one batch, or of one run: its route with figures, its tasks and their skew."""
+"""The document of one batch or one run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from icefloe.units import id_json
 
 
 def history_url() -> str | None:
-    """URL of the history server in Airflow's configuration, without a final slash; None if there is none."""
+    """URL of Airflow's history server, without a final slash, if any."""
     url = str(conf.get("icefloe", "spark_history_url", fallback="") or "").rstrip("/")
     return url if _is_web(url) else None
 
@@ -23,12 +23,7 @@ def history_url() -> str | None:
 def spark_links(
     phases: Iterable[Mapping[str, Any]], run: RunState | None, *, history: str | None
 ) -> dict[str, dict[str, Any]]:
-    """Id and link of the Spark application of each phase, by the phase's name.
-
-    Args:
-        phases: phase records from a report or from the folder of an open batch.
-        run: the run that may be at work on them.
-    """
+    """Id and link of each phase's Spark application; ``run`` may be at work on them."""
     links = {}
     for phase in phases:
         application, page = phase.get("spark_application_id"), phase.get("spark_ui")
@@ -65,12 +60,10 @@ def batch_document(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """The document of a batch, or of the batch that one run worked on, if it got that far.
+    """The document of a batch, or of one run's batch, if it got that far.
 
     Args:
-        runs: Airflow's runs that worked on it, newest first.
-        report: of the batch; missing while it is open.
-        phases: their records so far, while it is open.
+        report: missing while it is open.
     """
     run = runs[0] if runs else None
     details = _details(report.value) or ({"phases": list(phases)} if phases else {})
@@ -96,7 +89,6 @@ def batch_document(
 
 
 def _delivers(dag: DagState) -> bool:
-    """True if batches of the DAG go on from the staged files to a sink; those of a backfill stay there."""
     return dag.facts.pipeline is not None and dag.facts.pipeline.delivers and not dag.is_backfill
 
 
@@ -124,7 +116,7 @@ def _run(run: RunState) -> dict[str, Any]:
 def _trouble(
     dag: DagState, run: RunState | None, status: StatusDocument | None, now: datetime
 ) -> dict[str, Any] | None:
-    """The failure of this run; None if there is none. The pipeline's status is only about its latest run."""
+    """The failure of this run, if any. The status is only about the latest run."""
     if run is None:
         return None
     of_run = DagState(dag_id=dag.dag_id, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
@@ -141,7 +133,6 @@ def _trouble(
 
 
 def _details(report: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Figures of single tasks from a report; none if the batch had no tasks."""
     return {} if report is None else {name: report[name] for name in _DETAILS if report.get(name) is not None}
 
 
@@ -155,12 +146,7 @@ _FIGURES: Final = (
 
 
 def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:
-    """The entry of a committed batch.
-
-    Args:
-        report: as it is in the checkpoint.
-        runs: Airflow's runs that worked on it, newest first; none if Airflow forgot them.
-    """
+    """The entry of a committed batch; no runs if Airflow forgot them."""
     return {
         "batch": report["batch_number"],
         "state": "committed",
@@ -175,7 +161,7 @@ def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict
 
 
 def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict[str, Any]:
-    """The entry of a batch under way, as far as its plan says."""
+    """The entry of an open batch, as its plan has it."""
     plan = runs[0].result("plan") if runs else {}
     return {
         "batch": number,
@@ -194,7 +180,7 @@ def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict
 
 
 def runs_by_batch(runs: Iterable[RunState]) -> dict[int, list[RunState]]:
-    """The runs that worked on each batch, newest first: a batch that failed is resumed by the next run."""
+    """The runs of each batch, newest first: the next run resumes a failed batch."""
     by_batch: dict[int, list[RunState]] = {}
     for run in runs:
         if run.batch_number is not None:
@@ -203,7 +189,7 @@ def runs_by_batch(runs: Iterable[RunState]) -> dict[int, list[RunState]]:
 
 
 def phase_seconds(runs: Sequence[RunState]) -> list[dict[str, Any]]:
-    """Seconds that each task took on the clock, summed over all runs of a batch; the last try in each run counts."""
+    """Wall-clock seconds of each task, summed over all runs of a batch; the last try in each run counts."""
     totals: dict[str, float] = {}
     for run in runs:
         for name in WORKING_TASKS:
@@ -214,7 +200,7 @@ def phase_seconds(runs: Sequence[RunState]) -> list[dict[str, Any]]:
 
 
 def task_rows(run: RunState) -> list[dict[str, Any]]:
-    """The tasks of a run in the order of the flow; tasks that have no place in it come first."""
+    """The tasks of a run in the order of the flow; unknown ones first."""
     order: dict[str, int] = {name: place for place, name in enumerate(FlowTask)}
     tasks = sorted(run.tasks.values(), key=lambda task: (order.get(task.task_id, -1), task.task_id))
     return [
@@ -238,13 +224,11 @@ def _seconds(task: TaskState | None) -> float | None:
 
 
 def _reported_phases(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Seconds of each phase from the report, for a batch whose runs Airflow forgot."""
     phases = report.get("phases") or ()
     return [{"name": phase["phase"], "seconds": round(phase["seconds"], 3)} for phase in phases]
 
 
 def _audit(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The checks of a committed batch: its hash sum, which was equal on both sides, and the snapshot summaries."""
     checks = report.get("summary_checks") or ()
     can_tell = [check for check in checks if check.get("expected") is not None]
     return {

@@ -1,4 +1,4 @@
-"""Reads checkpoints for the page: ``status.json``, reports and phase records, by name, never by listing."""
+"""Reads documents of checkpoints for the page: by name, never by listing."""
 
 import json
 import os
@@ -29,11 +29,11 @@ _A_DAY_SECONDS: Final = 86_400.0
 
 
 class CheckpointReader:
-    """Reads statuses, reports and phase records; a fault comes back as a sentence, never as an error.
+    """Reads documents of checkpoints; a fault comes back as a sentence, never as an error.
 
     Args:
-        deadline_seconds: time that a call waits for all that it asks for.
-        fresh_seconds: time for which an answer that may change counts: a status, or that a report is missing.
+        deadline_seconds: wait of one call for all that it reads.
+        fresh_seconds: age of answers that may change: a status, or that a report is missing.
     """
 
     def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS, fresh_seconds: float = _FRESH_SECONDS) -> None:
@@ -43,7 +43,7 @@ class CheckpointReader:
         )
 
     def statuses(self, pipelines: Mapping[str, Pipeline]) -> dict[str, Found]:
-        """The status of each pipeline, by the keys given."""
+        """The status of each pipeline, by the given keys."""
         names = {key: f"{_STATUS} of {key} in {pipeline.checkpoint_url}" for key, pipeline in pipelines.items()}
         looks = {names[key]: partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
         lanes = {names[key]: _lane(pipeline) for key, pipeline in pipelines.items()}
@@ -53,7 +53,7 @@ class CheckpointReader:
     def reports(
         self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
     ) -> dict[int, Found]:
-        """The reports of some batches. A written report never changes; a missing one may be written later."""
+        """The reports of some batches. They never change; a missing one may be written later."""
         prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
         keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
         # A pipeline may be given another checkpoint under its old name, so the place is part of the cache's key.
@@ -67,7 +67,7 @@ class CheckpointReader:
     def phases(
         self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None
     ) -> list[dict[str, object]]:
-        """Records of the phases of an open batch so far; none if they cannot be read."""
+        """Phase records of an open batch; none if unreadable."""
         key = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number} in {pipeline.checkpoint_url}"
         look = partial(_read_phases, pipeline, batch_number, backfill_id)
         found = self._changing.get({key: look}, lanes={key: _lane(pipeline)})[key]
@@ -108,7 +108,6 @@ def _read_report(pipeline: Pipeline, key: str) -> object:
 
 
 def _lane(pipeline: Pipeline) -> str:
-    """The lane of a store: its bucket and the connection that opens it."""
     url = urlsplit(pipeline.checkpoint_url)
     return f"{url.scheme}://{url.netloc} {pipeline.storage_conn_id}"
 

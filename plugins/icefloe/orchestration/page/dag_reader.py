@@ -1,4 +1,4 @@
-"""Reads the state of our DAGs from Airflow's database, inside the API server."""
+"""Reads our DAGs from Airflow's database."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -19,14 +19,14 @@ from icefloe.orchestration.tasks.task_documents import PipelineFacts
 
 
 class FactsCache:
-    """Keeps the facts of DAGs: parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""
+    """Facts of DAGs: parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, PipelineFacts]] = {}
         self._lock = Lock()
 
     def of(self, session: Session, dag_ids: list[str]) -> Mapping[str, PipelineFacts]:
-        """The facts of each DAG; empty if it was never serialized."""
+        """The facts of each DAG; empty if never serialized."""
         hashes = _latest_hashes(session, dag_ids)
         with self._lock:
             known = dict(self._known)
@@ -56,7 +56,6 @@ def _latest_hashes(session: Session, dag_ids: list[str]) -> dict[str, str]:
 
 
 def _task_documents(data: Any) -> dict[str, str]:
-    """The ``doc_json`` of the tasks of a serialized DAG, by task id."""
     documents = {}
     for task in data.get("dag", {}).get("tasks", ()):
         # Airflow wraps what it serializes: {"__type": "operator", "__var": {...}}.
@@ -74,7 +73,7 @@ _Values: TypeAlias = "Mapping[tuple[int, str], dict[str, Any]]"
 
 
 class DagReader:
-    """Reads any number of DAGs by a few queries; the facts of a pipeline file are read once per version of its DAG."""
+    """Reads any number of DAGs by a few queries; a pipeline's facts once per version of its DAG."""
 
     def __init__(self) -> None:
         self._facts = FactsCache()
@@ -84,11 +83,11 @@ class DagReader:
         return list(session.scalars(_ours(select(DagModel.dag_id))))
 
     def dag(self, session: Session, dag_id: str, *, runs: int = _RUNS) -> DagState | None:
-        """One DAG; None if it does not exist or is not ours."""
+        """One DAG; None: missing, or not ours."""
         return next(iter(self.dags(session, {dag_id}, runs=runs)), None)
 
     def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
-        """Our DAGs among the given ones, sorted by id, each with its newest runs."""
+        """Our DAGs among the given ones, by id, with their newest runs."""
         models = session.scalars(_ours(select(DagModel))).all()
         models = sorted((model for model in models if model.dag_id in dag_ids), key=lambda model: model.dag_id)
         ours = [model.dag_id for model in models]
@@ -111,7 +110,7 @@ class DagReader:
         ]
 
     def run(self, session: Session, dag_id: str, run_id: str) -> RunState | None:
-        """One run; None if it does not exist."""
+        """One run, or None."""
         row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         return None if row is None else next(iter(_with_tasks(session, [row])))
 

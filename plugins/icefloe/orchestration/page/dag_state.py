@@ -15,11 +15,9 @@ class TaskState:
     """One task of a run.
 
     Attributes:
-        state: Airflow's; None if the scheduler has not come to it yet.
+        state: Airflow's; None: not scheduled.
         scheduled_at: begin of its last wait for a slot; a task that never had a slot was never queued.
         queued_at: begin of its last wait for a worker. A task that is retried or resumed keeps it until it has a slot.
-        trouble: the sentence that its last failed try left.
-        result: the mapping that it returned; None if it returned no mapping.
     """
 
     task_id: str
@@ -35,7 +33,7 @@ class TaskState:
 
     @property
     def waits_since(self) -> datetime | None:
-        """Begin of its wait for a slot or for a worker; None if it waits for neither."""
+        """Begin of its wait for a slot or a worker, if any."""
         # Airflow keeps both times of an earlier round: only the one of its state counts.
         return {"scheduled": self.scheduled_at, "queued": self.queued_at}.get(str(self.state))
 
@@ -57,13 +55,13 @@ class RunState:
         return self.state in _UNFINISHED
 
     def result(self, task_id: str) -> Mapping[str, Any]:
-        """The mapping that a task returned; empty if it returned none."""
+        """The mapping that a task returned, or an empty one."""
         task = self.tasks.get(task_id)
         return {} if task is None or task.result is None else task.result
 
     @property
     def batch_number(self) -> int | None:
-        """The batch that its plan opened or resumed; None before that, and if there was no batch."""
+        """The batch of its plan; None: no plan yet, or no batch."""
         number = self.result("plan").get("batch_number")
         return number if isinstance(number, int) else None
 

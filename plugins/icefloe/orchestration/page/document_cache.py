@@ -1,4 +1,4 @@
-"""Documents of stores for a page that must not wait: short memory, deadlines, one look at a time for each."""
+"""Documents of stores for a page that must not wait."""
 
 import logging
 import sys
@@ -27,7 +27,7 @@ class Found:
     """The result of looking for a document.
 
     Attributes:
-        value: the document; None if there is none. With a sentence: the document as it was read before, if ever.
+        value: the document, if any. With a sentence: the last one that was read.
         sentence: why it could not be read, or is not known yet.
     """
 
@@ -37,8 +37,6 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """An answer, the time until which it counts, and its size in memory."""
-
     found: Found
     counts_until: float
     size_bytes: int
@@ -47,17 +45,15 @@ class _Known:
 class DocumentCache:
     """Remembers the answer of each look for some seconds; while a new look takes too long, the last answer counts.
 
-    Only a document that was read counts for all of `fresh_seconds`: one that is missing may be written at any moment,
-    and a store that failed may answer again. A look that does not come back holds one of a few threads. No second look
-    for the same document is made meanwhile.
+    Only a read document counts for all of `fresh_seconds`: a missing one may be written, and a failed store may
+    recover. A look that hangs holds one of a few threads, and is not repeated.
 
     Args:
-        fresh_seconds: time for which a document that was read counts.
-        deadline_seconds: time that a call waits for all its looks. 0: it does not wait, and a look under way gets no
-            sentence.
+        fresh_seconds: time for which a read document counts.
+        deadline_seconds: wait of a call for all its looks. 0: it does not wait, and a look under way gets no sentence.
         threads: number of looks at once in each lane.
-        retry_seconds: time for which a missing document, or a failed look, counts; never longer than `fresh_seconds`.
-        max_bytes: memory that documents may take. The oldest ones make room; a single one that is larger is not kept.
+        retry_seconds: time for which a missing document, or a failed look, counts; at most `fresh_seconds`.
+        max_bytes: memory of the documents. The oldest ones make room; a larger one is not kept.
     """
 
     def __init__(
@@ -85,8 +81,7 @@ class DocumentCache:
         """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline.
 
         Args:
-            looks: the calls, each of which may take long, or forever.
-            lanes: the store or catalog that each look asks, by its key. A silent one holds up only its own lane.
+            lanes: the store or catalog of each look, by its key. A silent one holds up only its own lane.
         """
         futures = {key: self._look(key, look, lanes.get(key, "")) for key, look in looks.items()}
         waiting = {key: future for key, future in futures.items() if future is not None}
@@ -94,7 +89,7 @@ class DocumentCache:
         return {key: self._answer(key, waiting.get(key)) for key in looks}
 
     def _look(self, key: str, look: Callable[[], object], lane: str) -> Future[Found] | None:
-        """The look that is under way; None if the known answer counts."""
+        """The look that is under way; None: the known answer counts."""
         try:
             with self._lock:
                 known = self._known.get(key)
@@ -160,7 +155,6 @@ def _fail(error: MemoryError) -> None:
 
 
 def _found(key: str, look: Callable[[], object]) -> tuple[Found, int]:
-    """The result of a look, and the size of its document in memory."""
     try:
         value = look()
         return Found(value=value), _size_bytes(value)
@@ -177,7 +171,7 @@ def _found(key: str, look: Callable[[], object]) -> tuple[Found, int]:
 
 
 def _size_bytes(value: object) -> int:
-    """Approximate size of a document in memory; without recursion, because it may be nested to any depth."""
+    """Approximate size in memory; without recursion, because documents nest to any depth."""
     total, unvisited = 0, [value]
     while unvisited:
         each = unvisited.pop()

@@ -1,4 +1,4 @@
-"""The health of a pipeline in one word and one sentence, from Airflow and the checkpoint."""
+"""The health of a pipeline."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ _POLLS: Final = 3
 
 
 def trigger_stall(dag: DagState, status: StatusDocument, now: datetime) -> str | None:
-    """Sentence about a sensor that waits although the table moved on long ago; None if there is none."""
+    """Sentence about a sensor that still waits long after a commit, if any."""
     waited = _seconds_since(status.get("waiting_since"), now)
     patience = _PATIENCE_SECONDS
     if dag.facts.pipeline is not None:
@@ -24,7 +24,7 @@ def trigger_stall(dag: DagState, status: StatusDocument, now: datetime) -> str |
 
 
 def schedule_stall(dag: DagState, status: StatusDocument, now: datetime) -> str | None:
-    """Sentence about a run that was due and was not made; None if there is none."""
+    """Sentence about a due run that was not made, if any."""
     due, waited = dag.next_run_at, _seconds_since(status.get("waiting_since"), now)
     if not status.get("lag_snapshots") or due is None or (waited is not None and waited < _PATIENCE_SECONDS):
         return None
@@ -34,7 +34,7 @@ def schedule_stall(dag: DagState, status: StatusDocument, now: datetime) -> str 
 
 
 def queue_stall(task: TaskState | None, now: datetime) -> str | None:
-    """Sentence about a task that no worker takes; None if there is none."""
+    """Sentence about a task that no worker takes, if any."""
     if task is None or task.waits_since is None or (now - task.waits_since).total_seconds() < _PATIENCE_SECONDS:
         return None
     return (
@@ -54,7 +54,7 @@ _RETRYING: Final = frozenset({"up_for_retry"})
 
 
 class State(StrEnum):
-    """The states of a pipeline; states that need somebody come first."""
+    """The states of a pipeline; those that need somebody come first."""
 
     BROKEN = "broken file"
     FAILED = "failed"
@@ -71,11 +71,8 @@ class Health:
     """One state, and a sentence if there is something to explain.
 
     Attributes:
-        sentence: the fault and the way out, or the work that is going on.
-        run_id: of the run that the sentence is about.
-        task_id: of its task, whose log says more.
-        since: when that began.
-        is_stalled: there is work, but the part of Airflow that should do it does not.
+        sentence: the fault and the way out, or the work under way.
+        is_stalled: there is work, but Airflow does not do it.
     """
 
     state: State
@@ -88,17 +85,12 @@ class Health:
 
     @property
     def needs_somebody(self) -> bool:
-        """True if nothing goes on until somebody acts."""
+        """True if nothing goes on by itself."""
         return self.is_stalled or self.state in (State.BROKEN, State.FAILED)
 
 
 def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) -> Health:
-    """The health of a pipeline.
-
-    Args:
-        dag: the DAG that follows the table.
-        status: its ``status.json``, as of now if its catalog answers; None if it could not be read.
-    """
+    """The health of a pipeline; ``status`` is None if it could not be read."""
     if dag.is_broken or dag.facts.pipeline is None:
         return Health(state=State.BROKEN, sentence=dag.facts.sentence or "Its pipeline file makes no DAG.")
     status = status or {}
@@ -139,7 +131,7 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
 
 
 def _is_held(dag: DagState, run: RunState) -> bool:
-    """True if a paused DAG holds a run: tasks that have begun go on, but Airflow begins none, and retries none."""
+    """True if a paused DAG holds a run: begun tasks go on, but none begins or is retried."""
     return dag.is_paused and run.is_unfinished and _first(run, _BEGUN) is None
 
 
@@ -194,7 +186,6 @@ def _all_failed(dag: DagState) -> bool:
 
 
 def _sentence(task: TaskState, status: StatusDocument) -> str | None:
-    """The sentence that the task itself left in Airflow; otherwise the status's sentence about that task."""
     if task.trouble is not None and task.trouble.get("sentence"):
         return str(task.trouble["sentence"])
     trouble = status.get("trouble")

@@ -1,4 +1,4 @@
-"""The page's application, made when the first request comes: every task process imports the plugin."""
+"""The page's application, made late: every task process imports the plugin."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ __all__ = ["LazyApp"]
 
 
 class LazyApp:
-    """An ASGI application that makes the page's application at the first request.
+    """Makes the page's application at the first request.
 
-    FastAPI and the readers take about a second to import in a process that has no API server.
+    FastAPI and the readers take about a second to import.
     """
 
     def __init__(self) -> None:

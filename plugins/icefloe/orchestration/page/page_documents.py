@@ -1,4 +1,4 @@
-"""Every document of the page: the reads that it needs, and the function that makes it."""
+"""Every document of the page, and its reads."""
 
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -34,21 +34,17 @@ _THREADS: Final = 2
 
 
 class TableWatch:
-    """Looks through the catalogs in the background. Nobody ever waits for a catalog, and none holds up another.
+    """Looks through the catalogs in the background. No request waits for a catalog, and none holds up another.
 
     Args:
-        fresh_seconds: greatest age of a look. While nobody asks, no look is made.
+        fresh_seconds: greatest age of a look. Looks are made only on demand.
     """
 
     def __init__(self, *, fresh_seconds: float = _LOOK_SECONDS) -> None:
         self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
 
     def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
-        """The last look at the table of each pipeline, by the keys given; empty if no look came back yet.
-
-        Args:
-            statuses: the ``status.json`` of each pipeline, which has its cursor.
-        """
+        """The last look at each pipeline's table, by the given keys; empty before the first."""
         names: dict[str, str] = {}
         looks: dict[str, Callable[[], Any]] = {}
         lanes: dict[str, str] = {}
@@ -68,7 +64,7 @@ class TableWatch:
 
 
 def as_of_now(status: Found, look: Found) -> Found:
-    """A status with the lag and expiry of a later look; its facts about the checkpoint stay.
+    """A status with lag and expiry of a later look; facts about the checkpoint stay.
 
     >>> as_of_now(Found(value={"last_batch": 7, "lag_snapshots": 0}), Found(value={"lag_snapshots": 2})).value
     {'last_batch': 7, 'lag_snapshots': 2}
@@ -106,13 +102,13 @@ _FIGURES: Final = {"added-records": "added_rows", "deleted-records": "deleted_ro
 
 
 class SnapshotHistory:
-    """Loads tables through their catalogs, a few seconds at most."""
+    """Loads tables through their catalogs within a few seconds."""
 
     def __init__(self) -> None:
         self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
 
     def of(self, pipeline: Pipeline) -> Found:
-        """The `history_document` of the branch, or the reason why it cannot be read."""
+        """The `history_document` of the branch, or why it cannot be read."""
         key = f"the history of {pipeline.table} ({pipeline.name})"
         return self._cache.get({key: lambda: _load(pipeline)})[key]
 
@@ -120,8 +116,8 @@ class SnapshotHistory:
 def history_document(history: History, branch: str) -> dict[str, Any]:
     """The newest snapshots of a branch, newest first, and what comes before them.
 
-    ``older_snapshots`` is the number of those that are there and not listed. ``reaches_beginning`` is false
-    if the oldest of all names a parent, which expired. PyIceberg's expiry leaves no such name; then plan finds the gap.
+    ``older_snapshots`` counts those that exist and are not listed. ``reaches_beginning`` is false if the oldest names
+    an expired parent. PyIceberg's expiry leaves no such name; then plan finds the gap.
     """
     head = history.head(branch)
     lineage = [] if head is None else history.lineage(head.snapshot_id)
@@ -157,7 +153,7 @@ _SUFFIX: Final = "__backfill"
 
 
 class UnknownPageError(UsageError):
-    """There is no such pipeline, run, batch or chapter."""
+    """No such pipeline, run, batch or chapter."""
 
 
 class PageDocuments:
@@ -174,7 +170,7 @@ class PageDocuments:
         return self._dags.dag_ids(session)
 
     def with_backfills(self, dag_id: str) -> tuple[str, str]:
-        """The ids of a DAG and of its backfill DAG; the page lists backfills for users who may see them."""
+        """The ids of a DAG and its backfill DAG, whose rights decide whether the page lists backfills."""
         return dag_id, f"{dag_id}{_SUFFIX}"
 
     def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
@@ -187,7 +183,7 @@ class PageDocuments:
     def pipeline(
         self, session: Session, dag_id: str, permitted: Collection[str], *, before: int | None
     ) -> dict[str, Any]:
-        """One pipeline and a page of its batches; for a backfill DAG, only the backfills."""
+        """One pipeline and a page of batches; for a backfill DAG, only the backfills."""
         dag = self._dag(session, dag_id)
         if dag.is_backfill:
             return pipeline_document(dag, Found(), None, {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
@@ -212,7 +208,7 @@ class PageDocuments:
         return document
 
     def run(self, session: Session, dag_id: str, run_id: str) -> dict[str, Any]:
-        """The batch that one run of a DAG worked on."""
+        """The batch of one run."""
         dag = self._dag(session, dag_id)
         run = self._dags.run(session, dag_id, run_id)
         if run is None:
@@ -249,7 +245,6 @@ class PageDocuments:
         return statuses[dag.dag_id], looks.get(dag.dag_id)
 
     def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
-        """The status of each pipeline as of now, as far as its catalog answered, and the catalogs' answers."""
         written = self._checkpoints.statuses(pipelines)
         looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
         return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
@@ -262,13 +257,11 @@ class PageDocuments:
     def _phases(
         self, dag: DagState, number: int | None, backfill_id: str | None, report: Found
     ) -> list[dict[str, Any]]:
-        """Phase records of a batch under way; a report holds its own."""
         if dag.facts.pipeline is None or number is None or report.value is not None:
             return []
         return self._checkpoints.phases(dag.facts.pipeline, number, backfill_id=backfill_id)
 
     def _report_of_run(self, dag: DagState, run: RunState) -> Found:
-        """The report of a run's batch. It is read only after commit succeeded: before, there is none."""
         commit = run.tasks.get("commit")
         is_done = commit is not None and commit.state == "success"
         backfill_id = run.result("plan").get("backfill_id")

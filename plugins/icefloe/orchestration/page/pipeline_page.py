@@ -1,4 +1,4 @@
-"""The document of one pipeline: its batches, newest first, and its backfills."""
+"""The documents of all pipelines and of one."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ PAGE_SIZE: Final = 25
 
 
 def newest_batch(dag: DagState, status: StatusDocument | None) -> int | None:
-    """The highest number of a committed batch, as far as the status or Airflow's runs know it."""
+    """The highest number of a committed batch in the status or Airflow's runs."""
     last = status.get("last_batch") if status else None
     if last is not None:
         return int(last)
@@ -24,7 +24,7 @@ def newest_batch(dag: DagState, status: StatusDocument | None) -> int | None:
 
 
 def shown_batches(newest: int | None, before: int | None) -> list[int]:
-    """The numbers of one page of batches, newest first.
+    """The numbers of one page, newest first.
 
     >>> shown_batches(2, None)
     [2, 1, 0]
@@ -47,9 +47,8 @@ def pipeline_document(
     """The document of a pipeline.
 
     Args:
-        dag: with more runs than the overview needs.
-        status: its ``status.json``, as of now if its catalog answers.
-        reports: of the batches that are shown, newest first.
+        status: as of now if its catalog answers.
+        reports: of the shown batches, newest first.
         backfills: its backfill DAG, if the user may see it.
     """
     runs = runs_by_batch(dag.runs)
@@ -108,8 +107,7 @@ def overview_document(
     """The document of the overview.
 
     Args:
-        dags: the DAGs that the user may see.
-        statuses: the ``status.json`` of each pipeline, by DAG id, as of now if its catalog answers.
+        statuses: by DAG id, as of now if their catalogs answer.
         now: of this machine; the browser's clock may differ.
     """
     rows = [
@@ -168,7 +166,6 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
 
 
 def _sink(pipeline: Pipeline, status: StatusDocument) -> dict[str, Any]:
-    """The type and the place of the sink. A connection may say where that is: then it is known from the last batch."""
     delivery = status.get("last_delivery")
     dead_letters = [each for each in status.get("recent") or [] if each.get("dead_letters")]
     return {
@@ -182,7 +179,6 @@ def _sink(pipeline: Pipeline, status: StatusDocument) -> dict[str, Any]:
 
 
 def _ways_out(dag: DagState, health: Health, status: StatusDocument) -> list[dict[str, str]]:
-    """The commands for an operator whose pipeline is stuck. Each shows what it would do, and asks."""
     if health.state is not State.FAILED:
         return []
     name = dag.dag_id if dag.facts.pipeline is None else dag.facts.pipeline.name

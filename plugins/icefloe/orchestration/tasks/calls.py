@@ -1,4 +1,4 @@
-"""Every call from a task, a sensor or a trigger into the library; returned values go through XCom."""
+"""Every call into the library; results go through XCom."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapsh
 
 
 def work_of(pipeline: Pipeline) -> Work:
-    """The work that is there. A missing table or branch counts as no work if the pipeline has ``wait_for_table``."""
+    """The work that is there. A missing table or branch is no work with ``wait_for_table``."""
     with _absent_table_is_transient(pipeline):
         try:
             return find_work(_session(pipeline))
@@ -65,7 +65,7 @@ def work_of(pipeline: Pipeline) -> Work:
 def finished_elsewhere(pipeline: Pipeline, plan_result: PlanResult) -> Iterator[None]:
     """Lets a task end well if another run has finished its batch; see `ends_well_if_finished`.
 
-    Connections and stores are asked only after the task failed, so that its own error is the one that is seen.
+    This is asked only after the task failed, so that its own error is seen.
     """
     try:
         yield
@@ -81,7 +81,7 @@ def finished_elsewhere(pipeline: Pipeline, plan_result: PlanResult) -> Iterator[
 def plan_batch(
     pipeline: Pipeline, request: RequestedRange | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
-    """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
+    """Opens or resumes a batch and writes its plan; a delivered backfill has nothing to commit."""
     with _absent_table_is_transient(pipeline):
         try:
             session = _session(pipeline, current_writer())
@@ -125,9 +125,9 @@ def _nothing_to_do(pipeline: Pipeline, why: str, *, was_delivered_before: bool =
 
 
 def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
-    """Skips a task that is not on the route of its batch, as `route` does unless somebody marked it as success.
+    """Skips a task off its batch's route even if `route` was marked as success.
 
-    Such a task would replace the records of the tasks that are.
+    It would replace the records of the tasks on the route.
     """
     route = Route(plan_result["route"])
     if task not in batch_tasks(route, delivers=True):
@@ -136,20 +136,20 @@ def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
 
 
 def runs_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> bool:
-    """True if a phase runs in this process instead of a Spark job; see `runs_in_process`."""
+    """True if a phase needs no Spark job; see `runs_in_process`."""
     reference_of = partial(_reference, pipeline, plan_result)
     return runs_in_process(pipeline.expanded(os.environ), Phase(phase), reference_of)
 
 
 def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> None:
-    """Runs a phase in the threads of this process, after phases whose parts are missing and that run here too."""
+    """Runs a phase in threads of this process, after earlier ones with missing parts."""
     _tasks_here(pipeline, _reference(pipeline, plan_result)).run(Phase(phase))
 
 
 def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
-    """The variables that give a Spark driver credentials and settings, which no plan holds.
+    """The variables with credentials and settings for a Spark driver, which no plan holds.
 
-    The secrets in them are hidden by Airflow's own masker from now on, too.
+    Airflow's masker hides their secrets from now on, too.
     """
     reference = _reference(pipeline, plan_result)
     mask_in_airflow(asdict(reference.credentials))
@@ -157,7 +157,7 @@ def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[s
 
 
 def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
-    """Plans the reduce ranges; if another run has committed the batch, says only that."""
+    """Plans the reduce ranges, or says only that another run has committed the batch."""
     skip_other_route(FlowTask.COALESCE, plan_result)
     try:
         with finished_elsewhere(pipeline, plan_result):
@@ -168,10 +168,10 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
 
 
 def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch, str | None]:
-    """Commits the batch that plan passed on; if it is committed already, takes the report of the run that did it.
+    """Commits the batch that plan passed on, or takes the report of the run that did.
 
     Returns:
-        The batch; and the time of its commit if an earlier try or another run committed it, None if this try did.
+        The batch; and the time of an earlier commit, None if this try committed it.
     """
     committed_before_at: str | None = None
     writer = current_writer()
@@ -202,14 +202,14 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
-    """Deletes the files that the phases of a committed batch passed on; an earlier try may have deleted them."""
+    """Deletes files that phases of a committed batch passed on, if they remain."""
     clean_up_finished(_reference(pipeline, plan_result))
 
 
 def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhasePlaces:
-    """The table that a batch reads and the place where a phase makes its changes arrive, for lineage.
+    """A batch's table and the place where a phase makes its changes arrive, for lineage.
 
-    Files that are staged on the way to a sink are no such place: the sink is, once the batch was delivered to it.
+    Staged files are no such place: the sink is, once the batch was delivered to it.
     """
     reference = _reference(pipeline, plan_result)
     running = reference.open()
@@ -223,17 +223,17 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
 
 
 def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> JobError | None:
-    """The error that a Spark job left; None if it died without leaving one."""
+    """The error that a Spark job left, if any."""
     return JobError.load(_reference(pipeline, plan_result), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
-    """Records in the status of a pipeline that a task failed, if its checkpoint can be written at all."""
+    """Records a failed task in the pipeline's status, if the checkpoint is writable."""
     _publish_briefly(pipeline, partial(publish_trouble, trouble=trouble, dag_id=dag_id))
 
 
 def end_trouble(pipeline: Pipeline, phase: str) -> None:
-    """Takes trouble of a task from the status of a pipeline: the task goes on, and found that it is over."""
+    """Takes a task's trouble from the status: it is over, and the task goes on."""
     _publish_briefly(pipeline, partial(publish_recovery, phase=phase))
 
 
@@ -253,7 +253,7 @@ def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
 
 
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
-    """Publishes the status. The table is opened again, because the commit needs no catalog and works without one."""
+    """Publishes the status. The table is opened again, because commit works without a catalog."""
     try:
         _send_status(publish_status(_session(pipeline, writer), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
@@ -266,7 +266,7 @@ def _send_status(status: PipelineStatus | None) -> None:
 
 
 def _cores_on_spark(session: PipelineSession) -> int | None:
-    """The cores of the master, if it names them; stops before a batch is opened that its jobs could not read."""
+    """The master's cores, if named; stops before its jobs could not read a batch."""
     master = usable_master(session.pipeline)
     refuse_session(session, master, os.environ)
     return master.cores
@@ -294,7 +294,6 @@ def _checkpoint(pipeline: Pipeline) -> Checkpoint:
 
 
 def _reference(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:
-    """The batch that plan passed on."""
     expanded = pipeline.expanded(os.environ)
     return BatchReference(
         plan_url=plan_result["plan_uri"],
@@ -308,7 +307,7 @@ _LONGEST: Final = timedelta(minutes=15)
 
 
 class AbsentTableError(TransientError):
-    """The catalog has no such table, but it had when the pipeline opened its last batch."""
+    """A table that existed when its last batch was opened is missing in the catalog."""
 
     table: str
 
@@ -317,11 +316,7 @@ class AbsentTableError(TransientError):
 def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], Checkpoint]) -> Iterator[None]:
     """Lets the caller look again for a missing table that the pipeline has read.
 
-    The catalog need not be the one that said so: a proxy under maintenance, or a catalog whose database is being
-    restored, answers 404 to everything.
-
-    Args:
-        open_checkpoint: opens its checkpoint; called only if the table is missing.
+    A proxy under maintenance, or a catalog whose database is being restored, answers 404 to everything.
 
     Raises:
         AbsentTableError: the checkpoint has a batch of this table.
@@ -340,13 +335,13 @@ def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], 
 
 
 class AbsencePatience:
-    """Time for which a trigger looks again for a table that is absent at each look."""
+    """Time for which a trigger looks again for a missing table."""
 
     def __init__(self) -> None:
         self._since: datetime | None = None
 
     def note(self, error: TransientError | None) -> None:
-        """Takes the error of a look; None: it went well."""
+        """Takes the error of a look; None: success."""
         if not isinstance(error, AbsentTableError):
             self._since = None
             return

@@ -1,4 +1,4 @@
-"""Maps the two families of our errors to errors that Airflow retries and errors that it does not."""
+"""Our two families of errors as errors that Airflow retries or not."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -24,14 +24,11 @@ TROUBLE: Final = "icefloe_trouble"
 
 @contextmanager
 def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
-    """Gives the sentence of an error a line of its own; fails the task at once if retrying cannot help.
+    """Gives the sentence of an error its own line; fails the task at once if retrying cannot help.
 
-    Airflow prints the traceback of every error that a task raises, with the sentence cut off on top. So the traceback
-    of an error that needs none goes into a folded group of the log, and only Airflow's own frames are left below it.
-    Airflow retries every other error. No raised error and no log line holds a value that opens a catalog or a store.
-
-    Args:
-        pipeline: its status records the failure and the reason.
+    Airflow prints every error's traceback, with the sentence cut off on top. So a traceback that is not needed goes
+    into a folded group of the log. Airflow retries every other error. No error and no log line holds a value that opens
+    a catalog or a store.
     """
     try:
         with outgoing_logs(), outgoing_errors(), _reported(task_id, pipeline):
@@ -42,7 +39,7 @@ def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator
 
 
 def report_trouble(pipeline: Pipeline, task_id: str, sentence: str) -> None:
-    """Puts a fault that fails no task into the pipeline's status: the task goes on and tries again."""
+    """Puts a fault into the pipeline's status; the task goes on and tries again."""
     from icefloe.batch.status.pipeline_status import Trouble
     from icefloe.orchestration.tasks.calls import record_trouble
 
@@ -77,7 +74,7 @@ def _reported(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
 
 
 def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
-    """Counts a failure and puts it into the pipeline's status; a failed backfill is no trouble of the pipeline."""
+    """Counts a failure and puts it into the status, unless of a backfill."""
     if pipeline is None:
         return
     sentence = _masked(sentence)
@@ -101,12 +98,11 @@ def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final:
 
 
 def _masked(sentence: str) -> str:
-    """Airflow masks its logs as they are written; text that leaves the task by another way is masked here."""
     return str(redact(redacted(sentence)))
 
 
 def _leave_beside_task(task_instance: Any, sentence: str) -> None:
-    """Leaves the sentence in XCom: the page shows it even if the checkpoint cannot be written; a new try removes it."""
+    """Leaves the sentence in XCom for the page; a new try removes it."""
     try:
         task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
     except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one
@@ -114,25 +110,22 @@ def _leave_beside_task(task_instance: Any, sentence: str) -> None:
 
 
 class LostTask:
-    """A callback for failures and retries. It reports only if the task itself could not.
+    """A callback for failures and retries that reports only if the task itself could not.
 
-    Airflow calls it in the task's process after any failure, which `airflow_failures` has reported already. It also
-    calls it in the DAG processor, when the task's heartbeat stayed away or the task was stuck in a queue. Nothing is
-    called when a process is killed while its supervisor lives: the page reads that from Airflow's own states.
-
-    Args:
-        pipeline: its status records the loss.
+    Airflow calls it in the task's process after any failure, and in the DAG processor if the heartbeat stayed away or
+    the task was stuck in a queue. It is not called if a process is killed under a living supervisor: the page reads
+    that from Airflow's own states.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Returns itself: Airflow copies the arguments of a DAG for each of its tasks, and this one never changes."""
+        """Returns itself: Airflow copies a DAG's arguments for each task, and this one never changes."""
         return self
 
     def __call__(self, context: Mapping[str, Any]) -> None:
-        """Counts the loss and puts it into the pipeline's status."""
+        """Records the loss in counts and status."""
         if context.get("exception") is not None:
             return
         from icefloe.batch.status.pipeline_status import Trouble

@@ -1,4 +1,4 @@
-"""The listener of Airflow's components: a scheduler or triggerer that starts, before any task can run."""
+"""The listener of Airflow's starting components."""
 
 import logging
 import os
@@ -28,8 +28,8 @@ __all__ = ["BatchLink"]
 def on_starting(component: object) -> None:
     """Makes the owner, and imports the modules of tasks where tasks are forked.
 
-    Airflow calls it with the ``Job`` of the component that starts, before the ``Job`` knows its own kind. A task calls
-    it too, with something else: it has no database.
+    Airflow passes the ``Job`` of a starting component, before it knows its kind. A task calls it too, with something
+    else.
     """
     if type(component).__name__ == "Job":
         make_owner()
@@ -37,13 +37,13 @@ def on_starting(component: object) -> None:
 
 
 class BatchLink(BaseOperatorLink):
-    """Shown with the task's details; the page shows the work of the batch, or the failure of the task."""
+    """Shown with a task's details; the page shows the batch's work, or the task's failure."""
 
     name = "icefloe"
 
     # The signature is Airflow's.
     def get_link(self, operator: BaseOperator, *, ti_key: "TaskInstanceKey") -> str:  # noqa: ARG002
-        """URL of the run's tab, below the path that Airflow is served at."""
+        """URL of the run's tab, below Airflow's own path."""
         root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
         return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"
 
@@ -56,9 +56,9 @@ _DESCRIPTION: Final = "the owner of icefloe's checkpoints: this Airflow"
 
 
 def current_writer() -> "Writer":
-    """The owner of this Airflow and the run of the current task, if there is one.
+    """The owner of this Airflow, and the current task's run, if any.
 
-    A callback in the DAG processor has no current task. If it cannot read the owner, it writes as nobody in particular.
+    A callback in the DAG processor has no task. If it cannot read the owner, it writes as nobody.
     """
     from airflow.sdk import Variable, get_current_context
 
@@ -73,10 +73,9 @@ def current_writer() -> "Writer":
 
 
 def make_owner() -> None:
-    """Makes the Variable as a component starts that has Airflow's database.
+    """Makes the Variable when a component with Airflow's database starts.
 
-    Tasks cannot make it: they cannot create a Variable only if it is missing, so two tasks at once would each set their
-    own. The database can: the key of a Variable is unique in it.
+    Two tasks at once would each set their own. In the database its key is unique.
     """
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session
@@ -91,7 +90,6 @@ def make_owner() -> None:
 
 
 def _variable() -> str:
-    """The owner that the Variable names."""
     # A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
     # checkpoint would refuse a new owner.
     from airflow.sdk import Variable
@@ -118,7 +116,7 @@ _SCHEDULER: Final = "airflow.jobs.scheduler_job_runner"
 
 
 def import_tasks() -> None:
-    """Imports them in a scheduler whose executor forks tasks; in any other process nothing."""
+    """Imports them in a scheduler whose executor forks tasks, and nowhere more."""
     if _SCHEDULER not in sys.modules:
         return
     from airflow.executors.executor_loader import ExecutorLoader
@@ -128,7 +126,7 @@ def import_tasks() -> None:
 
 
 def _import_all() -> None:
-    """Imports them; if one cannot be imported, each task does so again, and says what is wrong."""
+    """Imports them; a task repeats a failed import and reports it."""
     # Forks keep the memory pool that PyArrow takes as it is imported. Programs that other DAGs start take their own.
     pool = pool_variable(os.environ)
     before = {name: os.environ[name] for name in pool if name in os.environ}

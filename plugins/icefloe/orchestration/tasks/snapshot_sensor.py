@@ -34,13 +34,12 @@ _SETTLED: Final = timedelta(seconds=10)
 class TableSnapshotSensor(BaseSensorOperator):
     """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
 
-    It pokes once in its worker and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
-    its plan finds nothing. A catalog or a store that does not answer is waited for as well: no outage of less than
-    ``timeout`` fails a run. The checkpoint decides what is read, never the result of this sensor.
+    It pokes once in its worker and then defers. Nothing to do within ``timeout`` is no failure: the plan finds nothing.
+    No outage shorter than ``timeout`` fails a run. The checkpoint decides what is read, never this sensor.
 
     Args:
         waits: False: poke once and succeed whatever was found.
-        check_configuration: refuses a run's configuration at once. Its plan would do so only after a day of waiting.
+        check_configuration: refuses a run's configuration at once, not after a day of waiting.
     """
 
     template_fields = ()
@@ -91,7 +90,6 @@ class TableSnapshotSensor(BaseSensorOperator):
         return self._result(snapshot_id=event["snapshot_id"])
 
     def _first_look(self) -> "Work | None":
-        """The work, or None if the sensor waits and this look failed: the trigger looks again."""
         try:
             return self._look()
         except TransientError as error:

@@ -1,4 +1,4 @@
-"""The trigger that wakes a pipeline when the table has a snapshot that its checkpoint has not seen."""
+"""The trigger that wakes a pipeline for a new snapshot."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -39,16 +39,14 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     """Fires once: when the pipeline has work, when its deadline has passed, or when a look failed for good.
 
     The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``, and
-    ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline that begins with
-    ``from_now`` begins there. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
-    pipeline: the checkpoint decides what is read. After an error that may go away on retry it looks again until the
-    deadline, however long an outage lasts. Meanwhile the pipeline's status says what is wrong. Only a table that is
-    missing is looked for no longer than some minutes.
+    ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline may begin with
+    ``from_now``. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the pipeline: the
+    checkpoint decides what is read. After a transient error it looks again until the deadline, and the pipeline's
+    status says what is wrong. Only a missing table is looked for no longer than some minutes.
 
     Args:
-        pipeline: as `pipeline_to_mapping` gives it.
-        deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
-        first_look: when it looks for the first time, as `deadline`; None: at once.
+        deadline: ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
+        first_look: as `deadline`; None: at once.
     """
 
     def __init__(
@@ -74,15 +72,15 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         self._may_be_in_trouble = True
 
     def serialize(self) -> tuple[str, dict[str, object]]:
-        """The path and arguments from which the triggerer makes this trigger."""
+        """The path and arguments to make this trigger."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"pipeline": self.pipeline, "deadline": self.deadline, "first_look": self.first_look}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Polls until there is work or the deadline has passed.
 
-        The provider's own loop looks in asyncio's few threads, which all triggers share. A handful of catalogs that do
-        not answer would hold up every other pipeline.
+        The provider's own loop looks in asyncio's few threads, shared by all triggers. A handful of silent catalogs
+        would hold up every other pipeline.
         """
         if self._fault is not None:
             yield TriggerEvent({"error": self._fault.sentence, "is_terminal": False})
@@ -110,7 +108,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return self._event(snapshot_id=work.head_snapshot_id, is_due=True)
 
     async def _look(self, lane: str) -> "Work | None":
-        """See `_due_work`. A look that gets no memory, or no thread, may go well later, as any that fails."""
+        """A look without memory or thread is transient."""
         try:
             return await _lanes().run(lane, self._due_work)
         except MemoryError as cause:
@@ -133,7 +131,6 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return TriggerEvent({**place, "snapshot_id": snapshot_id, "previous_snapshot_id": None, "is_due": is_due})
 
     def _due_work(self) -> "Work | None":
-        """The work of the pipeline; None if there is none, or if this look failed and the next one may not."""
         # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
         from icefloe.orchestration.tasks.calls import AbsencePatience, end_trouble, work_of
@@ -163,7 +160,6 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return None
 
     def _count_failure(self, error: TransientError) -> bool:
-        """Logs it, and returns True, if it is another fault than that of the last look, or has lasted for long."""
         is_news = error.sentence != self._last_failure or self._failed_looks % _FAILED_LOOKS_A_REPORT == 0
         self._failed_looks, self._last_failure = self._failed_looks + 1, error.sentence
         if is_news:
@@ -172,7 +168,6 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
 
 
 def _unreadable(error: Exception) -> TransientError:
-    """The fault of a pipeline that this process cannot make, although the one that deferred the sensor could."""
     reason = error.sentence if isinstance(error, IcefloeError) else f"{type(error).__name__}: {one_line(error)}"
     return TransientError(
         f"the triggerer cannot read the pipeline that a worker gave it ({reason}): have one release of icefloe, and "
@@ -186,11 +181,11 @@ def _seconds_until(time: str) -> float:
 
 @cache
 def _lanes() -> Lanes:
-    """The lanes of this process: each trigger is made by itself, and all of them look from one event loop."""
+    """The lanes of this process: all triggers look from one event loop."""
     return Lanes(threads=_LOOKS_AT_ONCE, name="icefloe-looks")
 
 
 def _lane(pipeline: Pipeline) -> str:
-    """The lane of a pipeline: its catalog and the store of its checkpoint, either of which may be dead."""
+    """A pipeline's lane: its catalog and its checkpoint's store, either of which may be dead."""
     store = urlsplit(pipeline.checkpoint_url)
     return f"{pipeline.catalog} {store.scheme}://{store.netloc} {pipeline.storage_conn_id}"

@@ -1,4 +1,4 @@
-"""The operator of the phases that run as many tasks: spark-submit, or the same functions in this process."""
+"""The operator of phases of many tasks, by spark-submit or in this process."""
 
 import os
 import sys
@@ -35,16 +35,16 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "exception", "critical")
 
 
 class RedactedLog:
-    """A logger that writes to the logger of a hook, without the values that this process hides.
+    """Writes to a hook's logger, without the values that this process hides.
 
-    Hooks log by structlog, whose lines pass none of the handlers that `outgoing_logs` filters.
+    Hooks log by structlog, which bypasses the handlers that `outgoing_logs` filters.
     """
 
     def __init__(self, log: Any) -> None:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the logger; those that write take hidden values out of what they are given."""
+        """A method of the logger, with hidden values taken out of its arguments."""
         method = getattr(self._log, name)
         if name not in _LEVELS:
             return method
@@ -71,7 +71,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
     its environment only: not as ``env_vars``, which Airflow renders and YARN and Kubernetes turn into configuration.
 
     Args:
-        pipeline: whose batch it is; its ``engine`` and the size of the batch may run the phase without spark-submit.
+        pipeline: its ``engine`` and the batch's size may run the phase without spark-submit.
         phase: insert_only, shuffle_write, shuffle_read or deliver; also the name of the application's file.
     """
 
@@ -91,7 +91,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         self.phase = phase
 
     def execute(self, context: Context) -> None:
-        """Runs the phase; an error that retrying cannot fix fails the task at once."""
+        """Runs the phase; a terminal error fails the task at once."""
         # This process reads rows if the engine is local.
         share_heap(os.environ)
         pulled = context["ti"].xcom_pull(task_ids="plan")
@@ -116,7 +116,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     self._submit(pipeline, plan_result)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage":
-        """The table and the sink, for OpenLineage; only its provider calls this."""
+        """The table and the sink, for OpenLineage's provider."""
         from icefloe.orchestration.tasks.calls import places_of
         from icefloe.orchestration.telemetry import phase_lineage
 
@@ -124,7 +124,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         return phase_lineage(places_of(self.pipeline.expanded(os.environ), self.phase, plan_result))
 
     def on_kill(self) -> None:
-        """Ends spark-submit, and with it driver and executors; before there is a job, keeps it from beginning."""
+        """Ends spark-submit with driver and executors, or keeps a job from beginning."""
         self._is_ended = True
         if self._hook is not None:
             self._hook.on_kill()
@@ -175,7 +175,6 @@ class SparkPhaseOperator(SparkSubmitOperator):
         raise error.as_error() from failure
 
     def _end_of_job(self) -> tuple[int, list[str]]:
-        """The exit code and the last lines of spark-submit, which the hook keeps to itself; 1 if unknown."""
         process = getattr(self._hook, "_submit_sp", None)
         code = getattr(process, "returncode", None)
         return code or 1, list(getattr(self._hook, "_last_submit_log_lines", ()))

@@ -1,4 +1,4 @@
-"""The results of tasks, which Airflow keeps as XComs for the tasks after them."""
+"""The results of tasks, passed on as XComs."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class PlanResult(TypedDict):
-    """A batch that plan opened; snapshot ids are text, because browsers round large numbers."""
+    """A batch that plan opened; snapshot ids are text, as browsers round large numbers."""
 
     route: str
     plan_uri: str
@@ -46,12 +46,11 @@ class NothingToDo(TypedDict):
 
 
 class CommittedBatch(TypedDict):
-    """A batch that is committed, and the extra of its asset event.
+    """A committed batch, and the extra of its asset event.
 
     Attributes:
-        sink: type of the sink: ``files``, or the sink that batches are delivered to.
-        sink_path: the folder of the batch's files: the files sink, or the place where the batch is staged.
-        delivery: what the sink took, as in the report; None if the files are the sink.
+        sink_path: the folder of the batch's files: the files sink, or where the batch is staged.
+        delivery: what the sink took; None if the files are the sink.
     """
 
     batch_number: int
@@ -80,8 +79,7 @@ class PipelineFacts:
 
     Attributes:
         pipeline: with ``${ENV}`` unexpanded; None if the file makes no pipeline.
-        sentence: the reason why it makes none.
-        path: of the file.
+        sentence: why it makes none.
     """
 
     pipeline: Pipeline | None = None
@@ -90,7 +88,7 @@ class PipelineFacts:
 
     @classmethod
     def of(cls, task_documents: Mapping[str, str]) -> Self:
-        """The facts in the ``doc_json`` of a DAG's tasks; empty if another release wrote them."""
+        """The facts in tasks' ``doc_json``; empty if another release wrote them."""
         for text in task_documents.values():
             document = _loaded(text)
             if document.get("version") != 1:
@@ -113,12 +111,11 @@ def pipeline_facts_document(pipeline: Pipeline) -> str:
 
 
 def broken_document(path: Path, sentence: str) -> str:
-    """The fault of a file that makes no pipeline."""
+    """The fault of a broken file."""
     return json.dumps({"version": 1, "path": str(path), "sentence": sentence}, sort_keys=True)
 
 
 def _without_folder(sentence: str, path: str) -> str:
-    """The sentence with the file's name only: the page shows the whole path next to it."""
     return sentence.replace(path, Path(path).name)
 
 
@@ -131,10 +128,10 @@ def _loaded(text: str) -> dict[str, Any]:
 
 
 def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
-    """The content of the file, with ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    """As `pipeline_facts_document`, as a mapping."""
     return {"path": pipeline.file.path, "data": pipeline.file.data}
 
 
 def pipeline_from_mapping(mapping: Mapping[str, Any]) -> Pipeline:
-    """The pipeline that such a mapping was made from; faults are reported without their lines."""
+    """The pipeline of such a mapping; faults have no lines."""
     return Pipeline.of(YamlFile(path=mapping["path"], data=mapping["data"], lines={}), None)

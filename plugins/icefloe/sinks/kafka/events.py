@@ -1,4 +1,4 @@
-"""Changes as events, with their keys and their source."""
+"""Changes as events with keys and sources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,9 +44,7 @@ class EventRows:
     """The rows of some events, and where each event has its images.
 
     Attributes:
-        first_row: number of rows before them in the part.
-        rows_before: number of rows in the parts before it.
-        kinds: ``DELETE``, ``INSERT`` or ``UPDATE_AFTER`` of each event, as `ChangeType` codes.
+        kinds: ``DELETE``, ``INSERT`` or ``UPDATE_AFTER``, as `ChangeType` codes.
         befores: position of the row before; -1: there is none.
         afters: position of the row after; -1: there is none.
     """
@@ -60,7 +58,7 @@ class EventRows:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, *, first_row: int, rows_before: int) -> "EventRows":
-        """The events of rows of which no update is cut."""
+        """The events of rows that cut no update."""
         kinds = kinds_of(rows)
         is_second = np.concatenate([[False], kinds[:-1] == ChangeType.UPDATE_BEFORE])
         positions = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
@@ -71,12 +69,12 @@ class EventRows:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """Position of the row that gives each event its key, its ordinal and its snapshot."""
+        """Position of the row with each event's key, ordinal and snapshot."""
         return np.where(self.afters < 0, self.befores, self.afters)
 
     @property
     def deletes(self) -> list[bool]:
-        """True for each event of a row that is gone."""
+        """True for each event of a deleted row."""
         return (self.kinds == ChangeType.DELETE).tolist()
 
     @property
@@ -86,23 +84,17 @@ class EventRows:
 
     @property
     def orders(self) -> NDArray[np.int64]:
-        """Numbers that grow with each event of the batch, from 1; an update takes two of them."""
+        """Numbers that grow with each event of the batch, from 1; an update takes two."""
         return self.rows_before + self.ends
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The first rows of the part that are delivered once the event is."""
+        """The number of rows of the part that each event completes."""
         return self.first_row + np.maximum(self.befores, self.afters) + 1
 
 
 def event_rows(batches: Iterable[pa.RecordBatch], *, skip_rows: int = 0, rows_before: int = 0) -> Iterator[EventRows]:
-    """The events of a part, some thousand at a time.
-
-    Args:
-        batches: all rows of the part.
-        skip_rows: the first rows, which are delivered already.
-        rows_before: rows of the parts before it.
-    """
+    """The events of a part without ``skip_rows`` delivered rows, some thousand at a time."""
     first_row, held = 0, None
     for batch in batches:
         for rows in row_slices(batch, max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES):
@@ -133,22 +125,21 @@ def kinds_of(rows: pa.RecordBatch) -> NDArray[np.uint8]:
 def key_schema(batch: ProvenBatch) -> pa.Schema:
     """Names and types of a key's columns; empty if rows have no identity.
 
-    Integers are 64 bits wide and floats are doubles: a column that the table widens must not change the bytes of a key,
-    because they decide on its partition.
+    Integers are 64 bits wide and floats are doubles: a widened column must not change the bytes of a key, which decide
+    on its partition.
     """
     return widened(pa.schema([pa.field(name, column_type(batch.schema, name)) for name in batch.identity]))
 
 
 def widened(schema: pa.Schema) -> pa.Schema:
-    """The schema of keys for the schema of identifier columns."""
+    """The schema of keys for identifier columns."""
     return pa.schema([pa.field(field.name, _widened(field.type)) for field in schema])
 
 
 def fixed_types(batch: ProvenBatch, *, has_schemas: bool) -> Mapping[str, str]:
-    """Types of the columns of a key whose promotion would change the bytes of keys, by column.
+    """Types of key columns whose promotion would change the bytes of keys, by column.
 
-    A date becomes a timestamp, which is written as another number. A decimal is written as before, but its schema has
-    another precision.
+    A date becomes a timestamp, another number. The schema of a decimal gets another precision.
     """
     return {
         field.name: str(field.type)
@@ -183,10 +174,10 @@ def _widened(kind: pa.DataType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSource:
-    """The facts that are the same for all changes of a batch.
+    """Facts of all changes of a batch.
 
     Attributes:
-        snapshot: ``true`` for rows of a load. Parts are delivered side by side, so no row of a load is its ``last``.
+        snapshot: ``true`` for rows of a load. Parts are delivered side by side, so no row is its ``last``.
     """
 
     name: str

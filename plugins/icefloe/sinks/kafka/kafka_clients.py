@@ -1,4 +1,4 @@
-"""Clients of a Kafka cluster, and their errors as errors of ours."""
+"""Clients of a Kafka cluster, and their errors as ours."""
 
 import logging
 import os
@@ -67,11 +67,11 @@ _BELIEVED_SECONDS: Final = 2.0
 
 
 class FencedError(Exception):
-    """Another producer of the same transactional id began; what this one had sent and not committed is gone."""
+    """Another producer of the same transactional id began; what this one did not commit is gone."""
 
 
 class KafkaMovingError(TransientError):
-    """A partition or a coordinator moves, or was made a moment ago: the same question is answered soon."""
+    """A partition or a coordinator moves or is new: ask again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +79,8 @@ class KafkaRequest:
     """A request to the cluster, as errors name it.
 
     Attributes:
-        doing: the thing that is done, as in "could not ...".
-        topic: the topic in question; several are joined by "and".
-        right: the right that it takes on the topic, in Kafka's words.
-        transactional_ids: the prefix of the transactional ids that it uses; empty: none.
+        doing: completes "could not ...".
+        transactional_ids: their prefix; empty: none.
     """
 
     doing: str
@@ -93,11 +91,7 @@ class KafkaRequest:
 
 @contextmanager
 def refusals_of(request: KafkaRequest) -> Iterator[None]:
-    """Raises errors of the client inside as errors of ours.
-
-    Raises:
-        FencedError: another producer has the transactional id.
-    """
+    """Raises the client's errors as ours; FencedError: another producer has the transactional id."""
     try:
         yield
     except KafkaException as cause:
@@ -108,7 +102,7 @@ def refusals_of(request: KafkaRequest) -> Iterator[None]:
 
 
 def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedError:
-    """The error of ours for one of the client."""
+    """Our error for one of the client."""
     code, name, said = error.code(), error.name(), one_line(Exception(error.str()))
     topic, doing = request.topic, request.doing
     if code in _FENCED:
@@ -164,7 +158,6 @@ def is_login(error: KafkaError | None) -> bool:
 
 
 def _missing_right(code: int, request: KafkaRequest) -> str | None:
-    """The right that the user lacks and its resource; None if the cluster refused for another reason."""
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return f"{request.right} on topic {request.topic}"
     if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -174,20 +167,18 @@ def _missing_right(code: int, request: KafkaRequest) -> str | None:
 
 
 class _ClientLog:
-    """Takes the lines of librdkafka, none above INFO: a fenced producer is critical for it, and an answer for us."""
+    """librdkafka's lines, none above INFO: a fenced producer is critical there, an answer here."""
 
     def log(self, level: int, text: str, *values: object) -> None:
-        """One line, with its level as `logging` has it."""
         _logger.log(min(level, logging.INFO), "%s", redacted_foreign(text % values))
 
 
 @dataclass(kw_only=True)
 class KafkaClients:
-    """Makes clients. Their errors since the last answer are kept: requests that wait for a connection only time out.
+    """Makes clients, and keeps their errors since the last answer: waiting requests only time out.
 
     Attributes:
-        configuration: settings of librdkafka that all clients share.
-        places: keys of the pipeline file by the setting that they give; others are in the connection.
+        places: keys of the pipeline file by their setting; others are in the connection.
     """
 
     configuration: Mapping[str, object] = field(repr=False)
@@ -246,7 +237,7 @@ class KafkaClients:
         return self._admin
 
     def close(self) -> None:
-        """End the client for questions, which has no end of its own but that nobody holds it."""
+        """End the client for questions, which ends when nobody holds it."""
         self._admin = None
 
     def producer(self, transactional_id: str, *, timeout_seconds: int, most_bytes: int) -> Producer:
@@ -265,7 +256,7 @@ class KafkaClients:
         return self._made(Producer, own)
 
     def consumer(self) -> Consumer:
-        """A consumer that sees committed messages only. It belongs to no group: the name is only demanded."""
+        """A consumer of committed messages; the name of its group means nothing."""
         own = {
             "group.id": "icefloe",
             "isolation.level": "read_committed",
@@ -278,7 +269,6 @@ class KafkaClients:
         return self._made(Consumer, own)
 
     def _made(self, kind: Callable[..., Client], own: Mapping[str, object]) -> Client:
-        """A client of these settings; TerminalError if one does not fit, or names a file that cannot be read."""
         configuration = {**self.configuration, **own}
         try:
             return kind({**configuration, "error_cb": self._note}, logger=_ClientLog())
@@ -288,7 +278,6 @@ class KafkaClients:
             raise self._misfit(configuration, one_line(Exception(cause.args[0].str()))) from cause
 
     def _misfit(self, configuration: Mapping[str, object], said: str) -> TerminalError:
-        """The error of settings that the client refuses. It may know a setting by another name, and names no file."""
         key = next((key for key, value in configuration.items() if _is_refused({**_ANY_LOGIN, key: value})), None)
         if key is None:
             files = (key for key in configuration if key.endswith(".location"))
@@ -302,9 +291,9 @@ class KafkaClients:
         )
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
-        """The error of the connections since the last answer, which a client only tells when it is asked.
+        """The error of the connections since the last answer, reported only when asked.
 
-        None: there was none. A login counts only if no connection failed in another way.
+        A login counts only if no connection failed in another way.
         """
         client.poll(0)
         # That all brokers are down is no more than the end of what the errors before it say.
@@ -313,13 +302,13 @@ class KafkaClients:
         return next(iter([*reversed(others), *reversed(told), *self._errors.values()]), None)
 
     def is_login_refused(self, client: AdminClient | Producer) -> bool:
-        """True if all brokers refuse the login, and have for a while: one that restarts may do so for a moment."""
+        """True if all brokers have refused the login for a while, longer than a restart."""
         error = self.connection_error(client)
         are_all_down = KafkaError._ALL_BROKERS_DOWN in self._errors
         return is_login(error) and are_all_down and monotonic() - self._first_error_at >= _BELIEVED_SECONDS
 
     def answered(self, *asked: AdminClient | Producer) -> None:
-        """Forget the errors of connections, and those that the asked clients have yet to tell: the cluster answered."""
+        """Forget errors of connections, reported or not."""
         for client in asked:
             client.poll(0)
         self._errors.clear()

@@ -1,4 +1,4 @@
-"""The keys of a pipeline's ``sink`` of type ``kafka``."""
+"""The keys of ``sink`` for Kafka."""
 
 import re
 from collections.abc import Mapping
@@ -16,11 +16,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryOptions:
-    """The schema registry.
-
-    Attributes:
-        url: its address, or ``mock://NAME`` for tests.
-    """
+    """The schema registry; ``url`` is ``mock://NAME`` in tests."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -29,23 +25,15 @@ class RegistryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """The keys besides ``type`` and ``conn_id``.
+    """The keys besides ``type`` and ``conn_id``, as in docs/pipeline_keys.md.
 
     Attributes:
-        topic: the topic of the changes; its placeholders are replaced already.
+        topic: its placeholders are replaced already.
         state_topic: the compacted topic that says what is delivered; default: ``<topic>.icefloe``.
         transaction_topic: the topic of BEGIN and END of each batch, as Debezium has it; None: there is none.
-        bootstrap_servers: addresses of brokers; None: the connection has them.
-        envelope: ``debezium`` or ``plain``.
-        format: ``json`` or ``avro``.
-        json_schema: True if each JSON message carries its schema, as Kafka Connect writes it.
-        schema_registry: the registry, for ``avro``.
-        duplicates: the reaction to several rows of one key: an error, or all their changes.
-        tombstones: True if a delete is followed by a message without a value.
-        partitions: of a topic that is made; None: the broker's default.
-        replication_factor: of topics that are made; None: the broker's default.
-        topic_settings: settings of a topic that is made, such as ``retention.ms``.
-        transaction_seconds: the time after which the broker aborts a transaction of a process that stopped.
+        bootstrap_servers: None: the connection has them.
+        partitions: of a new topic; None: the broker's default.
+        replication_factor: of new topics; None: the broker's default.
         dead_letters: the folder of changes that are too large for the topic; None: they are an error.
     """
 
@@ -79,7 +67,7 @@ class KafkaOptions:
 
     @property
     def tokens(self) -> str:
-        """Name of the topic that says what is delivered."""
+        """The name of the state topic."""
         return self.state_topic or f"{self.topic}.icefloe"
 
     @property

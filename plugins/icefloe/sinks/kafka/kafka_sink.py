@@ -65,13 +65,13 @@ class KafkaSink(Sink):
         self._batches.refuse_other_owner(origin)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        """Makes the topics, and writes the owner into the topic of states and the folder of dead letters."""
+        """Makes the topics, and records the owner."""
         self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over))
         if self._letters is not None:
             self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
-        """Writes the batch into the topic of states; see the package."""
+        """Records that the batch begins; see the package."""
         encoder = self._format.encoder(batch)
         return self._until_decided(partial(self._batches.begin, batch, encoder)).facts()
 
@@ -90,7 +90,7 @@ class KafkaSink(Sink):
         return self._until_decided(sender.send)
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
-        """Writes into the topic of states that the batch is whole."""
+        """Records that the batch is whole."""
         if self._letters is not None:
             self._letters.refuse_too_many_of_all(batch.batch_number, deliveries)
         self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun), deliveries))
@@ -102,7 +102,7 @@ class KafkaSink(Sink):
     def read_back_as_written(
         self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The changes that the topic retains, each by the schema of its batch."""
+        """The changes that the topic retains, by the schema of their batch."""
         last = self._log.look().batch
         if last is None:
             return
@@ -114,7 +114,7 @@ class KafkaSink(Sink):
             yield from self._format.changes_as_written(found, schema_of, first_batch=first_batch)
 
     def may_lack_oldest(self) -> bool:
-        """True if a partition begins behind the last load, as the retention of the topic moves it."""
+        """True if retention has deleted messages after the last load."""
         last = self._log.look().batch
         if last is None:
             raise TerminalError(
@@ -125,7 +125,7 @@ class KafkaSink(Sink):
         return lacks_oldest(self._clients, present_topic(self._clients, self._options, last=last), last.starts)
 
     def may_lack_replaced(self) -> bool:
-        """True if the topic is compacted, which leaves the last change of each key."""
+        """True if the topic is compacted."""
         return may_be_compacted(self._clients, self._options.topic)
 
     def dead_letters(self) -> Mapping[int, int]:
@@ -133,7 +133,7 @@ class KafkaSink(Sink):
         return {} if self._letters is None else self._letters.counts(self._dead_letter_sink())
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
-        """Refuses: newer changes of a letter's key may be in the topic already."""
+        """Refuses: the topic may have newer changes of a letter's key."""
         raise TerminalError(
             f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
             "raise its max.message.bytes, then load the table again with icefloe reset"
@@ -149,7 +149,6 @@ class KafkaSink(Sink):
         return DeadLetterSink(sink=f"topic {topic}", cluster=cluster_id(self._clients, topic))
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
-        """Makes a call again if another process began the same one: the state then says what is left to do."""
         # Two processes that go on fencing each other pause for random times, so that one of them gets through.
         give_up = monotonic() + self._clients.seconds
         pause = 0.05
@@ -169,7 +168,7 @@ class KafkaSink(Sink):
 def open_kafka_sink(
     options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
 ) -> KafkaSink:
-    """The sink that a pipeline describes; arguments as in `open_sink`."""
+    """The sink of a pipeline; arguments as in `open_sink`."""
     checked = KafkaOptions.of(options)
     letters = checked.dead_letters
     clients = KafkaClients.of(checked, connection)

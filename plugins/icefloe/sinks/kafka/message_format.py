@@ -1,4 +1,4 @@
-"""The messages that a sink's options ask for: how they are written, and how they are read back."""
+"""Messages by a sink's options, and back."""
 
 import io
 import json
@@ -40,7 +40,7 @@ _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELE
 
 
 class Messages(NamedTuple):
-    """Keys and values; no key if rows have no identity, no value if a row is deleted and says no more."""
+    """Keys and values; no key without identity, no value for a deleted row."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -49,14 +49,12 @@ class Messages(NamedTuple):
 class Encoder:
     """Encodes events of one batch as messages, one an event.
 
-    In Avro it takes about ten times as long as in JSON: Avro has no columns to be joined.
+    Avro takes about ten times as long as JSON: it has no columns to be joined.
 
     Args:
-        batch: the batch of the events.
-        form: how dates and the like are written.
-        schemas: Connect's schemas of ``key`` and ``value``; None: messages carry none.
-        registry: of the topic, for Avro; None: messages are JSON.
-        is_debezium: True for Debezium's envelope, False for rows with their change columns.
+        schemas: Connect's, of ``key`` and ``value``; None: messages carry none.
+        registry: for Avro; None: messages are JSON.
+        is_debezium: False: rows with their change columns.
     """
 
     def __init__(
@@ -81,11 +79,11 @@ class Encoder:
 
     @property
     def key_schema_id(self) -> int | None:
-        """The id of a registry that the bytes of each key have; None: they have none."""
+        """The registry's id in the bytes of each key; None: they have none."""
         return self._writers["key"].schema_id if "key" in self._writers else None
 
     def encode(self, events: EventRows) -> Messages:
-        """The messages of events, in their order; a tombstone is the sender's work."""
+        """The messages of events, in order; the sender adds tombstones."""
         keys: Sequence[bytes | None] = [None] * len(events.kinds)
         if self._key.names:
             rows = key_rows(events.rows.take(pa.array(events.positions)), self._key)
@@ -95,7 +93,7 @@ class Encoder:
         )
 
     def truncation(self) -> bytes | None:
-        """A ``t`` event: the rows of the topic's partition before it are gone; None: plain rows cannot say it."""
+        """A ``t`` event: earlier rows of the partition are gone; None: plain rows cannot say it."""
         if not self._is_debezium:
             return None
         now = time_ns()
@@ -105,7 +103,6 @@ class Encoder:
         return self._messages("value", pa.array([_compact(payload)], TEXT))[0]
 
     def _envelopes(self, events: EventRows) -> pa.Array:
-        """Debezium's envelope: ``before``, ``after``, ``source``, ``op``, ``ts_ms``, ``transaction``."""
         images = row_texts(self._batch.shown_rows(events.rows), self._form)
         sources = row_texts(EventSource.of(self._batch).rows(events.rows), self._form).take(pa.array(events.positions))
         operations = pa.array(["r" if self._batch.is_load else _OPERATIONS.get(kind, "") for kind in ChangeType], TEXT)
@@ -121,7 +118,6 @@ class Encoder:
         )  # fmt: skip
 
     def _rows(self, events: EventRows) -> pa.Array:
-        """Rows with their change columns; an update shows the row after, and a deleted row has no text."""
         rows = events.rows.take(pa.array(events.positions))
         columns = {name: rows.column(name) for name in CHANGE_COLUMNS}
         # Readers of JSON round numbers above 2^53.
@@ -133,7 +129,6 @@ class Encoder:
         return pc.if_else(pa.array(events.kinds == ChangeType.DELETE), _NOTHING, texts) if self._key.names else texts
 
     def _messages(self, of: str, texts: pa.Array) -> list[bytes | None]:
-        """The bytes of texts of the payload; None for null."""
         writer = self._writers.get(of)
         if self._schemas and writer is None:
             texts = joined(_text(f'{{"schema":{_compact(self._schemas[of])},"payload":'), texts, _text("}"))
@@ -155,8 +150,6 @@ def _text(text: str) -> pa.Scalar:
 
 
 class _Writer:
-    """Writes what the encoder makes in Connect's JSON without schemas."""
-
     def __init__(self, registry: AvroRegistry, of: str, connect: ConnectSchema) -> None:
         schema = avro_schema(connect)
         self._connect = connect
@@ -174,7 +167,7 @@ class _Writer:
 
 @dataclass(kw_only=True)
 class MessageFormat:
-    """Envelope and format of the messages of one topic."""
+    """Envelope and format of one topic."""
 
     options: KafkaOptions
     clients: KafkaClients
@@ -218,7 +211,7 @@ class MessageFormat:
                 yield rows
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
-        """The keys of rows of the identifier columns, as messages have them."""
+        """Keys of rows, as messages have them."""
         schema = widened(rows.schema)
         found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self._form).to_pylist()]
         if self._is_avro:

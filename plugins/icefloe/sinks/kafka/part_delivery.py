@@ -1,4 +1,4 @@
-"""One part: its events in transactions of bounded size, each with the record of how far the part is."""
+"""One part: its events in bounded transactions."""
 
 import json
 from base64 import b64encode
@@ -34,8 +34,7 @@ class TooLargeChanges:
     """The dead letters of one part.
 
     Attributes:
-        folder: of dead letters; None: the first change that is too large is an error.
-        has_text: True if messages are texts in JSON.
+        folder: None: the first change that is too large is an error.
     """
 
     folder: DeadLetterFolder | None
@@ -46,17 +45,13 @@ class TooLargeChanges:
     _tried_again: set[int] = field(default_factory=set)
 
     def go_on_after(self, place: int) -> None:
-        """Counts the letters of earlier tries up to a place within the batch. Changes after it are tried again."""
+        """Counts earlier letters up to a place; later changes are tried again."""
         found = frozenset() if self.folder is None else self.folder.places(self.batch_number, self.part_number)
         self._places = {each for each in found if each <= place}
         self._tried_again = {each for each in found if each > place}
 
     def keep(self, refused: TerminalError, order: int, *, key: bytes | None, value: bytes | None) -> None:
-        """Keeps a change, before anything after it is committed.
-
-        Raises:
-            TooManyDeadLettersError: the part alone has more than the limit allows.
-        """
+        """Keeps a change, before anything after it is committed."""
         if self.folder is None:
             raise refused
         letter = DeadLetter(
@@ -70,14 +65,14 @@ class TooLargeChanges:
         self.folder.refuse_too_many(self.batch_number, self.count(), [letter])
 
     def committed(self, place: int) -> None:
-        """Removes letters of earlier tries up to a place: the topic took these changes in this try."""
+        """Removes earlier letters up to a place: the topic took these changes."""
         sent = {each for each in self._tried_again if each <= place}
         if self.folder is not None and sent:
             self.folder.remove(self.batch_number, self.part_number, sent)
             self._tried_again -= sent
 
     def count(self) -> int:
-        """The letters of the part, without those of changes that this try sends."""
+        """The letters of the part, without changes that this try sends."""
         return len(self._places)
 
     def _text(self, message: bytes) -> Any:
@@ -159,7 +154,6 @@ class PartSender:
         return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
 
     def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
-        """Sends the rows after those that are done, transaction by transaction."""
         rows, events, waiting = done.rows, done.events, _Waiting()
         for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
             keys, values = self.encoder.encode(slice_)
@@ -223,8 +217,6 @@ class PartSender:
 
 
 class _Waiting:
-    """The events of the open transaction."""
-
     def __init__(self) -> None:
         self.events = 0
         self._bytes = 0

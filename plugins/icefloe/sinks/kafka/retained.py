@@ -1,4 +1,4 @@
-"""The changes that a topic still holds, as a reader of committed messages sees them."""
+"""The changes that a topic still holds."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ _LOOKED_AT: Final = 1000
 
 
 def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
-    """The committed messages, partition by partition, from ``starts`` to the end that each has now."""
+    """The committed messages by partition, from ``starts`` to the present end."""
     consumer = clients.consumer()
     try:
         for partition, end in enumerate(end_offsets(clients, topic)):
@@ -40,7 +40,7 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
 
 
 def lacks_oldest(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> bool:
-    """True if a partition has lost messages behind its start to the retention of the topic."""
+    """True if retention has deleted messages behind the start of a partition."""
     firsts = enumerate(first_offsets(clients, topic))
     return any(first > _start(starts, partition) for partition, first in firsts)
 
@@ -51,14 +51,7 @@ def _start(starts: Sequence[int], partition: int) -> int:
 
 
 class RetainedChanges:
-    """Reads changes out of messages.
-
-    Args:
-        schema: of the changes.
-        form: as values were written.
-        payload: the payload of a key or a value.
-        is_debezium: True for Debezium's envelope, False for plain rows.
-    """
+    """Reads changes out of messages."""
 
     def __init__(
         self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes], object], *, is_debezium: bool
@@ -75,20 +68,20 @@ class RetainedChanges:
         self._parsers = {each.name: (self._written(each.name), parser(each.type, form)) for each in schema}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
-        """The changes of messages: those of an update are two rows. Messages of other programs are left out."""
+        """The changes of this sink's messages: two rows for an update."""
         rows = [row for message in messages if is_change(message) for row in self._read(message)]
         return pa.RecordBatch.from_arrays(
             [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
         )
 
     def key(self, message: Message) -> str | None:
-        """The key of a change, as `key_text` has it; None for a message of another program, whatever its key is."""
+        """The `key_text` of a change; None for messages of other programs."""
         return key_text(self._payload(message.key())) if is_change(message) else None
 
     def names(self, messages: Iterable[Message]) -> Sequence[str]:
-        """The columns of the images among messages, by the names that they have there; none without an image.
+        """The columns of images, as written; none without an image.
 
-        Names inside of structs and maps are dotted. Images are looked at until one has no value missing.
+        Names inside of structs and maps are dotted. Images are looked at until one has all values.
         """
         names: dict[str, None] = {}
         for message in islice(messages, _LOOKED_AT):
@@ -135,12 +128,10 @@ class RetainedChanges:
         yield {**change, **self._columns(row)}
 
     def _columns(self, image: dict[str, object]) -> dict[str, object]:
-        """The columns of the schema that an image has; those that were added later are missing in it."""
         found = self._parsers.items()
         return {name: parse(image[written]) for name, (written, parse) in found if written in image}
 
     def _key_row(self, key: dict[str, object]) -> dict[str, object]:
-        """A row with the columns of a key; those inside of structs have dotted names there."""
         row: dict[str, Any] = {}
         for written in key.keys() & self._key_columns.keys():
             (*outer, name), parse = self._key_columns[written]
@@ -151,7 +142,6 @@ class RetainedChanges:
         return row
 
     def _written(self, name: str) -> str:
-        """The name of a column in messages."""
         return avro_name(name) if self._form is JsonForm.AVRO else name
 
     def _payload(self, message: bytes | None) -> Any:
@@ -159,7 +149,7 @@ class RetainedChanges:
 
 
 def _add_names(value: object, prefix: str, names: dict[str, None]) -> bool:
-    """Add the names inside of a value; False if it has none although others may."""
+    """Add the names inside of a value; False if others may follow."""
     if isinstance(value, dict):
         names.update(dict.fromkeys(f"{prefix}{name}" for name in value))
         # Of all values: one that is missing does not end the look.
@@ -172,13 +162,13 @@ def _add_names(value: object, prefix: str, names: dict[str, None]) -> bool:
 
 
 def json_payload(text: bytes, *, has_schema: bool) -> Any:
-    """The payload of a key or a value in JSON, which may carry its schema."""
+    """The payload in JSON, with or without schema."""
     value = json.loads(text)
     return value["payload"] if has_schema else value
 
 
 def key_text(key: object) -> str:
-    """A text that is the same for equal keys."""
+    """The same text for equal keys."""
     return json.dumps(key, ensure_ascii=False, default=repr)
 
 
@@ -188,5 +178,5 @@ def batch_of(message: Message) -> int:
 
 
 def is_change(message: Message) -> bool:
-    """True for what this sink sent, except for truncations."""
+    """True for messages of this sink, except truncations."""
     return any(name == BATCH_HEADER for name, _ in message.headers() or [])

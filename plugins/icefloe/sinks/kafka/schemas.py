@@ -1,4 +1,4 @@
-"""Schemas of messages: as Kafka Connect writes them, in Avro, and in a schema registry."""
+"""Schemas of Kafka Connect, of Avro, and in a registry."""
 
 import io
 import json
@@ -53,13 +53,13 @@ _NO_RIGHT: Final = 403
 
 
 class ConnectSchema(TypedDict, total=False):
-    """A schema of Kafka Connect as JSON; each type has the keys that it needs.
+    """A schema of Kafka Connect as JSON.
 
     Attributes:
         type: such as ``int64``, ``struct``, ``array``, ``map``.
         optional: True if null is a value.
         name: of a struct, or of a logical type.
-        field: name of the field of a struct whose schema this is.
+        field: of the struct whose schema this is.
     """
 
     type: str
@@ -75,12 +75,7 @@ class ConnectSchema(TypedDict, total=False):
 
 
 def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, ConnectSchema]:
-    """Schemas of ``key`` and ``value`` of a batch's messages.
-
-    Args:
-        batch: the batch.
-        is_debezium: True for Debezium's envelope, False for plain rows.
-    """
+    """Schemas of ``key`` and ``value``, in Debezium's envelope or not."""
     name = f"{batch.origin.pipeline}.{batch.origin.table}"
     key = struct_schema(key_schema(batch), name=f"{name}.Key")
     if not is_debezium:
@@ -246,7 +241,7 @@ def _logical(connect: ConnectSchema, kind: str) -> AvroSchema:
 
 
 def to_avro(value: Any, connect: ConnectSchema) -> Any:
-    """The value for Avro of a payload in Connect's JSON."""
+    """The Avro value of a payload in Connect's JSON."""
     if value is None:
         return None
     match connect["type"]:
@@ -272,7 +267,7 @@ def to_avro(value: Any, connect: ConnectSchema) -> Any:
 
 
 class AvroRegistry:
-    """The schemas of one topic: subjects ``<topic>-key`` and ``<topic>-value``."""
+    """The subjects ``<topic>-key`` and ``<topic>-value``."""
 
     def __init__(self, topic: str, configuration: Mapping[str, Any]) -> None:
         self._topic = topic
@@ -280,17 +275,12 @@ class AvroRegistry:
         self._parsed: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Ask for the subjects, or for one that may be missing. The right to look them up is not needed to deliver."""
+        """Ask for the subjects; delivery needs no right to look them up."""
         if not isinstance(self._ask(self._subjects), list):
             raise self._no_registry("it answers in another form")
 
     def register(self, of: str, schema: AvroSchema) -> int:
-        """The id of a schema.
-
-        Args:
-            of: ``key`` or ``value``.
-            schema: in Avro.
-        """
+        """The id of an Avro schema of ``key`` or ``value``."""
         text = Schema(json.dumps(schema), "AVRO")
         number = self._ask(lambda: self._client.register_schema(f"{self._topic}-{of}", text))
         if not isinstance(number, int):
@@ -364,7 +354,7 @@ class AvroRegistry:
 
 
 def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
-    """The registry's client. No sentence quotes an address or a value, which may hold a password."""
+    """The registry's client. Errors quote no address, which may hold a password."""
     if not is_address(str(configuration["url"]), *_SCHEMES, is_list=True):
         raise TerminalError(
             "sink.schema_registry.url is not the URL of a schema registry: write one such as "
@@ -398,7 +388,6 @@ def _misfit(name: str, fault: str) -> TerminalError:
 
 
 def _is_proxy(url: object) -> bool:
-    """True if the client takes an address, which may hold a password."""
     try:
         parsed = urlsplit(str(url))
         return parsed.scheme in _PROXIES and bool(parsed.hostname) and (parsed.port or 1) > 0

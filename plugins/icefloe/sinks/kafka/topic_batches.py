@@ -1,4 +1,4 @@
-"""The owner of a topic, and its batches: each begun before its parts, finished after them."""
+"""The owner of a topic, and its batches, which begin before their parts and end after them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +27,13 @@ from icefloe.sinks.sink import PartDelivery, SupersededError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunOnTopic:
-    """Facts that fence a batch and place its messages, found by its first try for all tries and all parts.
+    """Facts that fence a batch and place its messages, the same for all tries and parts.
 
-    Settings of the topic are none of them: they may be changed between two tries, so each part asks for them.
+    Settings of the topic may change, so each part asks for them.
 
     Attributes:
-        generation: of the claim; one of a later owner is greater.
-        destination: the topic in words, with the id that the cluster gave it.
-        key_schema_id: the id that keys have from a schema registry; None: they have none.
+        destination: the topic in words, with its id.
+        key_schema_id: from a schema registry; None: keys have none.
     """
 
     generation: int
@@ -48,9 +47,9 @@ class BegunOnTopic:
 
 
 class TopicBatches:
-    """Decides about a topic as a whole, under one transactional id whose newest producer decides alone.
+    """Decides about a topic, under one transactional id whose newest producer decides alone.
 
-    Methods that decide raise `FencedError` if another decision was made meanwhile: look again.
+    Methods that decide raise `FencedError` after another decision: look again.
     """
 
     def __init__(self, clients: KafkaClients, options: KafkaOptions, log: StateTopic) -> None:
@@ -59,14 +58,14 @@ class TopicBatches:
         self._log = log
 
     def check(self) -> None:
-        """Prove that the cluster answers, and that the topics are there or may be made. Nothing is written."""
+        """Prove that the cluster answers, and has or may make the topics."""
         self._make_topics(only_try=True)
         # Under an id of its own: a check must not fence a decision.
         with TransactionProducer(self._clients, self._options, "checks"):
             pass
 
     def refuse_other_owner(self, origin: Origin) -> None:
-        """Raise if the topic is another origin's, or holds messages and is nobody's."""
+        """Raise if the topic is another origin's, or nobody's but not empty."""
         topic = find_topic(self._clients, self._options.topic)
         is_filled = topic is not None and holds_messages(self._clients, topic)
         # In this order: whoever fills the topic meanwhile has claimed it before.
@@ -83,7 +82,7 @@ class TopicBatches:
             )
 
     def claim(self, origin: Origin, *, takes_over: bool) -> None:
-        """Make the topics that are missing, and write down the owner."""
+        """Make missing topics, and record the owner."""
         if not takes_over:
             self.refuse_other_owner(origin)
         self._make_topics(only_try=False)
@@ -98,9 +97,9 @@ class TopicBatches:
             producer.commit_record(CLAIM_KEY, new)
 
     def begin(self, batch: ProvenBatch, encoder: Encoder) -> BegunOnTopic:
-        """Write down the batch, and keep every part of an earlier one from writing.
+        """Record the batch, and keep every part of an earlier one from writing.
 
-        A try that only fenced has begun nothing: truncation and offsets of a load come with the end of fencing.
+        A try that only fenced has begun nothing: truncation and offsets of a load come later.
 
         Raises:
             SupersededError: a later batch was begun, and this is no replay.
@@ -131,11 +130,7 @@ class TopicBatches:
         return begun
 
     def finish(self, batch: ProvenBatch, begun: BegunOnTopic, deliveries: Sequence[PartDelivery]) -> None:
-        """Write down that all parts of a batch are delivered.
-
-        Raises:
-            SupersededError: a later batch was begun, and this is no replay.
-        """
+        """Record that all parts of a batch are delivered; errors as in `begin`."""
         with self._deciding() as producer:
             last = self._log.look().batch
             is_late = last is not None and last.order > (begun.generation, batch.batch_number)
@@ -150,7 +145,6 @@ class TopicBatches:
                 producer.commit()
 
     def _deciding(self) -> TransactionProducer:
-        """The producer that decides. It fences whoever was about to decide, so decisions follow one another."""
         return TransactionProducer(self._clients, self._options, "decides")
 
     def _make_topics(self, *, only_try: bool) -> None:
@@ -178,7 +172,6 @@ class TopicBatches:
             )
 
     def _started(self, state: TopicState, topic: Topic, batch: ProvenBatch, encoder: Encoder) -> StartedBatch:
-        """The record of the batch once its parts may begin."""
         if state.claim is None:
             raise TerminalError(
                 f"topic {self._options.tokens} does not say whose topic {topic.name} is: it was deleted, or its "
@@ -195,9 +188,9 @@ class TopicBatches:
         )  # fmt: skip
 
     def _refuse_other_record(self, last: StartedBatch | None, new: StartedBatch, batch: ProvenBatch) -> None:
-        """Raise unless the record of the topic ends where the journal says, with the same topic, partitions and keys.
+        """Raise unless the topic's record is the journal's, with the same topic, partitions and keys.
 
-        A replay may find later batches. A load that is not yet begun replaces whatever is there.
+        A replay may find later batches; a load replaces whatever is there.
         """
         options, name, before = self._options, batch.origin.pipeline, batch.delivered_before
         if last is None:
@@ -232,7 +225,7 @@ class TopicBatches:
         )
 
     def _refuse_other_parts(self, begun: StartedBatch, batch: ProvenBatch) -> None:
-        """Raise if the parts of a batch that was begun have other rows now: their numbers say nothing of them."""
+        """Raise if a begun batch is divided otherwise now: numbers of parts say nothing of their rows."""
         if begun.cut and batch.cut not in ("", begun.cut):
             name = batch.origin.pipeline
             raise TerminalError(
@@ -242,7 +235,7 @@ class TopicBatches:
             )
 
     def _fence(self, producer: TransactionProducer, last: StartedBatch, new: StartedBatch) -> None:
-        """Keep the parts of a batch that never ended from writing: an abandoned one, or one of the owner before."""
+        """Keep parts of a batch that never ended from writing."""
         is_of_other_owner = last.generation != new.generation
         if last.state == "finished" and not is_of_other_owner:
             return
@@ -256,12 +249,12 @@ class TopicBatches:
 
 
 def part_role(number: int) -> str:
-    """The role of the producers of the parts of a number."""
+    """The role of the producers of a part."""
     return f"part-{number}"
 
 
 def present_topic(clients: KafkaClients, options: KafkaOptions, *, last: StartedBatch | None = None) -> Topic:
-    """The topic as it is now, which must hold the last batch if one is given."""
+    """The topic as it is now, which must hold the last batch, if any."""
     topic = find_topic(clients, options.topic)
     if topic is None:
         raise topic_missing(options)
@@ -271,7 +264,7 @@ def present_topic(clients: KafkaClients, options: KafkaOptions, *, last: Started
 
 
 def topic_missing(options: KafkaOptions) -> TerminalError:
-    """The error of a topic that is there no more."""
+    """The error of a topic that is gone."""
     return TerminalError(
         f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
         "with icefloe reset and another sink.topic"
@@ -279,7 +272,7 @@ def topic_missing(options: KafkaOptions) -> TerminalError:
 
 
 def keys_would_move(fault: str) -> TerminalError:
-    """The error of keys that would get other bytes or another partition than before."""
+    """The error of keys that would change their bytes or partition."""
     return TerminalError(
         f"{fault}: keys would move, and their changes lose their order; undo that, load the table again with icefloe "
         "reset, or deliver to another sink.topic"
@@ -287,14 +280,14 @@ def keys_would_move(fault: str) -> TerminalError:
 
 
 def key_schema_changed(options: KafkaOptions, now: int | None, before: int | None) -> TerminalError:
-    """The error of a registry that gives the schema of keys another id."""
+    """The error of another id for the schema of keys."""
     return keys_would_move(
         f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}"
     )
 
 
 def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
-    """Raise if a batch would not go on in the topic, or in the partitions of its keys, that the last one used."""
+    """Raise if the topic, or the partition of a key, would change."""
     if last.topic_id != new.topic_id:
         raise _made_again(options, last)
     for fault in _moves(last, new, options.topic):
@@ -338,7 +331,7 @@ def _open(
     producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, record: StartedBatch,
     truncation: bytes | None,
 ) -> None:  # fmt: skip
-    """Lets the parts begin; in the same transaction, each partition learns that a load begins again."""
+    """Lets the parts begin; a load says in each partition that it begins again."""
     producer.begin()
     if truncation is not None:
         for partition in range(record.partitions):
@@ -351,7 +344,7 @@ def _open(
 def _mark(
     producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, status: str, *, events: int | None = None
 ) -> None:
-    """Send BEGIN, or END with the events that all parts sent, without tombstones, as Debezium has it."""
+    """Send BEGIN, or END with the events of all parts, as Debezium does."""
     if options.transaction_topic is None:
         return
     number = str(batch.batch_number)

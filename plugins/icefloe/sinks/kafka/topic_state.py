@@ -1,4 +1,4 @@
-"""The records that say what of a topic is delivered, the topic that holds them, and the producer that writes both."""
+"""The records of what is delivered, and their producer."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
@@ -39,7 +39,7 @@ class TopicClaim:
     """Whose topic it is.
 
     Attributes:
-        generation: 1, and one more with each take-over. Batches of a later generation are later.
+        generation: 1, and one more with each take-over; its batches are later.
         pipeline: its name; pipeline and table are for people.
     """
 
@@ -58,14 +58,13 @@ class StartedBatch:
 
     Attributes:
         state: ``fencing``: its parts may not begin yet, and neither truncation nor ``starts`` of its load is written;
-            ``open``: they may; ``finished``: all of them are delivered.
-        topic_id: the id that the cluster gave the topic; a topic that is made again has another.
-        partitions: number of partitions of the topic; a key is always in the same one as long as it does not change.
-        starts: offset of each partition at which the last load begins; what is before counts no longer.
+            ``open``: they may; ``finished``: all are delivered.
+        topic_id: a topic that is made again has another.
+        partitions: number of them; while it stays, so does the partition of a key.
+        starts: offset of each partition at which the last load begins.
         key_types: types of the key's columns whose promotion would move keys, by column.
-        key_schema_id: the id of the key's schema in the registry, which is part of the bytes of keys; None: there is
-            none.
-        cut: a digest of its division into parts, see ``ProvenBatch.cut``; empty: not known.
+        key_schema_id: the registry's id in the bytes of keys, if any.
+        cut: as ``ProvenBatch.cut``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -84,7 +83,7 @@ class StartedBatch:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Greater for later batches, and for those of a later owner."""
+        """Greater for later batches, and for a later owner."""
         return self.generation, self.batch_number
 
 
@@ -93,9 +92,8 @@ class PartProgress:
     """The progress of the parts of a number.
 
     Attributes:
-        batch_number: the last batch of which it delivered rows; None: the number was used, but delivered nothing yet.
-        rows: the first rows of the part that are in the topic.
-        events: events that were sent for them, without tombstones.
+        batch_number: the last batch with delivered rows; None: none yet.
+        events: sent for them, without tombstones.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -150,10 +148,9 @@ class StateTopic:
         self._state = TopicState()
 
     def look(self) -> TopicState:
-        """The state that was committed before this call, at least; nothing if the topic does not exist.
+        """At least the state that was committed before this call; nothing without a topic.
 
-        It waits for transactions of others that are open at this moment: the broker gives no message after the first
-        message of an open transaction to readers of committed messages.
+        It waits for open transactions: readers of committed messages get no message after the first of one.
         """
         topic = find_topic(self._clients, self.name)
         if topic is None:
@@ -194,13 +191,10 @@ class StateTopic:
 class TransactionProducer:
     """Sends messages in transactions; a context manager. Entering it fences every earlier producer of its id.
 
-    Any error inside ends it: a message may be half way then, and only a new producer knows how it ended.
+    Any error ends it: only a new producer knows how half-sent messages ended.
 
     Args:
-        clients: of the cluster.
-        options: of the sink.
         role: its transactional id is ``<state topic>-<role>``.
-        most_bytes: of one message.
     """
 
     def __init__(
@@ -236,7 +230,7 @@ class TransactionProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Aborts an open transaction, if the brokers answer: otherwise readers wait until they abort it themselves."""
+        """Aborts an open transaction; without an answer of the brokers, they do so later."""
         if not self._is_open:
             self._producer.close()
             return
@@ -258,9 +252,7 @@ class TransactionProducer:
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers, partition: int = -1
     ) -> None:
-        """Sends a message as part of the open transaction.
-
-        There is no report of its delivery: one that fails makes `commit` fail.
+        """Sends a message in the open transaction. A failed delivery makes `commit` fail.
 
         Raises:
             FencedError: another producer of this id began.
@@ -283,7 +275,7 @@ class TransactionProducer:
                     return
 
     def refusal_of(self, key: bytes | None, value: bytes | None) -> TerminalError | None:
-        """The error that sending a message to the topic would raise for its size; None: it is not too large."""
+        """The error of a message that is too large, if it is."""
         size = len(key or b"") + len(value or b"")
         if size + _OVERHEAD_BYTES <= self._most_bytes:
             return None
@@ -295,23 +287,23 @@ class TransactionProducer:
         )
 
     def flush(self) -> None:
-        """Waits until the brokers have all messages of the transaction."""
+        """Waits until the brokers have all messages."""
         with self._refusals("send"):
             self._producer.flush(self._clients.seconds)
 
     def commit(self) -> None:
-        """Commits the open transaction: its messages are visible, or an error is raised and a new producer knows."""
+        """Commits the open transaction; after an error a new producer knows whether it did."""
         with self._refusals("commit a transaction"):
             self._producer.commit_transaction(self._clients.seconds)
         self._is_open = False
 
     def partitions_of(self, topic: str) -> int:
-        """Number of partitions of a topic, as this producer spreads messages over them from now on."""
+        """Number of partitions that this producer uses from now on."""
         with refusals_of(KafkaRequest(doing="describe topics", topic=topic, right="Describe")):
             return len(self._producer.list_topics(topic, self._clients.seconds).topics[topic].partitions)
 
     def record(self, key: str, document: Record) -> None:
-        """Sends a record of the state as part of the open transaction."""
+        """Sends a record of the state in the open transaction."""
         self.send(self._options.tokens, key=key.encode(), value=dump_document(document), headers=[])
 
     def commit_record(self, key: str, document: Record) -> None:

@@ -1,4 +1,4 @@
-"""Topics of the cluster: looked at, read, and made if they are missing; none is ever altered."""
+"""Topics: looked at, read, made if missing, never altered."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -40,7 +40,7 @@ class Topic:
     """A topic as the cluster has it.
 
     Attributes:
-        id: the cluster's id of it; another one if the topic was deleted and made again.
+        id: the cluster's id; a topic that is made again has another.
     """
 
     name: str
@@ -58,7 +58,7 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
 
 
 def cluster_id(clients: KafkaClients, name: str) -> str | None:
-    """The id that the cluster of a topic gave itself, whatever addresses its brokers have; None if it tells nobody."""
+    """The cluster's own id, whatever the addresses of its brokers; None if it has none."""
     request = KafkaRequest(doing="describe the cluster", topic=name, right="Describe")
     found = _answer(clients, lambda: clients.admin.describe_cluster(request_timeout=clients.seconds), request)
     return found.cluster_id or None
@@ -68,14 +68,9 @@ def make_topic(
     clients: KafkaClients, name: str, *, partitions: int | None, replication_factor: int | None,
     settings: Mapping[str, object], only_try: bool = False,
 ) -> None:  # fmt: skip
-    """Makes a topic unless it is there.
+    """Makes a topic unless it exists; by default with the broker's partitions and replicas.
 
     Args:
-        clients: of the cluster.
-        name: of the topic.
-        partitions: how many; None: the broker's default.
-        replication_factor: how many brokers hold it; None: the broker's default.
-        settings: of the topic.
         only_try: True if the broker only says whether it would.
     """
     new = NewTopic(
@@ -99,21 +94,17 @@ def make_topic(
 
 
 def most_bytes(clients: KafkaClients, name: str) -> int | None:
-    """The largest message that a topic takes (``max.message.bytes``), or a common default if this user may not ask.
-
-    None: there is no such topic.
-    """
+    """A topic's largest message (``max.message.bytes``), or a default if not allowed to ask; None: no topic."""
     found = _setting(clients, name, "max.message.bytes", unknown=str(_USUAL_BYTES))
     return None if found is None else int(found)
 
 
 def may_be_compacted(clients: KafkaClients, name: str) -> bool:
-    """True if the broker compacts a topic, or if this user may not ask."""
+    """True if the broker compacts a topic, or this user may not ask."""
     return "compact" in (_setting(clients, name, "cleanup.policy", unknown="compact") or "")
 
 
 def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) -> str | None:
-    """A setting of a topic, or ``unknown`` if this user may not ask; None: there is no such topic."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
     denied = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     found = _answer(
@@ -126,12 +117,12 @@ def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) ->
 
 
 def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The offset after the last message of each partition, committed or not."""
+    """The end offset of each partition, committed or not."""
     return _offsets(clients, topic, OffsetSpec.latest())
 
 
 def first_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The offset of each partition before which its retention has deleted messages."""
+    """The first offset of each partition that retention left."""
     return _offsets(clients, topic, OffsetSpec.earliest())
 
 
@@ -141,7 +132,7 @@ def holds_messages(clients: KafkaClients, topic: Topic) -> bool:
 
 
 def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]:
-    """Offsets of all partitions; asked again while a partition that was just made, or that moves, has no leader."""
+    """Offsets of all partitions; asked again while one has no leader."""
     request = KafkaRequest(doing="look up offsets", topic=topic.name, right="Describe")
     asked = {TopicPartition(topic.name, number): spec for number in range(topic.partitions)}
     give_up = monotonic() + clients.seconds
@@ -163,9 +154,9 @@ def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]
 def read_to(
     consumer: Consumer, clients: KafkaClients, topic: Topic, *, partition: int = 0, start: int, end: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """The committed messages of a partition up to an offset or a little more, with the position after each few of them.
+    """The committed messages of a partition up to about an offset, with the position after each few.
 
-    It waits for open transactions: the broker gives no message after the first one of such a transaction.
+    It waits for open transactions, as `StateTopic.look` does.
     """
     request, position = KafkaRequest(doing="read", topic=topic.name, right="Read"), start
     with refusals_of(request):
@@ -199,9 +190,9 @@ def read_to(
 def arrivals(consumer: Consumer) -> list[Message]:
     """The messages that are here, or the first one that comes; empty after a fifth of a second without any.
 
-    The client's own call for many messages waits for all of them: a look at a topic of two messages would take the
-    whole fifth of a second. It also asks for the coordinator of its group, which this user may not know; no offsets are
-    kept there, so that answer means nothing.
+    The client's own call for many messages waits for all of them, so a topic of two would take the whole time. It also
+    asks for the coordinator of its group, which this user may not know. That answer means nothing, because no offsets
+    are kept there.
     """
     first = consumer.poll(_WAIT_SECONDS)
     found = [] if first is None else [first, *consumer.consume(_MOST_AT_ONCE - 1, timeout=0)]
@@ -213,7 +204,6 @@ def arrivals(consumer: Consumer) -> list[Message]:
 def _answer(
     clients: KafkaClients, ask: "Callable[[], Future[Any]]", request: KafkaRequest, unless: Mapping[int, Any] = _NOTHING
 ) -> Any:
-    """The answer of the admin client; for errors of some codes the value that is given for them."""
     try:
         return _awaited(clients, ask(), request)
     except KafkaException as cause:

@@ -1,14 +1,14 @@
-"""The opensearch sink: documents that follow a table's rows.
+"""Documents in a search index that follow a table's rows.
 
 - `opensearch_sink`: the sink
 - `opensearch_options`: the keys of a pipeline and its connection
-- `cluster`: requests to the cluster, its answers, and their errors
-- `batch_index`: the owner of an index, and the index that a batch is written to
-- `indexes`: indexes made, checked, shown behind the alias, and removed
-- `found_index`: names of indexes, and the facts that batches leave at them
+- `cluster`: requests to the cluster, and their errors
+- `batch_index`: the owner of an index, and the index of a batch
+- `indexes`: indexes made, checked, shown, and removed
+- `found_index`: names of indexes, and the facts that batches leave there
 - `row_documents`: documents of rows, and their ids
-- `bulk`: the lines of bulk requests, sent until they are taken
-- `delivery`: the documents of a part, the judgement of conflicts, and dead letters sent again
+- `bulk`: bulk requests
+- `delivery`: the documents of a part, conflicts, and dead letters
 - `read_back`: rows of documents
 """
 

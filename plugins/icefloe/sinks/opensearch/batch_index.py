@@ -1,4 +1,4 @@
-"""The owner of an index, the batch that began last, and the index that a batch is written to."""
+"""The owner of an index, and the index of a batch."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,8 +38,8 @@ class IndexClaim:
     """Who writes an index.
 
     Attributes:
-        generation: how often the index went to another origin; the upper half of all versions.
-        revision: number and term of the document, for a change of exactly this claim.
+        generation: number of take-overs; the upper half of all versions.
+        revision: number and term of the document, to change exactly this claim.
     """
 
     origin: Origin
@@ -52,8 +52,8 @@ class BegunBatch:
     """The batch that began last.
 
     Attributes:
-        target: the index that it and the batches after it are written to, up to the next load.
-        uuid: of that index, as a try of this batch has found it before it delivered anything. None: no try has.
+        target: the index of this and later batches, up to the next load.
+        uuid: of that index, found before delivery; None: not yet.
     """
 
     version: int
@@ -70,7 +70,7 @@ class Claims:
         self._url = f"{cluster.url}/{names.index}"
 
     def find(self) -> IndexClaim | None:
-        """The claim; None if nobody has claimed the index."""
+        """The claim; None: nobody's index."""
         found = self._cluster.ask("GET", self._document(_CLAIM), allowed=(404,), has=_DOCUMENT)
         if found.status == 404:
             return None
@@ -97,13 +97,7 @@ class Claims:
         return found
 
     def claim(self, origin: Origin, *, takes_over: bool, first_generation: int) -> None:
-        """Create the claim, or change its owner; of several claimants one wins.
-
-        Args:
-            origin: the new owner.
-            takes_over: True if the claim may be another origin's.
-            first_generation: of a claim that is created.
-        """
+        """Create the claim, or change its owner; of several claimants one wins."""
         made = self._cluster.ask("PUT", f"/{self._names.state}", _STATE_INDEX, allowed=(400,))
         # Without this look the next request would make an index of that name, as anybody's and not hidden.
         if made.status == 400 and made.error_type != ALREADY_THERE:
@@ -125,7 +119,7 @@ class Claims:
         self.refuse_other(found, origin)
 
     def progress(self) -> BegunBatch | None:
-        """The batch that began last; None if none has."""
+        """The batch that began last, if any."""
         found = self._cluster.ask("GET", self._document(_PROGRESS), allowed=(404,), has=_DOCUMENT)
         if found.status == 404:
             return None
@@ -133,7 +127,7 @@ class Claims:
         return BegunBatch(version=found.body["_version"], target=source["target"], uuid=source.get("uuid"))
 
     def begin(self, progress: BegunBatch) -> bool:
-        """Note that a batch begins; False if a later one has begun."""
+        """Record that a batch begins; False if a later one has begun."""
         source = {"target": progress.target, **({} if progress.uuid is None else {"uuid": progress.uuid})}
         noted = self._cluster.ask(
             "PUT", self._document(_PROGRESS), source,
@@ -151,23 +145,23 @@ def _source(origin: Origin, generation: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchIndex:
-    """Decides to which index a batch is written, and whether it may still be written there."""
+    """Decides on the index of a batch, and whether it may still be written."""
 
     claims: Claims
     indexes: Indexes
     url: str
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
-        """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
+        """Record that the batch begins, and prepare its index: a new one for a load, otherwise the last one.
 
         Returns:
-            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch;
-            ``destination``: the index in words, with its uuid, unless the cluster does not say it.
-            ``replaced_by`` alone, for a replay of a batch from before the present load: the index of that load.
+            ``index``: its name; ``writer``: alias to write to; ``version``: of all documents of the batch;
+            ``destination``: the index in words, with its uuid, if known. Or ``replaced_by`` alone, for a replay from
+            before the present load: the index of that load.
 
         Raises:
             SupersededError: a later batch has begun.
-            IndexGoneError: the index that the batch was to be written to, or was written to, is missing.
+            IndexGoneError: the index of the batch is missing.
         """
         if not batch.identity:
             raise TerminalError(
@@ -200,7 +194,7 @@ class BatchIndex:
 
     @contextmanager
     def while_it_stays(self, batch: ProvenBatch, begun: Mapping[str, object]) -> Iterator[None]:
-        """Say of an index that is gone that a later load has removed it, or else the way out."""
+        """Say of a missing index that a later load has removed it, or the way out."""
         try:
             yield
         except IndexGoneError:
@@ -208,7 +202,7 @@ class BatchIndex:
             raise self._gone(batch, begun["index"]) from None
 
     def refuse_superseded(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> None:
-        """Raise SupersededError if a later batch has begun; a replay may be written beside it, to the same index."""
+        """Raise SupersededError if a later batch has begun, unless a replay has the same index."""
         latest = self.claims.progress()
         if latest is None or latest.version <= begun["version"]:
             return
@@ -216,10 +210,7 @@ class BatchIndex:
             raise superseded(self.url, batch)
 
     def _refuse_other_record(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> None:
-        """Raise unless the record of the index ends where the journal says.
-
-        A load replaces what is there, and a replay brings what is missing, beside later batches.
-        """
+        """Raise unless the record of the index ends where the journal says, but for loads and replays."""
         name, last = batch.origin.pipeline, batch.delivered_before
         if before is None:
             # A replay without a load would begin the index anew that readers have.
@@ -252,7 +243,6 @@ class BatchIndex:
             )
 
     def _refuse_other_index(self, batch: ProvenBatch, target: str, before: BegunBatch) -> None:
-        """Raise if the index is not the one that the batch before was written to; a retry compares as it prepares."""
         uuid = self.indexes.uuid(target) if target == before.target else None
         if None not in (uuid, before.uuid) and uuid != before.uuid:
             name, found = batch.origin.pipeline, batch_number_of(before.version)
@@ -274,7 +264,7 @@ class BatchIndex:
         return before.target
 
     def _refuse_unfit(self, batch: ProvenBatch, own: FoundIndex, *, is_first: bool) -> None:
-        """Raise if an index of the user's, with the sink's very name, has too few rows or too many for a new batch."""
+        """Raise if a user's index of the sink's name has too few or too many rows."""
         if not (own.is_known or is_first or batch.begins_anew):
             # Somebody made it again: it lacks what earlier batches wrote.
             raise self._gone(batch, self._names.index)

@@ -1,4 +1,4 @@
-"""Bulk requests: their lines, and how a busy cluster takes them: cut by bytes, slowed down and sent again."""
+"""Bulk requests, and how a busy cluster takes them."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -30,12 +30,7 @@ _NO_ALIAS: Final = "invalid_index_name_exception"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOperations:
-    """Operations on different documents.
-
-    Attributes:
-        documents: as JSON; null for one that is deleted.
-        lines: of the bulk request: the action, and the document if there is one.
-    """
+    """Operations on different documents (JSON; null: deleted), and their lines of the request."""
 
     ids: pa.Array
     documents: pa.Array
@@ -48,7 +43,7 @@ class BulkOperations:
 def bulk_operations(
     operations: KeyOperations, *, batch: ProvenBatch, version: int, deletes: Literal["soft", "hard"]
 ) -> BulkOperations:
-    """The bulk operations that bring documents to the state of their keys."""
+    """The operations that bring documents up to date."""
     ids = document_ids(operations.rows, batch.identity)
     is_live = operations.is_live
     live = documents(batch.shown_rows(operations.rows.filter(pa.array(is_live))))
@@ -64,7 +59,7 @@ def bulk_operations(
 
 
 def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
-    """The lines of operations; a document that is null is deleted."""
+    """The lines of operations; a null document is deleted."""
     # A delete of our own version that comes again is harmless, and by `external_gte` it is no conflict: so a conflict
     # of a delete always means that the document is of a later batch.
     index = pa.scalar(f'","version":{version},"version_type":"external"}}}}\n', _TEXT)
@@ -79,14 +74,13 @@ def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
 
 
 def _merged(is_first: NDArray[np.bool_], first: pa.Array, second: pa.Array) -> pa.Array:
-    """The values of two arrays in the order that a mask gives."""
     positions = np.where(is_first, np.cumsum(is_first) - 1, len(first) + np.cumsum(~is_first) - 1)
     return pa.concat_arrays([first, second]).take(pa.array(positions))
 
 
 @dataclass(slots=True, kw_only=True)
 class BulkResult:
-    """Outcome of the operations of one call; positions are those of its lines.
+    """Outcome of one call; positions are those of its lines.
 
     Attributes:
         conflicts: the document has this version or a later one.
@@ -100,13 +94,8 @@ class BulkSender:
     """Sends the operations of one part.
 
     Args:
-        cluster: to send to.
-        writer: alias of the index.
         bulk_bytes: size of one request; smaller while the cluster is busy.
-        before_each: called before each request; may raise an error that ends them.
-
-    Attributes:
-        refused: operations that were refused for now, each time counted.
+        before_each: called before each request; an error ends them.
     """
 
     def __init__(
@@ -119,12 +108,7 @@ class BulkSender:
         self.retries = self.refused = self.sent_bytes = 0
 
     def send(self, lines: pa.Array) -> BulkResult:
-        """Send all lines until each is done, in conflict, or refused for good.
-
-        Raises:
-            IndexGoneError: the index is not there.
-            ClusterRefusedError: the request as a whole is refused.
-        """
+        """Send all lines until each is done, in conflict, or refused for good."""
         result = BulkResult()
         pending = np.arange(len(lines))
         sizes = np.diff(_offsets(lines))
@@ -151,7 +135,7 @@ class BulkSender:
         return result
 
     def _sort(self, answer: Answer, chunk: NDArray[np.int64], result: BulkResult) -> NDArray[np.int64]:
-        """Note what is final of a chunk; returns the positions to send again."""
+        """Record what is final; returns the positions to send again."""
         if answer.is_success:
             return self._sort_items(answer, chunk, result)
         self._refuse_error(answer.error_type, answer.fault)
@@ -187,7 +171,6 @@ class BulkSender:
         return np.array(again, np.int64)
 
     def _is_passing(self, position: int, outcome: Mapping[str, Any], result: BulkResult) -> bool:
-        """Note an error of one operation that is final; True if it is to be sent again."""
         status, error = outcome["status"], outcome["error"]
         if status == 409:
             result.conflicts.append(position)

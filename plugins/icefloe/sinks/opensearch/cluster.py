@@ -1,4 +1,4 @@
-"""Requests to a search cluster, each sent until it has an answer, and the errors of those that have none."""
+"""Requests to a search cluster, and their errors."""
 
 import base64
 import json
@@ -38,11 +38,10 @@ _LOOKED_UP: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer of the cluster, or that none came.
+    """An answer of the cluster, or none.
 
     Attributes:
         status: the HTTP status; 0: no answer came.
-        body: the parsed document; empty if there is none.
         fault: for people, if it is no success.
     """
 
@@ -52,7 +51,7 @@ class Answer:
 
     @classmethod
     def of_error(cls, status: object, body: object) -> Self:
-        """The answer that an error of the client has, whose status is a text if none came."""
+        """The answer in a client's error, whose status is a text if none came."""
         number = status if isinstance(status, int) else 0
         document = body if isinstance(body, Mapping) else {}
         described = document.get("error")
@@ -74,18 +73,18 @@ class Answer:
 
     @property
     def is_passing(self) -> bool:
-        """True if the same request may succeed soon: no answer, 429, and errors of the server or a proxy."""
+        """True if a retry may help: no answer, 429, and errors of the server or a proxy."""
         return self.status in (0, 429, 500, 502, 503, 504)
 
     @property
     def error_type(self) -> str:
-        """The cluster's own name of the error; empty if it named none."""
+        """The cluster's own name of the error, or empty."""
         error = self.body.get("error")
         return str(error.get("type", "")) if isinstance(error, Mapping) else ""
 
 
 def missing_shards(answer: Answer) -> str:
-    """The fault of a search, a count or a point in time without some of the shards; empty if there is none.
+    """The fault of an answer without some shards, or empty.
 
     A shard without a node counts as neither successful nor failed.
     """
@@ -97,14 +96,14 @@ def missing_shards(answer: Answer) -> str:
 
 
 def failed_copies(answer: Answer) -> str:
-    """The fault of a refresh that failed at some copies of shards; empty if it did not. Not all copies have a node."""
+    """The fault of a refresh that failed at some copies, or empty. Not all copies have a node."""
     shards = answer.body.get("_shards", {})
     failed = shards.get("failed", 0)
     return f"{failed} of {shards['total']} copies of shards failed{_first_reason(shards)}" if failed else ""
 
 
 def reason_of(error: Mapping[str, object]) -> str:
-    """The reason that a cluster gives for an error, with its cause."""
+    """A cluster's reason for an error, with its cause."""
     cause = error.get("caused_by")
     further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
     return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
@@ -115,7 +114,7 @@ def _first_reason(shards: Mapping[str, Any]) -> str:
 
 
 def cluster_client(access: Access) -> Any:
-    """A client that sends each request once, signed or with the credentials that the connection has."""
+    """A client that sends each request once, with the connection's credentials."""
     try:
         from opensearchpy import OpenSearch
     except ModuleNotFoundError:
@@ -169,17 +168,17 @@ def _tls(authority: object) -> ssl.SSLContext:
 
 
 class ClusterRefusedError(TerminalError):
-    """The cluster refuses a request: rights, or what it asks for."""
+    """The cluster refuses a request: its rights, or its content."""
 
     status: int
 
 
 class IndexGoneError(TerminalError):
-    """An index that was there is not there any more."""
+    """An index that existed is gone."""
 
     @classmethod
     def of(cls, url: str, name: str) -> Self:
-        """The error of an index, by its name or an alias."""
+        """The error of an index, by name or alias."""
         return cls(
             f"the index behind {url}/{name} is gone: somebody removed it; run `icefloe reset` for the pipeline, which "
             "loads the table again"
@@ -187,7 +186,7 @@ class IndexGoneError(TerminalError):
 
 
 class Pauses:
-    """Growing pauses with jitter, until nothing has gone on for as long as the patience."""
+    """Growing pauses with jitter, until the patience ends without progress."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = patience_seconds(os.environ) if seconds is None else seconds
@@ -199,7 +198,7 @@ class Pauses:
         self._deadline = time.monotonic() + self._seconds
 
     def wait(self) -> bool:
-        """Wait for the next try; False if the patience is over."""
+        """Wait for the next try; False: the patience is over."""
         if time.monotonic() >= self._deadline:
             return False
         pause = uniform(0.5, 1.0) * self._pause  # noqa: S311 - jitter, no secret
@@ -209,7 +208,7 @@ class Pauses:
 
 
 class Cluster:
-    """A connection to a search cluster; several threads may use it."""
+    """A connection to a search cluster, for several threads."""
 
     def __init__(self, access: Access) -> None:
         self.url = access.url
@@ -227,16 +226,13 @@ class Cluster:
         has: Collection[str] = (),
         unless: Callable[[Answer], str] | None = None,
     ) -> Answer:
-        """Send a request whose repetition does no harm, until an answer comes.
+        """Send a request that may be repeated, until an answer comes.
 
         Args:
-            method: of HTTP.
             path: begins with ``/``.
-            body: sent as JSON.
-            params: of the query.
             allowed: statuses besides 2xx that are answers for the caller.
             has: fields of a success, as each search cluster gives them.
-            unless: the fault for which a success is no answer, such as `missing_shards`; none if its text is empty.
+            unless: the fault of a 2xx that is no answer, such as `missing_shards`.
 
         Raises:
             ClusterRefusedError: another status that does not pass.
@@ -263,11 +259,7 @@ class Cluster:
         return self._send("POST", path, lines, params, _LINES)
 
     def refuse_index_error(self, name: str, error_type: str, reason: str) -> None:
-        """Raise if an error, of a request or of one document, is the index's own.
-
-        Raises:
-            IndexGoneError: there is none of that name.
-        """
+        """Raise if an error is the index's own: missing, closed or blocked."""
         place = f"{self.url}/{name}"
         # Waiting would not help: the block stays until somebody frees space or opens the index.
         if error_type == _CLOSED:
@@ -281,7 +273,7 @@ class Cluster:
             raise IndexGoneError.of(self.url, name)
 
     def refused(self, what: str, answer: Answer) -> ClusterRefusedError:
-        """The error of an answer that another try gets again."""
+        """The error of an answer that a retry would get again."""
         if answer.status in (401, 403):
             sentence = (
                 f"{self.url} refuses {what} ({answer.status}: {answer.fault}); correct the credentials, or give the "
@@ -343,13 +335,13 @@ class Cluster:
 
 
 def is_elasticsearch(cluster: Cluster) -> bool:
-    """True if the cluster says that it is none of OpenSearch."""
+    """True if the cluster is not OpenSearch."""
     found = _facts(cluster).get("version")
     return isinstance(found, Mapping) and "number" in found and found.get("distribution") != "opensearch"
 
 
 def cluster_uuid(cluster: Cluster) -> str | None:
-    """The id that the cluster gave itself when it was formed; None if it tells nobody, or is not formed yet."""
+    """The cluster's own id, if any yet."""
     found = _facts(cluster).get("cluster_uuid")
     return found if isinstance(found, str) and found != _NO_ID_YET else None
 
@@ -359,13 +351,9 @@ def _facts(cluster: Cluster) -> Mapping[str, Any]:
 
 
 def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """The document of each id in their order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``.
+    """The document of each id in order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``.
 
-    An id that is answered with an error, because its shard is moving, has a document or none: the cluster is asked
-    again.
-
-    Raises:
-        IndexGoneError: the index is missing.
+    Ids whose shard moves are asked for again.
     """
 
     def fault(answer: Answer) -> str:

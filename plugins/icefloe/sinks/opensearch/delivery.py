@@ -1,4 +1,4 @@
-"""The delivery of parts and of dead letters: operations sent, conflicts judged, refused documents kept."""
+"""The delivery of parts and of dead letters, with their conflicts."""
 
 import json
 from collections import Counter
@@ -63,10 +63,8 @@ def verdict_of(
     ================================  ==============================================================
 
     Args:
-        content: of the document; None: it was to be deleted.
-        found: the document, as `stored_documents` has it.
-        version: that the write had.
-        latest: asks for the version of the batch that began last; None if the index does not know.
+        content: None: the document was to be deleted.
+        latest: gives the version of the batch that began last; None: unknown.
     """
     stored = found["_version"] if found["found"] else None
     if stored is not None and stored < version:
@@ -84,7 +82,7 @@ def verdict_of(
 
 
 def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """True if these fields are stored; an ingest pipeline of the cluster may have added others."""
+    """True if these fields are stored; an ingest pipeline may have added others."""
     own = {name: value for name, value in stored.items() if name in document}
     return own == document and (DELETED in stored) == (DELETED in document)
 
@@ -102,10 +100,7 @@ class PartDeliverer:
     """Delivers one part.
 
     Attributes:
-        letters: the folder of dead letters, if there is one.
-        writer: alias of the index.
-        version: of all documents of the batch.
-        latest: asks for the version of the batch that began last; None if the index does not know.
+        latest: as in `verdict_of`.
         refuse_superseded: raises if a later batch has begun.
     """
 
@@ -182,7 +177,7 @@ class PartDeliverer:
         self.letters.refuse_too_many(self.batch.batch_number, len(self._refused), self._refused)
 
     def _judge(self, operations: BulkOperations, positions: list[int]) -> list[int]:
-        """Look at the documents in conflict and count the reasons; returns the positions to send again."""
+        """Count the conflicts; returns the positions to send again."""
         again = []
         ids = [operations.ids[position].as_py() for position in positions]
         for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
@@ -196,7 +191,6 @@ class PartDeliverer:
         return again
 
     def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
-        """The name of a count; an error if the batch cannot go on."""
         if verdict is Verdict.REPEATED:
             return "repeated"
         if verdict is Verdict.OTHER_CONTENT:
@@ -208,7 +202,7 @@ class PartDeliverer:
         raise superseded(self._url, self.batch)
 
     def _other_content(self, found: Mapping[str, Any]) -> str:
-        """Another row of the key, from another part: ``duplicates``. An error if the batch cannot have written that."""
+        """``duplicates`` for another row of the key; an error if the batch did not write that."""
         # A batch that was shuffled by key wrote each document once. Others have inserts only.
         if any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert") or (
             DELETED in found["_source"]
@@ -238,13 +232,13 @@ class PartDeliverer:
 class LetterReplay:
     """Sends the letters of a batch to the index that readers see.
 
-    A letter leaves the folder when the index has its document, or a later state of the row. It stays if a document that
-    no batch wrote is in its way. If the process is killed in between, the next one finds that the index has it.
+    A letter leaves the folder when the index has its document, or a later state of the row, even after a kill. It stays
+    if a foreign document is in its way.
 
     Attributes:
-        first_version: of the load that made the index, which has the state of all rows of batches before it.
-        forgets: True if the index forgets deletions after a while; False: it keeps them as marks.
-        latest: asks for the version of the batch that began last.
+        first_version: of the load that made the index, with the state of all rows before it.
+        forgets: True if the index forgets deletions after a while; False: it keeps marks.
+        latest: as in `verdict_of`.
     """
 
     cluster: Cluster
@@ -256,7 +250,7 @@ class LetterReplay:
     latest: Callable[[], int | None]
 
     def replay(self, batch_number: int) -> list[PartDelivery]:
-        """Sends the letters of a batch, part by part; a result counts letters in place of rows."""
+        """Sends the letters of a batch; results count letters in place of rows."""
         return [self._replay_part(batch_number, number) for number in self.folder.parts(batch_number)]
 
     def _replay_part(self, batch_number: int, number: int) -> PartDelivery:
@@ -292,7 +286,7 @@ class LetterReplay:
         )
 
     def _perhaps_forgotten(self, letters: Sequence[DeadLetter]) -> frozenset[str]:
-        """Ids of letters whose rows later batches may have deleted, and the index may have forgotten that."""
+        """Ids of letters whose rows may be deleted by later batches without a trace."""
         if not self.forgets:
             return frozenset()
         rows = [letter for letter in letters if letter.operation != "delete"]
@@ -305,7 +299,6 @@ class LetterReplay:
     def _judge(
         self, letters: Sequence[DeadLetter], refused: list[DeadLetter], verdicts: Counter[Verdict]
     ) -> list[DeadLetter]:
-        """Look at the documents in conflict with letters, and note the reasons; returns the letters to send again."""
         again = []
         found = stored_documents(self.cluster, self.writer, [letter.id for letter in letters])
         for letter, stored in zip(letters, found, strict=True):

@@ -1,4 +1,4 @@
-"""Names of indexes, an index that the cluster has, and the facts and columns that batches leave at it."""
+"""Names of indexes, and the facts that batches leave there."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,34 +29,34 @@ class IndexNames:
 
     @property
     def pattern(self) -> str:
-        """Matches all indexes of all loads, and possibly indexes of others."""
+        """Matches indexes of all loads, possibly of others too."""
         return f"{self.index}-*"
 
     def of_load(self, version: int) -> str:
-        """The index of a load, by the version of the load's first batch."""
+        """The index of a load, by the version of its first batch."""
         return f"{self.index}-{version}"
 
     def writer(self, target: str) -> str:
         """The alias by which an index is written, which goes when the index goes.
 
-        A cluster that does not know a name makes an index of it. It refuses to make one with capital letters, so a
-        late write into an index that was removed creates nothing.
+        A cluster makes an index of an unknown name, but not with capital letters: a late write to a removed index
+        creates nothing.
         """
         return f"{target}-WRITER"
 
     def version_of(self, name: str) -> int | None:
-        """The version in the name of a load's index; None if it has another form."""
+        """The version in the name of a load's index; None: another form."""
         found = re.fullmatch(rf"{re.escape(self.index)}-(\d+)", name)
         return int(found[1]) if found else None
 
 
 def version_of_batch(generation: int, batch_number: int) -> int:
-    """The version of every document of a batch: greater for later batches, and for a later owner of the index."""
+    """The version of every document of a batch: greater for later batches and later owners."""
     return generation << 32 | batch_number
 
 
 def batch_number_of(version: int) -> int:
-    """The number of the batch that a version was made with."""
+    """The batch number in a version."""
     return version & (1 << 32) - 1
 
 
@@ -66,19 +66,19 @@ def generation_of(version: int) -> int:
 
 
 def known_columns(batch: ProvenBatch) -> dict[str, int]:
-    """Field ids of the columns that the documents of a batch show, by dotted name; empty if the batch has none."""
+    """Field ids of the shown columns, by dotted name."""
     is_shown = _shown_by(batch)
     return {name: field_id for name, field_id in batch.field_ids.items() if is_shown(name)}
 
 
 def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
-    """A column of a batch whose name is known of another one."""
+    """A column of a batch whose name belonged to another one."""
     columns = known_columns(batch)
     return next((name for name, field_id in columns.items() if known.get(name, field_id) != field_id), None)
 
 
 def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
-    """A new column of a batch that has a value in the rows before it, and so in no document."""
+    """A new column with a value for earlier rows, which documents lack."""
     for name in filter(_shown_by(batch), sorted(batch.defaulted - known.keys())):
         # A field of a new struct has no value in the rows before it, unless the struct has one.
         parent = name.rpartition(".")[0]
@@ -88,7 +88,6 @@ def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | N
 
 
 def _shown_by(batch: ProvenBatch) -> Callable[[str], bool]:
-    """Tells dotted names that documents show: columns, fields of structs, and what is inside of lists and maps."""
     schema = batch.shown_schema
     kinds = {name: column_type(schema, name) for name in map(".".join, column_paths(schema))}
     nested = (name for name, kind in kinds.items() if pa.types.is_nested(kind) and not pa.types.is_struct(kind))
@@ -98,7 +97,7 @@ def _shown_by(batch: ProvenBatch) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundIndex:
-    """An index as the cluster describes it, to the sink that asks."""
+    """An index as the cluster describes it."""
 
     name: str
     described: Mapping[str, Any]
@@ -106,33 +105,33 @@ class FoundIndex:
 
     @property
     def facts(self) -> Mapping[str, Any] | None:
-        """The facts that a batch has left at it; None if none has, or those are of another sink."""
+        """The facts that a batch of this sink left, if any."""
         found = self._facts_of_any_sink
         return found if found.get("index") == self.names.index else None
 
     @property
     def is_known(self) -> bool:
-        """True if a batch of this sink was written to it, or was about to be."""
+        """True if a batch of this sink uses it."""
         return self.facts is not None
 
     @property
     def written_as(self) -> str | None:
-        """The ``sink.index`` of the sink that has left facts at it, this one or another; None if none has."""
+        """The ``sink.index`` of any sink that left facts, if any."""
         return self._facts_of_any_sink.get("index")
 
     @property
     def version(self) -> int | None:
-        """The version in the name of an index of a load; None if it is none, or another sink's."""
+        """The version in the name of this sink's index of a load, or None."""
         return self.names.version_of(self.name) if self.is_known else None
 
     @property
     def columns(self) -> Mapping[str, int] | None:
-        """The columns that its documents have; None if no batch has said so."""
+        """The columns of its documents, if known."""
         return (self.facts or {}).get(_COLUMNS)
 
     @property
     def mappings(self) -> Mapping[str, Any]:
-        """Its fields and further facts, of this sink and of others."""
+        """Its fields and facts, of any sink."""
         return self.described.get("mappings", {})
 
     @property
@@ -142,7 +141,7 @@ class FoundIndex:
 
     @property
     def uuid(self) -> str | None:
-        """Its uuid with that of its history, if a restore from a snapshot has given it one; None if nobody says it.
+        """Its uuid with that of its history, if restored from a snapshot, and if known.
 
         A restore over a closed index keeps the first one.
         """
@@ -157,7 +156,7 @@ class FoundIndex:
 
     @property
     def forgets_soon(self) -> bool:
-        """True if a write that is repeated an hour after a deletion would bring the document back."""
+        """True if a write repeated after an hour would restore a deleted document."""
         return parse_seconds(self.gc_deletes) < _LEAST_GC_SECONDS
 
     @property
@@ -173,13 +172,10 @@ class FoundIndex:
 def facts_to_leave(
     names: IndexNames, batch: ProvenBatch, *, identity: Mapping[str, str], before: FoundIndex | None
 ) -> dict[str, Any]:
-    """The entry of an index's ``_meta`` that a batch leaves.
+    """The ``_meta`` entry that a batch leaves at its index.
 
     Args:
-        names: those of the sink.
-        batch: the batch.
-        identity: forms of the document ids.
-        before: the index with the facts of earlier batches; None if it is still to be made.
+        before: None: the index is still to be made.
     """
     known = {} if before is None else before.columns or {}
     columns = {**known, **known_columns(batch)}

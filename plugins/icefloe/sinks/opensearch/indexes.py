@@ -1,4 +1,4 @@
-"""The indexes behind one name: one for each load, shown when the load is whole, removed by the next."""
+"""The indexes behind one name: one for each load, removed by the next."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +46,8 @@ def _shown(identity: Mapping[str, str]) -> str:
 def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
     """The ``properties`` of an index that shows these columns.
 
-    A type that Iceberg may promote is mapped as what it may become, so that a promotion needs no new index. Fields keep
-    a value that they cannot index, such as NaN, in the document and leave it out of searches.
+    A type that Iceberg may promote is mapped as the promoted type. Values that cannot be indexed, such as NaN, stay in
+    the document and out of searches.
     """
     for column in shown:
         if column.name in _RESERVED or any(map(_is_unusable, _names(column))):
@@ -65,7 +65,7 @@ def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
 
 
 def missing_fields(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of ``properties`` that an index lacks, also inside of objects; a dot in a name makes one."""
+    """The ``properties`` that an index lacks, also inside of objects; a dot in a name makes one."""
     found = {}
     for name, field in wanted.items():
         there: Any = {"properties": known}
@@ -79,19 +79,17 @@ def missing_fields(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[
 
 
 def _names(field: pa.Field) -> Iterator[str]:
-    """The name of a field, and those of all fields inside."""
     yield field.name
     for number in range(field.type.num_fields):
         yield from _names(field.type.field(number))
 
 
 def _is_unusable(name: str) -> bool:
-    """True if a part between dots is empty: a dot makes an object of a field. Dots at the end are left out."""
+    """True if a part between dots is empty. Dots at the end are left out."""
     return not all(name.rstrip(".").split("."))
 
 
 def _of_type(kind: pa.DataType, *, is_key: bool = False) -> dict[str, Any] | None:
-    """The mapping of a type; None for one that has no values yet."""
     if pa.types.is_struct(kind):
         return {"properties": {field.name: mapping for field in kind if (mapping := _of_type(field.type)) is not None}}
     if pa.types.is_map(kind):
@@ -130,39 +128,33 @@ class Indexes:
         self._url = f"{cluster.url}/{settings.index}"
 
     def own_index(self) -> FoundIndex | None:
-        """The index that a user made under the very name; None if the name is an alias or free."""
+        """The index that a user made under the very name, if any."""
         return self._find(self.names.index).get(self.names.index)
 
     def uuid(self, name: str) -> str | None:
-        """The uuid of an index; None if it is missing, or the cluster does not say it."""
+        """The uuid of an index; None if it is missing or not known."""
         found = self._find(name).get(name)
         return None if found is None else found.uuid
 
     def is_in_use(self) -> bool:
-        """True if readers find an index that a batch of this sink was written to."""
+        """True if readers find an index of this sink."""
         return any(each.is_known for each in self._find(self.names.index).values())
 
     def next_generation(self) -> int:
-        """The generation whose loads count as later than all that are there; 0 if there are none."""
+        """A generation later than all that are there."""
         there = [each.version for each in self._find(self.names.pattern).values()]
         return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
     def refuse_foreign(self) -> None:
-        """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents."""
+        """Raise if the name is an unclaimed alias, or an index with documents."""
         for each in self._find(self.names.index).values():
             self._refuse_foreign_documents(each, may_be_empty=each.name == self.names.index)
 
     def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
-        """Let an index know the columns of a batch.
+        """Let an index know the columns of a batch; returns its uuid, if known.
 
         Args:
-            target: name of the index.
-            is_new: True: it is made if it is missing.
-            uuid: that this call has returned to an earlier try; None: the index may be any of that name.
-            batch: the batch.
-
-        Returns:
-            The uuid of the index, which another one of its name does not have; None if the cluster does not say it.
+            uuid: that an earlier try got; None: any index of that name.
 
         Raises:
             IndexGoneError: it is missing, or has another uuid.
@@ -189,7 +181,6 @@ class Indexes:
         return found.uuid
 
     def _make(self, target: str, mapping: Mapping[str, Any]) -> None:
-        """Make an index, unless another try has just made it."""
         body = {"settings": {"index": self._new_settings()}, "aliases": {self.names.writer(target): {}}}
         # A template of the cluster may say otherwise, but documents have a source and no routing.
         body["mappings"] = {
@@ -206,12 +197,10 @@ class Indexes:
             )
 
     def show(self, target: str) -> None:
-        """Make the documents of an index visible, and the index the only one behind the name; remove older ones.
-
-        Searches see either the old index or the new one, since one call moves the name.
+        """Make an index visible and the only one behind the name, by one call; remove older ones.
 
         Raises:
-            IndexGoneError: the index is missing, or will be: the name belongs to the index of a later load.
+            IndexGoneError: the index is missing, or the name belongs to a later load.
         """
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         if target == self.names.index:
@@ -235,19 +224,11 @@ class Indexes:
         self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
 
     def refuse_missing(self, target: str) -> None:
-        """Raise if an index is not there.
-
-        Raises:
-            IndexGoneError: it is missing.
-        """
+        """Raise IndexGoneError if an index is missing."""
         self._there(target)
 
     def remember_deletions(self, target: str) -> None:
-        """Let an index remember the deletion of marks, so that no late write brings their rows back.
-
-        Raises:
-            IndexGoneError: it is missing.
-        """
+        """Let an index remember the deletion of marks, so that no late write brings their rows back."""
         found = self._there(target)
         if not found.forgets_soon:
             return
@@ -292,7 +273,6 @@ class Indexes:
             ) from None
 
     def _refuse_foreign_documents(self, index: FoundIndex, *, may_be_empty: bool) -> None:
-        """Raise if an index is another sink's, or has documents of nobody known: none at all if it may be empty."""
         if index.is_known:
             return
         other = index.written_as
@@ -308,7 +288,6 @@ class Indexes:
             )
 
     def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
-        """Raise if an index is not this sink's, has ids of another form, or forgets deletions too soon."""
         self._refuse_foreign_documents(index, may_be_empty=True)
         facts = index.facts
         if facts is not None and facts["identity"] != identity:
@@ -323,7 +302,7 @@ class Indexes:
             )
 
     def _refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
-        """Raise if documents of before lack values that the table has: an index knows its fields by name only."""
+        """Raise if earlier documents lack values of the table: an index knows fields by name only."""
         known = index.columns
         if known is None:
             # Of another program: what is there counts as right.
@@ -348,7 +327,6 @@ class Indexes:
         return int(found.body["count"])
 
     def _find(self, name: str) -> Mapping[str, FoundIndex]:
-        """The indexes that a name or a pattern means; of an alias, those behind it; none if it is free."""
         found = self._cluster.ask("GET", f"/{name}", allowed=(404,))
         there = {} if found.status == 404 else found.body
         return {each: FoundIndex(name=each, described=described, names=self.names) for each, described in there.items()}

@@ -1,4 +1,4 @@
-"""The sink's keys of a pipeline and its Airflow connection, checked."""
+"""The sink's keys and connection, checked."""
 
 import re
 from collections.abc import Mapping
@@ -26,10 +26,9 @@ class Access:
 
     Attributes:
         url: ``https://host:port``, with a path if it is behind a proxy; without user and password.
-        user: user name, if it asks for one.
         api_key: the ready value of an ``Authorization: ApiKey`` header.
         authority: path or PEM text of a private certificate authority.
-        aws_region: region in which requests are signed (SigV4); None: they are not signed.
+        aws_region: of signed requests (SigV4); None: they are not signed.
         aws_service: ``es``, or ``aoss`` for a serverless collection.
     """
 
@@ -44,15 +43,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSearchSettings:
-    """The keys of the sink.
+    """The keys of the sink, as in docs/pipeline_keys.md.
 
     Attributes:
         index: the name that readers search: an alias that the sink makes, or an empty index of the user.
-        deletes: ``soft`` keeps a deleted document as a marker, ``hard`` deletes it.
-        duplicates: the reaction to several rows of one key after a batch.
         dead_letters: None: the first document that is refused for good fails the batch.
-        shards: of an index that the sink makes; None: the cluster's default.
-        replicas: of such an index; None: the cluster's default.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -68,7 +63,7 @@ class OpenSearchSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], connection: Mapping[str, Any]) -> "OpenSearchSettings":
-        """Check the keys of a pipeline's ``sink``; arguments as in `open_sink`."""
+        """Check the keys; arguments as in `open_sink`."""
         name = options.get("index")
         if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
             raise TerminalError(

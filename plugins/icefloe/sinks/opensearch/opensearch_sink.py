@@ -1,4 +1,4 @@
-"""The opensearch sink: a document for each key, with the state of the table's rows."""
+"""A document for each key."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _Result = TypeVar("_Result")
 def open_opensearch_sink(
     options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
 ) -> "OpenSearchSink":
-    """The sink that a pipeline describes; arguments as in `open_sink`."""
+    """The sink of a pipeline; arguments as in `open_sink`."""
     settings = OpenSearchSettings.of(options, connection)
     letters = settings.dead_letters
     if letters is None:
@@ -40,8 +40,8 @@ def open_opensearch_sink(
 class OpenSearchSink(Sink):
     """Documents in an index behind an alias.
 
-    Every write names a version: the batch number, below the number of times that the index changed its owner. The
-    cluster refuses a version that is not greater, so a repeated write changes nothing, and neither does a late one.
+    Every write has a version: the batch number, below the number of take-overs. The cluster refuses a version that is
+    not greater, so a repeated or late write changes nothing.
     """
 
     keyed: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class OpenSearchSink(Sink):
         return f"{self._cluster.url}/{self._settings.index}"
 
     def check(self) -> None:
-        """Make an empty index next to the others, write a document to it, and remove it."""
+        """Make an empty index, write a document to it, and remove it."""
         name = f"{self._names.index}-icefloe-probe"
         settings = {"settings": {"index": {"number_of_shards": 1}}}
         self._cluster.ask("PUT", f"/{name}", settings, allowed=(400,), has=("acknowledged",))
@@ -75,7 +75,7 @@ class OpenSearchSink(Sink):
             self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
 
     def refuse_other_owner(self, origin: Origin) -> None:
-        """Read the claim; without one, look whether the name is free; see `Sink`."""
+        """Read the claim; without one, look whether the name is free."""
         found = self._claims.find()
         if found is None:
             self._indexes.refuse_foreign()
@@ -83,7 +83,7 @@ class OpenSearchSink(Sink):
             self._claims.refuse_other(found, origin)
 
     def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        """Create the claim in the hidden index next to the documents; see `Sink`."""
+        """Create the claim in the hidden index."""
         first_generation = 0
         if self._claims.find() is None:
             self._indexes.refuse_foreign()
@@ -94,11 +94,11 @@ class OpenSearchSink(Sink):
             self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
-        """Note that the batch begins, and prepare its index; see `BatchIndex`."""
+        """Record that the batch begins, and prepare its index; see `BatchIndex`."""
         return self._batch_index.begin(batch)
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
-        """Write one document for each key of the part that changed; see `Sink`."""
+        """Write one document for each key of the part that changed."""
         if "replaced_by" in begun:
             # Its changes are counted, and not the documents that they would make, so that nothing has to be read.
             return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
@@ -112,12 +112,7 @@ class OpenSearchSink(Sink):
             return deliverer.deliver()
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
-        """Refresh the index; after a load, let the name that readers search point to it, and remove the old one.
-
-        Raises:
-            SupersededError: a later batch has begun.
-            TooManyDeadLettersError: all parts together have more dead letters than the limit allows.
-        """
+        """Refresh the index; after a load, show it, and remove the old one."""
         if "replaced_by" in begun:
             return
         if self._letters is not None:
@@ -128,21 +123,20 @@ class OpenSearchSink(Sink):
                 self._indexes.show(begun["index"])
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows of all documents that are not marked as deleted, as of one moment; or those of some keys, as of now."""
+        """Rows of all live documents, as of one moment; or those of some keys, as of now."""
         self._read_versions.clear()
         return read_documents(self._cluster, self._names.index, schema, keys=keys, versions=self._read_versions)
 
     def foreign_writes(self) -> int:
-        """Documents that were read with a version after the batch that began last: no batch wrote these."""
+        """Documents read with a version after the last batch."""
         # Asked after the documents were read: a batch notes that it begins before it writes.
         latest = self._latest_version()
         return 0 if latest is None else sum(count for version, count in self._read_versions.items() if version > latest)
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
-        """Remove for good what was soft-deleted by commits before a time (aware); returns the number of documents.
+        """Remove what was soft-deleted by commits before a time (aware); returns the number of documents.
 
-        A replay of batches from before that time would bring such rows back. Marks of rows that have a dead letter
-        stay, because the letter may be sent again. A dry run only counts.
+        A replay of earlier batches would bring such rows back. Marks of rows with a dead letter stay.
         """
         moment = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
@@ -170,8 +164,8 @@ class OpenSearchSink(Sink):
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Send the letters of a batch to the index of the present load, by their own versions.
 
-        Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
-        a letter whose document is missing stays once a later batch has begun, which may have deleted the row.
+        Letters from before that load are dropped: it has the state of their rows. With ``deletes: hard`` a letter
+        without a document stays after a later batch, which may have deleted the row.
         """
         folder = self._own_letters()
         if folder is None:
@@ -195,10 +189,7 @@ class OpenSearchSink(Sink):
         self._cluster.close()
 
     def _on_present_index(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
-        """The result of work on the index of the batch that began last, or if a load replaces it, on the next one.
-
-        None: no batch began.
-        """
+        """The result on the last batch's index, or if a load replaces it, on the next; None: no batch."""
         begun = self._claims.progress()
         while begun is not None:
             try:
@@ -221,7 +212,6 @@ class OpenSearchSink(Sink):
         return DeadLetterSink(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
 
     def _own_letters(self) -> DeadLetterFolder | None:
-        """The folder of dead letters, which is not known to be another sink's; None: there is none."""
         if self._letters is not None:
             self._letters.refuse_other_sink(self._dead_letter_sink())
         return self._letters
@@ -243,6 +233,6 @@ def _by_version(marks: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _deleted(sender: BulkSender, version: int, ids: list[str]) -> int:
-    """Delete marks with their own version; a row that came back stays, and the next write is still a later one."""
+    """Delete marks with their own version; a row that came back stays."""
     lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
     return len(ids) - len(sender.send(lines).conflicts)

@@ -1,4 +1,4 @@
-"""Rows read back from the documents of an index."""
+"""Rows read back from an index."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ class _PointCalls:
 
     Attributes:
         path: to open it, after the index, and to close it.
-        whole: the parameter that refuses a point without some of the shards; Elasticsearch opens none.
-        name: of its id in the answer, and in the request that closes it.
-        order: the field that hits are sorted by; Elasticsearch may refuse to sort by ``_id``.
+        whole: the parameter that refuses missing shards; Elasticsearch always does.
+        name: of its id in answers and requests.
+        order: the sort field of hits; Elasticsearch may refuse ``_id``.
     """
 
     path: str
@@ -45,14 +45,11 @@ _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 def read_documents(
     cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None, versions: Counter[int]
 ) -> Iterator[pa.RecordBatch]:
-    """The table's columns of a schema, one row per document that is not marked as deleted.
+    """The table's columns of a schema, one row per live document.
 
     Args:
-        cluster: to ask.
-        index: name that readers search.
         schema: with or without change columns.
         keys: identifier columns of the only rows to be read; None: all rows, as of one moment.
-        versions: counts the versions of the documents that are read.
     """
     wanted = pa.schema([field for field in schema if field.name not in CHANGE_COLUMNS])
     for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
@@ -63,11 +60,7 @@ def read_documents(
 
 
 def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``.
-
-    Raises:
-        IndexGoneError: the index is missing.
-    """
+    """The documents of a query, as of one moment, with their ``_id``, ``_version`` and ``_source``."""
     cluster.ask("POST", f"/{index}/_refresh", unless=failed_copies)
     calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
     params = {"keep_alive": _KEEP_ALIVE, **calls.whole}
@@ -110,7 +103,7 @@ def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Seq
 
 
 def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of these columns; a field that a document lacks is null."""
+    """Rows of these columns; a missing field is null."""
     columns = []
     for field in schema:
         parse = parser(field.type, JsonForm.DOCUMENT)

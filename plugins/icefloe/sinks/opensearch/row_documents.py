@@ -1,4 +1,4 @@
-"""JSON documents of rows, made column by column, and their ids."""
+"""JSON documents of rows, and their ids."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ DELETED_AT: Final = "_deleted_at"
 def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
     """An id for each row, as large_string.
 
-    ``<bytes>:<text>`` for each identifier column, joined by commas; the number is that of the text's bytes in UTF-8.
-    An id of more than 512 bytes is ``sha256:`` and the hexadecimal SHA-256 of what it would be.
+    ``<bytes>:<text>`` for each identifier column, joined by commas; the number counts the text's bytes in UTF-8. An id
+    of more than 512 bytes is ``sha256:`` and its hexadecimal SHA-256.
 
     >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
     ['1:7,1:a', '2:81,3:é,']
@@ -45,7 +45,7 @@ def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
 
 
 def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
-    """The form of each identifier column's text in ids. A batch whose forms differ needs another index."""
+    """The form of each identifier column's text; a batch with other forms needs another index."""
     return {name: _form(name, column_type(schema, name)) for name in identity}
 
 
@@ -81,11 +81,11 @@ def _hashed(document_id: str) -> str:
 
 
 def documents(rows: pa.RecordBatch) -> pa.Array:
-    r"""A JSON object for each row, as large_string, with all columns in their order.
+    r"""A JSON object for each row, as large_string, with all columns in order.
 
-    Nulls are there as null, except those of a column whose type is not known yet, for which there is no field.
-    Integers, finite floats and booleans are JSON's own. What JSON has no exact form for is text: decimals, times,
-    UUIDs, bytes (base64), and floats that are no numbers. A map is a list of objects with ``key`` and ``value``.
+    Nulls are null, but columns of unknown type have no field. Integers, finite floats and booleans are JSON's own. The
+    rest is text: decimals, times, UUIDs, bytes (base64), and floats that are no numbers. A map is a list of objects
+    with ``key`` and ``value``.
 
     >>> documents(pa.record_batch({"id": [7], "name": ['a "b"\n']})).to_pylist()
     ['{"id":7,"name":"a \\"b\\"\\n"}']
@@ -94,7 +94,7 @@ def documents(rows: pa.RecordBatch) -> pa.Array:
 
 
 def deletion_markers(rows: pa.RecordBatch, deleted_at: pa.Array, identity: Sequence[str]) -> pa.Array:
-    """A document for each deleted row: its identifier columns that the index shows, the mark and the time."""
+    """A document for each deleted row: identifier columns, mark and time."""
     paths = [list(column_path(rows.schema, name)) for name in identity]
     keys = _nested(paths, [_document(column) for column in key_columns(rows, identity)], rows.num_rows)
     marks = [(DELETED, pa.repeat(pa.scalar("true", TEXT), rows.num_rows)), (DELETED_AT, _document(deleted_at))]
@@ -106,7 +106,6 @@ def _document(column: pa.Array) -> pa.Array:
 
 
 def _nested(paths: list[list[str]], texts: list[pa.Array], rows: int) -> list[tuple[str, pa.Array]]:
-    """Members of an object; columns of one struct make one member."""
     members: list[tuple[str, pa.Array]] = []
     for top in dict.fromkeys(path[0] for path in paths):
         inside = [(path[1:], text) for path, text in zip(paths, texts, strict=True) if path[0] == top]
