@@ -15,7 +15,7 @@ from support.pipelines.workshop import Workshop
 from support.spark.java_states import JavaStates
 from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 CreateTable = Callable[..., SparkTable]
 
@@ -29,12 +29,12 @@ VARIANTS = {
 
 
 EVERY_VARIANT = pytest.mark.parametrize(
-    "table", [extended("V1"), extended("V2"), "V2, position deletes", extended("V3, deletion vectors")], indirect=True
+    "table", [soak("V1"), soak("V2"), "V2, position deletes", soak("V3, deletion vectors")], indirect=True
 )
 
 
 WITH_DELETE_FILES = pytest.mark.parametrize(
-    "table", [extended("V2, position deletes"), "V3, deletion vectors"], indirect=True
+    "table", [soak("V2, position deletes"), "V3, deletion vectors"], indirect=True
 )
 
 

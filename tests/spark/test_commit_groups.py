@@ -16,12 +16,12 @@ from support.pipelines.workshop import Workshop
 from support.spark.java_states import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-EVERY_VERSION = pytest.mark.parametrize("table", [extended(1), 2], ids=["V1", "V2"], indirect=True)
+EVERY_VERSION = pytest.mark.parametrize("table", [soak(1), 2], ids=["V1", "V2"], indirect=True)
 
 
 def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:

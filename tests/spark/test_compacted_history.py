@@ -28,7 +28,7 @@ from support.spark.java_states import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tables.planning_tables import plan_range, plan_scan_tasks
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -143,7 +143,7 @@ def test_files_that_expiry_left_behind_are_read(table: SparkTable) -> None:
     check_range(found, state | states_of(table, head(table)), [last, head(table)], ["id"])
 
 
-@pytest.mark.parametrize("table", [extended("V1"), extended("V2"), "V2, position deletes"], indirect=True)
+@pytest.mark.parametrize("table", [soak("V1"), soak("V2"), "V2, position deletes"], indirect=True)
 def test_a_parent_that_pyiceberg_erased_is_a_gap(table: SparkTable, tmp_path: Path) -> None:
     workshop = followed(table, tmp_path)
     workshop.deliver()

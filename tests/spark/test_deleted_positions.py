@@ -13,7 +13,7 @@ from icefloe.iceberg.deletes.equality_deletes import equality_schema
 from icefloe.iceberg.files.reader import READABLE_FORMATS
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +94,7 @@ def check(table: SparkTable, *, at_least: int = 1) -> None:
 
 @pytest.mark.parametrize(
     ("format_version", "granularity", "partitioned_by"),
-    [extended(2, "file", None), extended(2, "partition", None), (2, "partition", "bucket(2, id)"), (3, "file", None)],
+    [soak(2, "file", None), soak(2, "partition", None), (2, "partition", "bucket(2, id)"), (3, "file", None)],
 )
 def test_deletes_updates_and_merges_on_read_of_spark_are_hidden(
     create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
@@ -121,7 +121,7 @@ def test_deletes_updates_and_merges_on_read_of_spark_are_hidden(
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize("seed", [0, extended(1)])
+@pytest.mark.parametrize("seed", [0, soak(1)])
 def test_random_delete_files_of_every_kind_hide_what_spark_hides(
     create_table: CreateTable, file_format: str, seed: int
 ) -> None:

@@ -12,7 +12,7 @@ from support.spark.flink_writer import UpsertTask, commit
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import typed_changes_of
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -141,7 +141,7 @@ def test_compaction_between_checkpoints(create_table: CreateTable, format_versio
     check_ranges(table)
 
 
-@pytest.mark.parametrize("seed", [0, extended(1), extended(2)])
+@pytest.mark.parametrize("seed", [0, soak(1), soak(2)])
 def test_a_random_stream_of_upserts(create_table: CreateTable, seed: int) -> None:
     random = Random(seed)
     table = create_table("id bigint, v int", format_version=random.choice([2, 3]))

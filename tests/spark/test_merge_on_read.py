@@ -11,7 +11,7 @@ from spark.range_check import changes_of, check_range, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +101,7 @@ def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
     check_ranges(table)
 
 
-@pytest.mark.parametrize("format_version", [extended(2), 3])
+@pytest.mark.parametrize("format_version", [soak(2), 3])
 def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable, format_version: int) -> None:
     table = create_merge_on_read(create_table, format_version)
     insert(table, 0, 12)
@@ -116,7 +116,7 @@ def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTabl
     check_ranges(table)
 
 
-@pytest.mark.parametrize("format_version", [2, extended(3)])
+@pytest.mark.parametrize("format_version", [2, soak(3)])
 def test_data_is_compacted_and_deletes_with_it(create_table: CreateTable, format_version: int) -> None:
     table = create_merge_on_read(create_table, format_version)
     insert(table, 0, 10)
@@ -176,7 +176,7 @@ def test_the_schema_moves_while_deletes_are_in_force(create_table: CreateTable) 
     check_ranges(table)
 
 
-@pytest.mark.parametrize("format_version", [extended(2), 3])
+@pytest.mark.parametrize("format_version", [soak(2), 3])
 def test_a_rollback_brings_deleted_rows_back(create_table: CreateTable, format_version: int) -> None:
     table = create_merge_on_read(create_table, format_version)
     insert(table, 0, 10)

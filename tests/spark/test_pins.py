@@ -17,7 +17,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import icefloe
 from support.spark.spark_lab import CATALOG, SparkLab
 from support.spark.spark_table import SparkTable
-from support.tiers import extended, soak
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +78,7 @@ def remove_orphans(lab: SparkLab, table: SparkTable) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("seed", "runs"), [(1, 3), extended(2, 25), soak(2, 100)])
+@pytest.mark.parametrize(("seed", "runs"), [(1, 3), soak(2, 25), soak(2, 100)])
 def test_spark_deletes_nothing_that_the_last_look_saw(
     spark_lab: SparkLab, create_table: CreateTable, tmp_path: Path, seed: int, runs: int
 ) -> None:

@@ -13,7 +13,7 @@ from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import typed_changes_of, weights_of
 from support.spark.spark_lab import SparkLab
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -45,9 +45,9 @@ SELECTIONS = (
 @pytest.fixture(
     scope="module",
     params=[
-        extended("copy-on-write V2"),
+        soak("copy-on-write V2"),
         "copy-on-write V3, partitioned",
-        extended("merge-on-read V2"),
+        soak("merge-on-read V2"),
         "merge-on-read V3",
         "equality deletes",
     ],

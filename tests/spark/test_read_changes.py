@@ -11,7 +11,7 @@ from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from support.spark.row_counts import difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ def check_every_range(table: SparkTable) -> None:
         assert weights_of(changes_of(table, after, identifier_columns=["id"])) == difference(table.rows_at(after), end)
 
 
-@pytest.fixture(params=[extended(1), 2, 3], ids=["V1", "V2", "V3"])
+@pytest.fixture(params=[soak(1), 2, 3], ids=["V1", "V2", "V3"])
 def edited(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
     """Every kind of copy-on-write commit."""
     table = create_table(COLUMNS, format_version=request.param)

@@ -13,14 +13,14 @@ from spark.row_id_check import check_row_ids, rows_with_ids
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-ON_READ = pytest.mark.parametrize("mode", [extended("copy-on-write"), "merge-on-read"])
-ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", extended("merge-on-read")])
+ON_READ = pytest.mark.parametrize("mode", [soak("copy-on-write"), "merge-on-read"])
+ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", soak("merge-on-read")])
 COLUMNS = "id bigint, name string, v int"
 
 
@@ -45,7 +45,7 @@ def last_changes(table: SparkTable, **options: Any) -> pa.Table:
 
 
 @MODES
-@pytest.mark.parametrize("partitioned_by", [None, extended("v")])
+@pytest.mark.parametrize("partitioned_by", [None, soak("v")])
 def test_whatever_column_an_update_changes_it_is_one_update(
     create_table: CreateTable, mode: str, partitioned_by: str | None
 ) -> None:

@@ -12,16 +12,16 @@ from spark.range_check import changes_of
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import extended
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
 KINDS = (
     ("parquet", "copy-on-write"),
-    extended(("parquet", "merge-on-read")),
+    soak(("parquet", "merge-on-read")),
     ("orc", "merge-on-read"),
-    extended(("avro", "copy-on-write")),
+    soak(("avro", "copy-on-write")),
 )
 
 
@@ -174,8 +174,8 @@ def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_o
     ("file_format", "mode"),
     [
         ("parquet", "copy-on-write"),
-        extended("parquet", "merge-on-read"),
-        extended("avro", "copy-on-write"),
+        soak("parquet", "merge-on-read"),
+        soak("avro", "copy-on-write"),
         ("avro", "merge-on-read"),
     ],
 )
