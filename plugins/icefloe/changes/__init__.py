@@ -10,8 +10,7 @@ A row of a removed file weighs -1, a row of an added file +1. An UPDATE that wri
 >>> rows = pa.table({"id": [1, 2, 1, 2], "word": ["same", "old", "same", "new"]})
 >>> weights, ordinals = np.array([-1, -1, 1, 1]), np.zeros(4, np.int32)
 
-Weights of equal rows are added up, so what was only copied is gone. Whoever wrote the rows did not know the key of
-their hashes:
+Weights of equal rows are added up, so only changes are left. The rows' writers did not know the key:
 
 >>> key = RowHashes.new_key()
 >>> positions, weights = consolidate(row_hashes(rows.columns, key=key), ordinals, weights)
@@ -41,7 +40,7 @@ Read in this order:
 - `grouping`: rows grouped by all 128 bits of their hash
 - `alignment`: equal rows at equal positions, found without a hash
 - `matching`: likely pairs of rows, found by a few columns
-- `hash_index`: hashes found again among others, and a slice of them, for more rows than fit at once
+- `hash_index`: hashes found again among others, and slices of hashes that fit at once
 - `identity_moves`: equal rows of different identities that cancel
 - `plain_rows`: rows as Python's values, and rows that were only copied
 """

@@ -1,6 +1,6 @@
-"""Alignment: equal rows at equal positions of two files, found by comparing columns, without a hash.
+"""Alignment: equal rows at equal positions of two files, found without a hash.
 
-Writers keep the row order when they rewrite a file to update some of its rows, so nearly all rows cancel in place.
+Writers keep the row order when they update some rows of a file, so nearly all rows cancel in place.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ _COMPARABLE: Final = (
 def aligned_batches(
     removed: Iterable[pa.RecordBatch], added: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """The rows of two files side by side: slices of equal length at equal positions, until one of them ends."""
+    """Slices of two files, of equal length at equal positions, until one of them ends."""
     removed_batches, added_batches = iter(removed), iter(added)
     one: pa.RecordBatch | None = None
     other: pa.RecordBatch | None = None
@@ -51,10 +51,10 @@ def aligned_batches(
 
 
 def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np.int64]:
-    """The positions at which two batches of one schema and length do not hold the same row, ascending.
+    """The positions, ascending, at which two batches of one schema and length differ.
 
-    Different values never count as equal. Values that are equal by the change model but not by Arrow (NaNs) may count
-    as different, so differing rows must still be consolidated.
+    Different values never count as equal. Equal values by the change model but not by Arrow (NaNs) may count as
+    different, so differing rows must still be consolidated.
 
     >>> one, other = (pa.record_batch({"a": [1, 2, None], "b": list(text)}) for text in ("xyz", "xqz"))
     >>> differing_rows(one, other).tolist()
@@ -69,7 +69,7 @@ def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np
 
 
 def _differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | None:
-    """Mask of the places at which two columns of one length differ, as in `differing_rows`; None: nowhere."""
+    """As in `differing_rows`; None: nowhere."""
     if pa.types.is_dictionary(one.type) or pa.types.is_dictionary(other.type):
         one, other = _comparable_codes(one, other)
     if one.equals(other):
@@ -94,7 +94,7 @@ def _differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | Non
 
 
 def _comparable_codes(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The codes of two dictionary columns in one dictionary, otherwise their values."""
+    """Codes of two dictionary columns in one dictionary, otherwise values."""
     # A dictionary may hold a value twice, so other codes need not be other values. That is the harmless direction: the
     # rows are hashed and cancel there.
     if pa.types.is_dictionary(one.type) and pa.types.is_dictionary(other.type):

@@ -1,4 +1,4 @@
-"""The change columns: their names, types and order, and batches of changes built with them."""
+"""The change columns: their names, types and order, and batches built with them."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -64,11 +64,7 @@ def removed_rows(counts: Mapping[str, int]) -> int:
 
 
 def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
-    """The schema of changes: the change columns, then the table's.
-
-    Args:
-        with_batch: True if ``_batch`` comes first, as in delivered changes; the changes of ``read_changes`` have none.
-    """
+    """The change columns, then the table's; ``_batch`` comes first, in delivered changes only."""
     return pa.schema([*_FIELDS[0 if with_batch else 1 :], *table_schema])
 
 
@@ -84,8 +80,7 @@ def change_batch(
     """Rows with their change columns.
 
     Args:
-        rows: the table's columns, in the order of delivery.
-        snapshot_ids: of the steps of the batch, by change ordinal.
+        snapshot_ids: of the steps, by change ordinal.
         timestamps_us: of the steps, in microseconds since 1970 in UTC.
         batch_number: value of ``_batch``; None leaves the column out.
     """
@@ -103,7 +98,7 @@ def change_batch(
 
 
 def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
-    """Refuse a table with a column of one of our names. Case is ignored, as readers such as Spark ignore it."""
+    """Refuse columns with our names in any case: readers such as Spark ignore case."""
     for name in names:
         if name.casefold() in _RESERVED:
             raise TerminalError(

@@ -28,7 +28,7 @@ def consolidate(
     """Add up the weights of equal rows of one change ordinal.
 
     Returns:
-        The first position of each group of equal rows whose weights do not sum to zero, ascending, and the sums.
+        First position of each group of equal rows with a sum that is not zero, ascending, and the sums.
 
     >>> hashes = RowHashes(np.zeros(3, np.uint64), np.array([7, 8, 7], np.uint64))
     >>> [part.tolist() for part in consolidate(hashes, np.zeros(3, np.int32), np.array([1, 1, -2]))]
@@ -44,17 +44,13 @@ def consolidate(
 
 
 def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
-    """The rows that remain when each removed row cancels one equal added row.
+    """The positions, ascending, of the rows left when each removed row cancels one equal added row.
 
-    Of equal rows, the first ones of the side that has more of them survive. This is nearly free if nearly all rows
-    cancel. Rows fall into buckets by their hash. Buckets whose two sides have the same sum are taken as cancelled, the
-    rest is compared row by row. Sums over all 128 bits then prove that the cancelled rows are equal on both sides. If
-    these sums differ, everything is compared.
+    Of equal rows, the first of the larger side survive. Nearly free if nearly all rows cancel: hash buckets with equal
+    sums on both sides count as cancelled, the rest is compared row by row. Sums over all 128 bits prove it; otherwise
+    everything is compared.
 
-    Needs at most 20 bytes per row, in addition to the 16 bytes of its hash, and 32 MiB.
-
-    Returns:
-        The surviving positions of each side, ascending.
+    Needs at most 20 bytes per row, in addition to its hash, and 32 MiB.
 
     >>> removed, added = (RowHashes(np.zeros(3, np.uint64), np.array(low, np.uint64)) for low in ([1, 2, 2], [2, 3, 1]))
     >>> [positions.tolist() for positions in surviving_rows(removed, added)]
@@ -84,7 +80,6 @@ def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Pos
 
 
 def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
-    """The surviving rows by comparing every row, one part of the range of hashes after the other."""
     bits = min(max((len(removed) + len(added)) // _PART_ROWS, 1).bit_length() - 1, 8)
     if bits == 0:
         return _compare_part(removed, added)
@@ -119,7 +114,7 @@ def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Posi
 
 
 def first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing if the count is not positive."""
+    """``starts[i]`` and the ``counts[i] - 1`` numbers after it; nothing if the count is not positive."""
     # For starts 0 and 9, counts 2 and 3:  the numbers    0  1  2  3  4
     #                                      and to each    0  0  7  7  7   its start less the numbers before it
     #                                      make           0  1  9 10 11
@@ -135,7 +130,7 @@ def _bucket_shift(rows: int) -> np.uint64:
 
 
 def _bucket_sums(lane: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.float64]:
-    """Sums of the lower 32 bits by bucket (the upper bits of the lane); exact below 2^53, and checked in any case."""
+    """Of the lower 32 bits, by the upper bits; exact below 2^53, and checked."""
     # bincount adds doubles. They hold 53 bits, so sums of whole words would be rounded, differently on each side.
     limbs = (lane & _LIMB).astype(np.float64)
     buckets = (lane >> shift).view(np.int64)
@@ -147,7 +142,7 @@ def _in_buckets(lane: NDArray[np.uint64], wanted: NDArray[np.bool_], shift: np.u
 
 
 def _sums_without(hashes: RowHashes, left_out: RowHashes) -> tuple[int, ...]:
-    """Count, sums of both lanes and sum of their products over the rows that are not left out, mod 2^64."""
+    """Count, sums of both lanes and of their products, mod 2^64."""
     return tuple((whole - less) % (1 << 64) for whole, less in zip(_sums(hashes), _sums(left_out), strict=True))
 
 

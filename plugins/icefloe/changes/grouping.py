@@ -1,4 +1,4 @@
-"""Rows grouped by their row hash, exactly: by all 128 bits, and by change ordinal if one is given."""
+"""Rows grouped exactly: by all 128 bits of their hash, and by change ordinal if one is given."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashGroups:
-    """Equal rows side by side: ``order`` holds row positions, ascending within a group; groups begin at ``starts``."""
+    """Equal rows side by side: ``order`` holds positions, ascending within a group; groups begin at ``starts``."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -24,8 +24,8 @@ class HashGroups:
     def of(hashes: RowHashes, change_ordinals: NDArray[np.int32] | None = None) -> "HashGroups":
         """Groups rows with the same hash, and with the same change ordinal if given.
 
-        One stable sort by one lane, then a proof that rows with an equal lane are equal in everything; without the
-        proof, a sort by everything. Needs about 40 bytes per row in addition to the hashes.
+        One stable sort by one lane, then a proof that equal lanes are equal rows; otherwise a sort by everything. Needs
+        about 40 bytes per row in addition to the hashes.
         """
         key = hashes.low
         if change_ordinals is not None:
@@ -52,7 +52,6 @@ class HashGroups:
 
 
 def _runs(order: NDArray[np.int64], *keys: NDArray[np.generic]) -> HashGroups:
-    """The groups of neighbours in ``order`` that are equal in every key."""
     is_start = np.zeros(len(order), np.bool_)
     is_start[:1] = True
     for key in keys:
@@ -61,7 +60,6 @@ def _runs(order: NDArray[np.int64], *keys: NDArray[np.generic]) -> HashGroups:
 
 
 def _agree(groups: HashGroups, values: NDArray[np.generic]) -> bool:
-    """True if the value is the same within each group."""
     # A value that changes inside a group, as 7 to 9 here, gives away two hashes that share a lane:
     #   lane     3 3 | 5 5      groups start at 0 and 2
     #   values   7 7 | 7 9      changes before 3, where no group starts

@@ -1,4 +1,4 @@
-"""Row hashes looked up: an index of many, and slices of them that fit into memory."""
+"""Row hashes looked up: an index of many, and slices that fit into memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,13 +28,12 @@ class HashSlice:
     number: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no slice."""
         if not (0 <= self.bits <= _MAX_BITS and 0 <= self.number < 1 << self.bits):
             raise ValueError(f"expected a number below 2^bits of 0 to {_MAX_BITS} bits, found {self}")
 
     @staticmethod
     def slices(at_least: int) -> "list[HashSlice]":
-        """As many slices as asked for, rounded up to a power of two, that cover every hash once.
+        """At least this many slices, a power of two, that cover every hash once.
 
         >>> [(each.bits, each.number) for each in HashSlice.slices(3)]
         [(2, 0), (2, 1), (2, 2), (2, 3)]
@@ -48,7 +47,7 @@ class HashSlice:
         return self.bits == 0
 
     def halves(self) -> tuple["HashSlice", "HashSlice"]:
-        """The two slices that this one consists of, in order."""
+        """Its two halves, in order."""
         lower, upper = (HashSlice(bits=self.bits + 1, number=2 * self.number + bit) for bit in (0, 1))
         return lower, upper
 
@@ -71,12 +70,11 @@ _BLOCK_PAIRS: Final = 1 << 18
 class HashIndex:
     """Row hashes with a number each, laid out for look-ups.
 
-    They fall into buckets by the upper bits of one lane. Hashes are evenly distributed, so a bucket holds one or none,
-    and one look finds the hashes that a row may equal, without a search. Needs at most 28 bytes for each hash.
+    A bucket, by a lane's upper bits, holds about one hash: one look finds equal ones. Needs at most 28 bytes for each
+    hash.
 
     Attributes:
         numbers: the number of each hash; equal hashes may have several.
-        starts: start of each bucket, and the end of the last.
     """
 
     low: NDArray[np.uint64]
@@ -103,7 +101,7 @@ class HashIndex:
         return self.low.nbytes + self.high.nbytes + self.numbers.nbytes + self.starts.nbytes
 
     def matches(self, hashes: RowHashes) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
-        """Every pair of a row and a number that have the same hash, as (positions of rows, numbers), part by part.
+        """Every pair of a row and a number with one hash, as (positions, numbers), part by part.
 
         >>> hashes = RowHashes(np.zeros(3, np.uint64), np.array([7, 8, 9], np.uint64))
         >>> index = HashIndex.of(hashes.take(np.array([2, 0, 2])), np.array([10, 11, 12], np.int32))
@@ -120,7 +118,6 @@ class HashIndex:
                     yield rows[hits], self.numbers[entries[hits]]
 
     def _candidates(self, lane: NDArray[np.uint64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of a row and an entry of its bucket."""
         bits = (len(self.starts) - 1).bit_length() - 1
         buckets = (lane >> np.uint64(64 - bits)).view(np.int64)
         firsts = self.starts[buckets].astype(np.int64)
@@ -159,7 +156,7 @@ def is_in(hashes: RowHashes, members: RowHashes) -> NDArray[np.bool_]:
 def _expand(
     rows: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row once for each of its entries, and the numbers of those entries."""
+    """Each row once per entry, and the entries' numbers."""
     # For firsts 4 and 9, counts 2 and 3:  rows a a b b b, entries 4 5 9 10 11.
     ends = np.cumsum(counts)
     return np.repeat(rows, counts), np.repeat(firsts - (ends - counts), counts) + np.arange(counts.sum())

@@ -1,4 +1,4 @@
-"""Rows whose selected columns stayed the same but whose identity changed: they cancel across identities."""
+"""Rows with the same selected columns but another identity: they cancel across identities."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,10 @@ def combined_hashes(row_hashes: RowHashes, identity_hashes: RowHashes) -> RowHas
 
 
 class SharedWeights:
-    """Makes equal rows of one ordinal have weights of one sign only: all pieces are added, then each is cancelled.
+    """Cancels equal rows of one ordinal to weights of one sign: add all pieces, then cancel each.
 
-    Rows are consolidated by row, identity and ordinal; all rows of these three are in one piece. Of the pieces that are
-    cancelled, the identity hashes ascend from piece to piece. Memory is for the different rows, however many identities
-    they have.
+    Rows are consolidated by row, identity and ordinal; equal ones are in one piece. Identity hashes ascend from piece
+    to piece when cancelled. Memory is for the different rows, however many identities they have.
 
     >>> rows, zero = np.array([7, 7], np.uint64), np.zeros(2, np.uint64)
     >>> pieces = [
@@ -69,11 +68,9 @@ class SharedWeights:
         change_ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Amounts to add to the weights of the next piece. The hashes of the identities decide which rows are kept.
+        """Positions in the next piece, and the amounts to add to their weights.
 
-        Returns:
-            Positions of rows that change, and the amounts to add to their weights; these sum to zero over equal rows
-            of all pieces.
+        The amounts sum to zero over equal rows of all pieces. The hashes of the identities decide which rows are kept.
         """
         # A row moved from identity 3 to 1, and another one like it was added under 2. One removal and one addition
         # cancel:
@@ -111,7 +108,7 @@ def _first_of_each(
     weights: NDArray[np.int64],
     common: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Weight of each row that cancels: each group's common weight, taken from its rows in the order of identities."""
+    """Each group's common weight, taken in the order of identities."""
     identities = identity_hashes.take(rows)
     order = np.lexsort((identities.low, identities.high, groups))
     sizes = np.abs(weights[rows[order]])

@@ -1,7 +1,7 @@
-"""Matching: which rows of two batches may be equal although rows are gone or new, found by digests of a few columns.
+"""Matching: likely pairs of equal rows in two batches, found by digests of a few columns.
 
-A digest never says that rows are equal. It proposes pairs, and whoever asks compares each pair in all columns. Rows
-that were not proposed, or are not equal, are left to be hashed and consolidated: a bad digest only costs time.
+A digest never says that rows are equal: callers compare each proposed pair in all columns. The other rows are hashed
+and consolidated: a bad digest only costs time.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,9 @@ _NULL: Final = np.uint64(0xD1B54A32D192ED03)
 
 
 def telling_columns(rows: pa.RecordBatch) -> list[int]:
-    """Columns that tell nearly all rows apart, and one more; numbers are preferred, as they are cheap.
+    """Places of columns that distinguish nearly all rows, and one more, best first; numbers are cheap.
 
-    Returns:
-        The places of the columns, the most telling one first. None if even many columns hardly tell rows apart, or if
-        most columns are needed: hashing them all is cheaper then.
+    None if even many columns hardly distinguish rows, or most columns are needed: hashing them all is cheaper then.
 
     >>> telling_columns(pa.record_batch({"a": [1, 1, 1, 2], "b": [4, 5, 6, 7], "c": list("wxyz"), "d": [1, 1, 1, 1]}))
     [1, 0]
@@ -104,8 +102,8 @@ def _mixed(digests: Digests, words: Digests) -> Digests:
 def pairs_in_order(removed: Digests, added: Digests) -> tuple[Positions, Positions]:
     """Positions of removed rows, and of added rows with the same digests, both ascending.
 
-    Each row is in one pair at most. Pairs that cross others are dropped, so few or none are left if the order was lost.
-    Needs about 60 bytes per row, and fewer than 2^26 rows: a digest and a position share a word.
+    Each row is in one pair at most; pairs that cross others are dropped. Needs about 60 bytes per row, and fewer than
+    2^26 rows: a digest and a position share a word.
 
     >>> shifted = (np.array(words, np.uint64) << np.uint64(32) for words in ([7, 8, 8, 9], [5, 7, 8, 6, 9]))
     >>> [positions.tolist() for positions in pairs_in_order(*shifted)]
@@ -137,7 +135,7 @@ def pairs_in_order(removed: Digests, added: Digests) -> tuple[Positions, Positio
 
 
 def _neighbours(keys: Digests, bits: np.uint64, num_removed: int) -> tuple[Positions, Positions]:
-    """Places of removed and added rows with equal digests, one for one, by sorted keys."""
+    """Places of rows with equal digests, one for one, by sorted keys."""
     place = (np.uint64(1) << bits) - np.uint64(1)
     is_same = (keys[1:] ^ keys[:-1]) <= place
     lower = np.flatnonzero(is_same)

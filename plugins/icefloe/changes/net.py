@@ -1,4 +1,4 @@
-"""Net changes: the weights of rows over a whole batch, under the last step that really changed their identity."""
+"""Net changes: weights over a whole batch, under the last step that changed the identity."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,15 @@ def net_changes(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Add up the weights of equal rows over all change ordinals.
 
-    The remaining rows get the last ordinal that has a row of the same identity. Rows are consolidated, so that is the
-    last step that changed the identity, whatever became of the rows that it changed. All rows of an identity must
-    be among the given rows.
+    The remaining rows get the last ordinal of their identity: as rows are consolidated, the last step that changed it.
+    All rows of an identity must be given.
 
     Args:
-        row_hashes: of consolidated rows: each (row hash, change ordinal) appears once, its weight is not zero.
-        identity_hashes: row hashes of the identity columns, the same for equal rows; None if a row is its own
-            identity.
+        row_hashes: each (row hash, change ordinal) appears once, its weight is not zero.
+        identity_hashes: the same for equal rows; None if a row is its own identity.
 
     Returns:
-        The first position of each group of equal rows whose weights do not sum to zero, ascending; the sums; and the
-        ordinals, one for all rows of an identity.
+        First position of each group of equal rows with a sum that is not zero, ascending; the sums; and the ordinals.
 
     >>> rows = RowHashes(np.zeros(4, np.uint64), np.array([7, 8, 8, 9], np.uint64))
     >>> one = rows.take(np.zeros(4, np.int64))
@@ -51,7 +48,6 @@ def net_changes(
 
 
 def _last_of_each(groups: HashGroups, change_ordinals: NDArray[np.int32]) -> NDArray[np.int32]:
-    """For each row the greatest ordinal in its group."""
     last = np.empty_like(change_ordinals)
     if len(last):
         sizes = np.diff(groups.starts, append=len(last))

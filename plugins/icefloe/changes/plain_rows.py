@@ -10,9 +10,9 @@ __all__ = ["plain_rows", "rows_not_copied"]
 
 
 def plain_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """Each row by the names of its columns; a date or time that Python does not have is ISO 8601 text.
+    """Each row by column names; a date or time that Python does not have is ISO 8601 text.
 
-    Python has the years 1 to 9999. It has nanoseconds only if pandas is there, which icefloe does not need.
+    Python has the years 1 to 9999, and nanoseconds only with pandas, which icefloe does not need.
 
     >>> plain_rows(pa.table({"day": pa.array([0, 2932897], pa.date32())}))
     [{'day': datetime.date(1970, 1, 1)}, {'day': '10000-01-01'}]
@@ -48,12 +48,9 @@ Numbers = NDArray[np.int64]
 def rows_not_copied(
     removed_ids: Numbers, removed_sequence_numbers: Numbers, added_ids: Numbers, added_sequence_numbers: Numbers
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The positions of removed and of added rows that have no copy on the other side.
+    """The positions of removed and added rows without a copy on the other side, by row id and sequence number.
 
-    Each row has a row id and a sequence number. Needs about 40 bytes per row; ids in ascending order are faster.
-
-    Returns:
-        Positions of removed and of added rows; None if a row id is there twice on one side, so that it tells nothing.
+    None if a row id is twice on one side. Needs about 40 bytes per row; ascending ids are faster.
 
     >>> rows_not_copied(*(np.array(numbers) for numbers in ([7, 8, 9], [1, 1, 1], [9, 8, 10], [1, 2, 2])))
     (array([0, 1]), array([1, 2]))

@@ -28,21 +28,19 @@ def pair_updates(
     weights: NDArray[np.int64],
     order_of: OrderOf,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Expand consolidated rows by their weights, pair deletes with inserts of their identity, and order them.
+    """Expand consolidated rows by their weights, pair deletes with inserts, and order them.
 
-    Of d deletes and i inserts with one identity and change ordinal, the last min(d, i) deletes and the first min(d, i)
-    inserts, in the order of ``order_of``, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT.
-    Rows are ordered by identity hash and change ordinal: deletes, pairs side by side, then inserts. So a reader that
-    goes by an identity with several rows ends with one that the step added, if it added some. Without identities no
-    rows are paired, and rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in
-    the same order.
+    Of d deletes and i inserts with one identity and ordinal, the last min(d, i) deletes and the first min(d, i)
+    inserts, by ``order_of``, become UPDATE_BEFORE and UPDATE_AFTER. Rows are ordered by identity hash and ordinal:
+    deletes, pairs, inserts. So a reader that goes by identity ends with a row that the step added, if any. Without
+    identities no rows are paired, and row hashes decide. The order of the input has no effect.
 
     Args:
         row_hashes: of consolidated rows: each (row hash, change ordinal) appears once.
-        identity_hashes: row hashes of the identity columns; None if rows have no identity.
-        weights: of each row; weight +k or -k means k rows.
-        order_of: gives the public hashes of the rows at some positions. Row hashes are keyed by batch, and a step has
-            the same changes in whatever batch it is read. Asked only where an identity has several rows of one sign.
+        identity_hashes: None if rows have no identity.
+        weights: weight +k or -k means k rows.
+        order_of: public hashes of rows, the same in every batch. Asked only if an identity has several rows of one
+            sign.
 
     Returns:
         The positions of the rows to take, and their ``ChangeType`` codes.
@@ -82,7 +80,7 @@ def _groups(identity_hashes: RowHashes, change_ordinals: NDArray[np.int32]) -> K
 def _order_in_public(
     order: NDArray[np.int64], starts: NDArray[np.int64], weights: NDArray[np.int64], order_of: OrderOf
 ) -> None:
-    """Orders, in place, the rows of each group that has several of one sign."""
+    """In place, in groups with several of one sign."""
     if not len(order):
         return
     sizes = np.diff(starts, append=len(order))
@@ -96,7 +94,7 @@ def _order_in_public(
 
 
 def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The place in the order of delivery and the type of each row; groups of one identity and ordinal at ``starts``."""
+    """Groups of one identity and ordinal begin at ``starts``."""
     # Three deletes and two inserts of one identity and ordinal, in the order of their row hashes:
     #   row           +a  -b  +c  -d  -e
     #   insert_rank    0   1   1   2   2     inserts before it
@@ -120,7 +118,7 @@ def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDAr
 
 
 def _sorted_by(short: Keys, full: Keys) -> NDArray[np.int64]:
-    """The order by the ``full`` keys, most significant first."""
+    """Most significant key first."""
     order = np.lexsort(tuple(reversed(short)))
     return order if _is_sorted(order, full) else np.lexsort(tuple(reversed(full)))
 
@@ -137,7 +135,6 @@ def _is_sorted(order: NDArray[np.int64], keys: Keys) -> bool:
 
 
 def _starts(take: NDArray[np.int64], keys: Keys) -> NDArray[np.int64]:
-    """Starts of the groups of neighbours with equal keys."""
     is_start = np.zeros(len(take), np.bool_)
     is_start[:1] = True
     for key in keys:

@@ -4,7 +4,7 @@ Read in this order:
 
 - `local`: threads of one process, without a JVM
 - `spark`: Spark applications, and the tasks of a phase on their executors
-- `phase_runner`: one of the two, as a pipeline or the size of a batch chooses it
+- `phase_runner`: one of the two, by pipeline or size
 - `run_batch`: one batch from plan to cleanup, without Airflow
 """
 

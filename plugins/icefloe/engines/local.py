@@ -17,9 +17,8 @@ class LocalEngine:
     """Runs tasks in threads; Arrow and NumPy release the interpreter for most of the work.
 
     Args:
-        threads: number of tasks that run at once; None: one per core, if the memory of this process holds as many.
-        memory_bytes: the memory of one task for its rows.
-        report_progress: called after each task, in any thread, with the number of tasks that are done and of all tasks.
+        threads: tasks at once; None: one per core, if the memory of this process holds as many.
+        report_progress: called after each task, in any thread, with tasks done and all tasks.
     """
 
     def __init__(
@@ -33,7 +32,7 @@ class LocalEngine:
         self._report_progress = report_progress
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
+        """The results in the order of ``numbers``; an exception is raised, and no further task begins."""
         done = count(1)
 
         def run(number: int) -> _Result:

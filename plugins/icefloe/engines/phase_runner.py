@@ -1,4 +1,4 @@
-"""The ways to run the phases of a batch: in threads of this process, or as Spark applications."""
+"""The ways to run phases: in threads of this process, or as Spark applications."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class PhaseRunner(Protocol):
 
     @property
     def advice(self) -> Sequence[str]:
-        """Sentences on settings that an operator may want to change, though the phases can run; none if all is well."""
+        """Sentences on settings that an operator may want to change; none if all is well."""
 
     def check_engine(self) -> None:
         """Proves that the phases can run here; changes nothing."""
@@ -42,12 +42,7 @@ class PhaseRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPhases:
-    """Runs the phases in the threads of this process.
-
-    Attributes:
-        environ: resolves ``${ENV}`` in the catalog of a plan.
-        report_progress: see `LocalEngine`.
-    """
+    """Threads of this process; ``environ`` resolves ``${ENV}`` in a plan's catalog."""
 
     environ: Mapping[str, str]
     report_progress: Callable[[int, int], None] | None = None
@@ -59,30 +54,22 @@ class LocalPhases:
 
     @property
     def advice(self) -> Sequence[str]:
-        """No sentences: nothing of it can be set."""
         return ()
 
     def check_engine(self) -> None:
-        """Does nothing, because nothing is needed."""
+        """Nothing is needed."""
 
     def check_session(self, session: PipelineSession) -> None:
-        """Does nothing, because phases read from the same machine as planning."""
+        """Nothing: phases read from the machine that planned."""
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
-        """Runs one phase; see `run_phase`."""
         engine = LocalEngine(memory_bytes=reference.settings.memory_bytes, report_progress=self.report_progress)
         run_phase(phase, reference, engine, environ=self.environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasesBySize:
-    """Runs the phases as Spark applications, except those that are too small for one.
-
-    Attributes:
-        pipeline: says by its ``engine`` which phases may be small.
-        spark: runs the large ones.
-        local: runs the small ones.
-    """
+    """Spark applications, except for phases that are too small for one."""
 
     pipeline: Pipeline
     spark: SparkSubmit
@@ -90,24 +77,20 @@ class PhasesBySize:
 
     @property
     def cores(self) -> int | None:
-        """Number of tasks that Spark runs at once; None if only the pipeline's configuration knows it."""
         return self.spark.cores
 
     @property
     def advice(self) -> Sequence[str]:
-        """That of Spark's configuration."""
         return self.spark.advice
 
     def check_engine(self) -> None:
-        """Proves that Spark can run here, because a later batch may be large."""
+        """Proves that Spark can run here: a later batch may be large."""
         self.spark.check_engine()
 
     def check_session(self, session: PipelineSession) -> None:
-        """Proves that Spark's drivers and workers can read the table."""
         self.spark.check_session(session)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
-        """Runs one phase of a batch where its size says."""
         is_small = runs_in_process(self.pipeline, phase, lambda: reference)
         runner: PhaseRunner = self.local if is_small else self.spark
         runner.run(phase, reference)
@@ -126,12 +109,10 @@ def phase_runner(
 def runs_in_process(pipeline: Pipeline, phase: Phase, reference_of: Callable[[], BatchReference]) -> bool:
     """True if a phase runs in the threads of this process: always, or because it is small.
 
-    A batch that is small on its way to a sink is always delivered here; its other phases only with ``engine: auto``.
+    A small batch is always delivered here; its other phases only with ``engine: auto``.
 
     Args:
-        pipeline: the pipeline.
-        phase: the phase.
-        reference_of: returns the batch; called only if its size decides.
+        reference_of: called only if the size of its batch decides.
     """
     if pipeline.engine == "local":
         return True

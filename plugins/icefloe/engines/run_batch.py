@@ -1,4 +1,4 @@
-"""One batch from its plan to its cleanup, without Airflow: for the command line, the demo and tests."""
+"""One batch from plan to cleanup, without Airflow."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,6 @@ class BatchRun:
     """The result of a run.
 
     Attributes:
-        report: of the batch; None when there was nothing to do.
         was_committed_before: the run only found the report of a backfill that was done already.
         was_abandoned: somebody gave the batch up while the run worked on it.
     """
@@ -47,17 +46,12 @@ def run_batch(
     phases: PhaseRunner | None = None,
     observe: Observer = nullcontext,
 ) -> BatchRun:
-    """Delivers the open batch, otherwise the next one; returns no report if there is nothing to do.
+    """Delivers the open batch, otherwise the next one; after an error the next run resumes the batch.
 
     Args:
-        session: of the pipeline.
         request: a range makes the run a backfill.
-        environ: of this process.
-        phases: runs the phases; None: as the pipeline's ``engine`` says.
+        phases: None: as the pipeline's ``engine`` says.
         observe: called for each task of the DAG as it starts and ends.
-
-    Raises:
-        IcefloeError: of the first task that failed; the next run resumes the batch.
     """
     try:
         return _run(session, request, environ=environ, phases=phases, observe=observe)
@@ -107,8 +101,6 @@ def _run(
 def _run_tasks(
     route: Route, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
 ) -> BatchReport:
-    """Runs the tasks between plan and cleanup."""
-
     @contextmanager
     def task(name: str) -> Iterator[None]:
         with observe(name), ends_well_if_finished(reference):

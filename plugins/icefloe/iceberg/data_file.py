@@ -1,4 +1,4 @@
-"""Data files and delete files as a task needs them: part of the plan's documents."""
+"""Data files and delete files as a task needs them, in the plan's documents."""
 
 import math
 from collections.abc import Mapping
@@ -51,16 +51,15 @@ class RowGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One data file of the table, or row groups of one that a task reads as if they were a file of their own.
+    """One data file, or row groups of one that a task reads like a file.
 
-    It is part of the plan's document, a few hundred bytes of JSON. Positions count from the first row that is read.
+    Positions count from the first row read.
 
     Attributes:
-        record_count: its rows, or those of its row groups, before any delete.
-        constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
-        sequence_number: its data sequence number; 0 in V1 tables.
-        first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None: this file
-            has none, or another file of these steps has none.
+        record_count: before any delete.
+        constants: by source field id (as text) the value of each identity partition, for a column the file lacks.
+        first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None if this or
+            another file of these steps has none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -77,17 +76,16 @@ class DataFile:
 
     @property
     def identity(self) -> str:
-        """The path and the constants: entries of manifests that have both in common list the same rows.
+        """The path and the constants: entries with equal ones list the same rows.
 
-        A table may list one path in several partitions, or again after its partitions have changed. A column that the
-        file lacks then has another value each time.
+        A table may list one path in several partitions; a column that the file lacks then has another value.
         """
         # A text, because 100,000 tuples more would cost the planner half a second of garbage collection.
         return f"{self.path}\0{sorted(self.constants.items())}" if self.constants else self.path
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of all rows to read, in the file."""
+        """Bytes of all rows to read."""
         return self.file_size_bytes if self.row_groups is None else self.row_groups.size_bytes
 
     @property
@@ -116,11 +114,9 @@ def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
 
 
 def constant_from_json(value_type: PrimitiveType, value: Constant) -> Any:
-    """The partition value that ``constant_to_json`` wrote, in the type that the column has now.
+    """The partition value that ``constant_to_json`` wrote, in the column's present type.
 
-    Returns:
-        The value as PyIceberg's ``from_json`` gives it, but dates and timestamps as days, microseconds or nanoseconds
-        since the epoch.
+    Dates and timestamps are days, microseconds or nanoseconds since the epoch; other values are as in PyIceberg.
 
     >>> from pyiceberg.types import LongType
     >>> constant_from_json(DateType(), "2017-11-16"), constant_from_json(LongType(), 7)
@@ -150,7 +146,7 @@ def _float_to_json(value: float) -> Constant:
 
 
 class FileContent(IntEnum):
-    """The content of a file, numbered as in the Iceberg spec."""
+    """Numbered as in the spec."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -159,13 +155,11 @@ class FileContent(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
-    """A position delete file, deletion vector or equality delete file of the table; part of the plan's documents.
+    """A position delete file, deletion vector or equality delete file.
 
     Attributes:
-        content: POSITION_DELETES (deletion vectors too) or EQUALITY_DELETES.
-        record_count: number of positions or rows that it names.
-        file_size_bytes: of the whole file, also if a deletion vector is only a part of it.
-        referenced_data_file: the only data file it applies to, if it says so; a deletion vector always does.
+        file_size_bytes: of the whole file, also for a deletion vector.
+        referenced_data_file: the only data file it applies to, if any; a deletion vector always has one.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -1,4 +1,4 @@
-"""Steps of a batch, parts of a load and recorded snapshots: part of the documents of a batch."""
+"""Steps, parts of a load and recorded snapshots, in the documents of a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,7 @@ __all__ = ["LoadPart", "RecordedSnapshot", "Step", "StepKind", "refuse_gaps_in_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPart:
-    """Files of a snapshot, by their order in its manifests, which never changes; part of the documents of a batch.
-
-    Attributes:
-        first_file: number of the first file of the part.
-        stop_file: number of the file after the last one.
-    """
+    """Files ``first_file`` to ``stop_file`` (exclusive) of a snapshot in manifest order, which never changes."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -31,7 +26,6 @@ class LoadPart:
     num_files: int
 
     def __post_init__(self) -> None:
-        """Refuse a part that no planner makes."""
         if not 0 <= self.first_file < self.stop_file <= self.num_files:
             raise ValueError(
                 f"a load of {self.num_files} files has no part from file {self.first_file} to {self.stop_file}"
@@ -48,17 +42,13 @@ class LoadPart:
         return LoadPart(first_file=0, stop_file=self.stop_file, num_files=self.num_files)
 
     def __str__(self) -> str:
-        """For people, counted from 1."""
+        """Counted from 1."""
         return f"files {self.first_file + 1} to {self.stop_file} of {self.num_files}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSnapshot:
-    """A snapshot that was delivered; part of the documents of a batch.
-
-    Attributes:
-        schema_id: of its schema; None if a V1 writer left it out.
-    """
+    """A snapshot that was delivered; ``schema_id`` is None if a V1 writer left it out."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -82,7 +72,7 @@ class RecordedSnapshot:
         )
 
     def is_same(self, snapshot: "Snapshot") -> bool:
-        """True if a snapshot of the same id is the recorded one, perhaps in a copy of the table elsewhere."""
+        """True if the snapshot is the recorded one, perhaps in a copy of the table."""
         (folder, name), (its_folder, its_name) = (
             each.rpartition("/")[::2] for each in (self.manifest_list, snapshot.manifest_list)
         )
@@ -108,17 +98,15 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One change of the table's state that readers saw as one; part of the documents of a batch.
+    """One change of the table's state that readers saw as one.
 
     Attributes:
-        change_ordinal: counts the steps of a batch from 0.
-        kind: the way in which the step's rows are found.
-        start_snapshot_id: the state before; None if the table was empty, if the state before has expired
-            (a step of kind COMMIT does not need it), and for INITIAL.
-        snapshot_ids: for a COMMIT the snapshots that it consists of, oldest first and without ``replace``; otherwise
-            the end.
-        commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since the epoch.
-        load_part: the files of this batch, for an INITIAL step whose load takes several batches; None: all files.
+        change_ordinal: from 0 in each batch.
+        start_snapshot_id: the state before; None if there was none, if it has expired (a COMMIT does not need it),
+            and for INITIAL.
+        snapshot_ids: of a COMMIT, oldest first and without ``replace``; otherwise the end.
+        commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since 1970.
+        load_part: of an INITIAL step whose load takes several batches; None: all files.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -146,7 +134,6 @@ class Step:
         )
 
     def __post_init__(self) -> None:
-        """Refuse a step that no planner makes."""
         if self.change_ordinal < 0:
             raise ValueError(f"change_ordinal counts from 0, found {self.change_ordinal}")
         if not self.snapshot_ids:
@@ -156,7 +143,7 @@ class Step:
 
 
 def refuse_gaps_in_ordinals(steps: Sequence[Step]) -> None:
-    """Raise ValueError unless the steps are numbered 0, 1, 2, ... in this order."""
+    """Raise ValueError unless the steps are numbered 0, 1, 2, ..."""
     found = [step.change_ordinal for step in steps]
     if found != list(range(len(found))):
         raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")

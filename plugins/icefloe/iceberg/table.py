@@ -1,4 +1,4 @@
-"""PyIceberg's table, under a name that the rest of the library may import; its name, its id, and who came from whom."""
+"""PyIceberg's table, under a name that the library may import; its name, id and ancestry."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,9 +10,9 @@ __all__ = ["FileIO", "Table", "table_name", "table_uuid"]
 
 
 def ancestry(snapshots: Mapping[int, Snapshot], snapshot_id: int | None) -> Iterator[Snapshot]:
-    """A snapshot and its ancestors, newest first, as far back as they still exist; none if it does not exist itself.
+    """A snapshot and its ancestors, newest first, as far as they exist.
 
-    Writers of the table wrote the parents, which may form a circle: the walk ends before a snapshot would come again.
+    Writers may have formed a circle: the walk ends before a snapshot would come again.
     """
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id in snapshots and snapshot_id not in seen:
@@ -27,6 +27,6 @@ def table_name(table: Table) -> str:
 
 
 def table_uuid(table: Table) -> str | None:
-    """The uuid in a table's metadata; None if a V1 writer left it out, because each load then makes up another one."""
+    """The uuid; None if a V1 writer left it out: each load makes up another one."""
     is_written = "table_uuid" in table.metadata.model_fields_set
     return str(table.metadata.table_uuid) if is_written else None

@@ -1,4 +1,4 @@
-"""Errors of unreadable files, raised by code that does not know the file; encrypted tables and files."""
+"""Errors of unreadable files, raised before the file is known; encryption."""
 
 from typing import Final
 
@@ -17,7 +17,6 @@ class ColumnError(TerminalError):
     """A column of a data file cannot become the table's column."""
 
     def in_file(self, path: str, *, table: str, noun: str = "data file") -> "ColumnError":
-        """The same error with the names of file and table."""
         sentence = f"{noun} {path} of table {table} cannot be read: {self.sentence}"
         return self.restated(sentence)
 
@@ -31,7 +30,6 @@ class EncryptedRowsError(Exception):
 
 
 def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
-    """The error of an encrypted file of a table."""
     return NotBuiltError(
         f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
         "wait for a release that decrypts"
@@ -39,7 +37,7 @@ def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
 
 
 def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
-    """Refuse an encrypted table: only the key service of its catalog hands out the keys.
+    """Refuse an encrypted table: only its catalog's key service hands out the keys.
 
     Source: https://iceberg.apache.org/docs/latest/encryption/
     """

@@ -1,4 +1,4 @@
-"""The nodes as a task of this machine sees them: where it writes its map output, and how it reads those of others."""
+"""The nodes as a task of this machine sees them: where it writes, and how it reads."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -45,12 +45,7 @@ class BatchPlace:
 
 
 class Machine:
-    """This machine among the nodes. It reads its configuration, and loads what nodes need, when it first needs them.
-
-    Args:
-        environ: environment of this process, which names the configuration.
-        keeps_outputs: True if map outputs stay on the machines that made them.
-    """
+    """This machine among the nodes. It reads its configuration when first needed."""
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, keeps_outputs: bool = False) -> None:
         self._environ = os.environ if environ is None else environ
@@ -59,28 +54,20 @@ class Machine:
 
     @cached_property
     def config(self) -> "NodeConfig":
-        """The configuration.
-
-        Raises:
-            TerminalError: there is none, or it is wrong.
-        """
+        """The configuration; `TerminalError` if it is missing or wrong."""
         from icefloe.node.node_config import configured_node
 
         return configured_node(self._environ)
 
     @cached_property
     def _folder(self) -> "NodeFolder | None":
-        """The folder of this machine; None: it keeps nothing."""
+        """None: it keeps nothing."""
         from icefloe.node.node_folder import NodeFolder
 
         return None if self.config.folder is None else NodeFolder(self.config.folder)
 
     def check(self) -> str:
-        """Reads the configuration and the certificates; returns a sentence about this machine.
-
-        Raises:
-            TerminalError: there is no configuration, or it or a certificate cannot be read.
-        """
+        """Reads the configuration and the certificates; returns a sentence about this machine."""
         self.config.pem()
         if self.config.address is None:
             return "this machine only reads from nodes"
@@ -89,8 +76,7 @@ class Machine:
     def place_of(self, batch: str, *, generation: int) -> BatchPlace | None:
         """The place for the output of a map task; None: it goes to the store.
 
-        An output that is made again goes to the store. So a node that loses outputs costs each of them one more task
-        and no more, whatever its state.
+        An output that is made again goes to the store. So a node that loses outputs costs each of them one more task.
         """
         if not self._keeps_outputs or generation or self._folder is None or self.config.address is None:
             return None
@@ -101,7 +87,7 @@ class Machine:
         return place
 
     def take_back(self) -> None:
-        """Deletes all data files that were written here, because their batch was over before."""
+        """Deletes all data files that were written here: their batch was over before."""
         for place in self._places:
             place.take_back()
 
@@ -110,7 +96,6 @@ class Machine:
 
         Raises:
             NodeLostError: the node did not answer in time.
-            TerminalError: this machine has no configuration, so no node would answer.
         """
         if address == self.config.address and self._folder is not None:
             # Its own folder, without the way through the server.

@@ -24,13 +24,11 @@ _VERSION: Final = 1
 
 
 class Piece(NamedTuple):
-    """Some bytes of one data file.
+    """Some bytes of one data file: ``start`` to ``stop`` (exclusive).
 
     Attributes:
         path: below the folder of the node.
-        size_bytes: size of the whole file by its commit record; a file of another size is damaged.
-        start: first byte.
-        stop: after the last byte.
+        size_bytes: of the whole file by its commit record; another size is damage.
     """
 
     path: str
@@ -46,7 +44,7 @@ class PieceFault(NamedTuple):
 
 
 class NodeLostError(TransientError):
-    """A node did not answer in time. Facts: its ``address``, ``reason``, and whether it answered others meanwhile."""
+    """A node did not answer in time; ``is_busy`` if it answered others meanwhile."""
 
     address: str
     reason: str
@@ -63,7 +61,7 @@ def encode_pieces(pieces: Iterable[Piece]) -> bytes:
 
 
 def decode_pieces(ticket: bytes) -> list[Piece]:
-    """The pieces that a ticket asks for; whether they exist is another question."""
+    """The pieces that a ticket asks for; they need not exist."""
     try:
         document: Any = json.loads(ticket)
         version, pieces = document["version"], [_piece(*each) for each in document["pieces"]]
@@ -81,13 +79,12 @@ def _piece(path: object, size_bytes: object, start: object, stop: object) -> Pie
 
 
 def encode_rows(rows: Sequence[tuple[int, bool, bytes]]) -> bytes:
-    """A message of an answer."""
     heads = [number for place, is_fault, data in rows for number in (place, is_fault, len(data))]
     return b"".join((struct.pack(f">I{len(heads)}I", len(rows), *heads), *(data for *_, data in rows)))
 
 
 def decode_rows(message: memoryview) -> Iterator[tuple[int, bool, memoryview]]:
-    """The rows of a message; see `encode_rows`. The bytes are not copied."""
+    """The rows of a message, not copied."""
     try:
         count = int(np.frombuffer(message, ">u4", 1)[0])
         heads = np.frombuffer(message, ">u4", 3 * count, 4).reshape(count, 3).tolist()
@@ -102,7 +99,6 @@ def decode_rows(message: memoryview) -> Iterator[tuple[int, bool, memoryview]]:
 
 
 def whole_piece(data: memoryview, piece: Piece) -> memoryview | PieceFault:
-    """The bytes of a piece; a fault if some are missing."""
     if len(data) != piece.stop - piece.start:
         return PieceFault(f"its node answered {len(data)} bytes for {piece.start} to {piece.stop}")
     return data

@@ -1,4 +1,4 @@
-"""Asks nodes for pieces of map outputs, one request per node, and says which pieces are lost."""
+"""Asks nodes for pieces of map outputs, one request per node."""
 
 import logging
 import threading
@@ -60,9 +60,7 @@ class NodeClients:
     """The nodes that one task has asked, connected. Several threads may use it at once.
 
     Args:
-        config: configuration of this machine, for its certificates.
-        patience: seconds for which a node may be silent or away. An answer of many bytes gets a second more for each
-            MiB.
+        patience: seconds for which a node may be silent or away. Each MiB of an answer adds a second.
     """
 
     def __init__(self, config: NodeConfig, *, patience: float) -> None:
@@ -75,9 +73,8 @@ class NodeClients:
         """The bytes of the pieces, in their order, from one node.
 
         Raises:
-            TerminalError: a certificate of this machine cannot be read.
-            NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts; or it
-                answered only others for ten times as long.
+            NodeLostError: the node is away, silent or breaks off during the patience, or answers only others for ten
+                times that.
         """
         action = flight.Action(READ, encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
@@ -145,18 +142,18 @@ class NodeClients:
             return client
 
     def _forget(self, address: str) -> None:
-        """Connects anew the next time, with the certificates that are there then."""
+        """The next connection uses the certificates of that time."""
         with self._lock:
             self._clients.pop(address, None)
 
 
 def _said(cause: BaseException) -> str:
-    """The last cause in an error of Flight, without its repetition for developers of gRPC."""
+    """Without its repetition for gRPC."""
     return _quoted(one_line(cause).partition(" gRPC client debug context:")[0].rpartition("last error: ")[2])
 
 
 def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
-    """The pieces of an answer; None: the node is busy. Bytes that are missing or too many are faults."""
+    """None: the node is busy. Missing or surplus bytes are faults."""
     try:
         return _filled(answer, pieces)
     except ArrowException:
@@ -166,7 +163,6 @@ def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
 
 
 def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
-    """The pieces of an answer in the form of this release."""
     # The room for all bytes is there before they come, so a node that lies takes no more, however it cuts them.
     starts = [0, *accumulate(max(0, piece.stop - piece.start) for piece in pieces)]
     room, ends = np.empty(starts[-1], np.uint8).data, starts[:-1]
@@ -192,5 +188,5 @@ def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
 
 
 def _quoted(text: str) -> str:
-    """The words of another machine, fit for a log and a terminal: cut, and in quotes."""
+    """Cut and quoted: another machine's words, for a log and a terminal."""
     return repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…")

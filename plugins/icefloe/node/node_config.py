@@ -1,4 +1,4 @@
-"""The configuration of a machine: its folder, its address, its certificates. ``icefloe node`` and tasks read it."""
+"""The configuration of a machine: its folder, its address, its certificates."""
 
 import re
 from collections.abc import Mapping
@@ -40,15 +40,12 @@ class NodeConfig:
     """One machine's part in the shuffle.
 
     Attributes:
-        address: host and port by which readers reach this machine; None: nothing is kept here.
-        folder: local folder of map outputs; None with ``address`` None.
+        address: host and port for readers; None: nothing is kept here.
         listen: address of the interface that the server listens on.
-        certificate: PEM file of this machine's certificate, for both sides of a connection.
-        key: PEM file of its key.
-        authority: PEM file of the authority that signs the certificates of all members.
-        plain: True: no encryption, and everybody who reaches the port can read rows.
-        requests_at_once: most requests that the server answers at the same time; others wait and ask again.
-        keep: seconds after which the server deletes a file that no batch has deleted.
+        certificate: of this machine, PEM, for both sides of a connection; ``authority`` signs those of all members.
+        plain: no encryption: everybody who reaches the port can read rows.
+        requests_at_once: others wait and ask again.
+        keep: seconds until the server deletes a file that no batch has deleted.
     """
 
     __pydantic_config__ = STRICT
@@ -87,12 +84,10 @@ class NodeConfig:
 
     @property
     def port(self) -> int:
-        """The port of the address."""
         return int((self.address or "").rpartition(":")[2] or DEFAULT_PORT)
 
     @cached_property
     def scheme(self) -> str:
-        """The protocol between members."""
         return "grpc+tcp" if self.plain else "grpc+tls"
 
     def pem(self) -> Pem:
@@ -109,11 +104,7 @@ class NodeConfig:
 
 
 def load_node_config(path: Path) -> NodeConfig:
-    """The configuration in a YAML file.
-
-    Raises:
-        TerminalError: it is missing, not YAML, a key is unknown or wrong, or it holds a certificate or a key itself.
-    """
+    """The configuration in a YAML file; `TerminalError` also if it holds a certificate or a key itself."""
     try:
         text = path.read_text()
         # First, because an error may quote any part of the file.
@@ -144,7 +135,6 @@ def _refuse_inline_key(path: Path, text: str) -> None:
 
 
 def configured_node(environ: Mapping[str, str]) -> NodeConfig:
-    """The configuration of this machine."""
     name = environ.get(CONFIG_VARIABLE, "")
     if not name:
         raise TerminalError(

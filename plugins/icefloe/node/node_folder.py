@@ -1,4 +1,4 @@
-"""The folder of one machine: map tasks write data files to it, readers and the server read them."""
+"""The folder of one machine: map tasks write it, readers and the server read it."""
 
 import errno
 import logging
@@ -29,7 +29,7 @@ class NoFreeFileError(TransientError):
 class NodeFolder:
     """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``.
 
-    Nothing is synced to disk: a file that a crash of the machine takes away is made again.
+    Nothing is synced to disk: a file lost in a crash of the machine is made again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,12 +37,12 @@ class NodeFolder:
 
     @property
     def is_draining(self) -> bool:
-        """True if nothing new shall be written here, because the machine is going away."""
+        """True if nothing new shall be written here."""
         # A folder that this user may not enter is no reason to fail: what is put there goes to the store.
         return os.path.exists(self._folder / _DRAINING)  # noqa: PTH110 - Path.exists raises then
 
     def drain(self) -> None:
-        """Lets nothing new be written here from now on; a map task that is writing may still end."""
+        """Refuses new files from now on; a map task that is writing may still end."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / _DRAINING).touch()
 
@@ -51,7 +51,7 @@ class NodeFolder:
         (self._folder / _DRAINING).unlink(missing_ok=True)
 
     def put(self, path: str, data: bytes | Path) -> bool:
-        """Writes a data file; False if the disk is full or broken, and then nothing is left of it."""
+        """Writes a data file; False, and nothing left of it, if the disk is full or broken."""
         place, unfinished = self._place(path), self._place(path).with_suffix(".part")
         try:
             # Rows of a table: not for other users of this machine.
@@ -78,19 +78,17 @@ class NodeFolder:
             self._place(path).unlink(missing_ok=True)
 
     def delete_batch(self, batch: str) -> None:
-        """Deletes all files of a batch, which is ``<checkpoint id>/<number>``; others are passed over."""
+        """Deletes the files of a batch, ``<checkpoint id>/<number>``; other names are passed over."""
         if BATCH.fullmatch(batch):
             shutil.rmtree(self._folder / batch, ignore_errors=True)
             with suppress(OSError):
                 (self._folder / batch).parent.rmdir()
 
     def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:
-        """The bytes of a piece in chunks, or the reason why they cannot be what the commit record says.
-
-        A disk that fails in the middle ends the chunks with such a reason.
+        """The bytes of a piece in chunks; a fault instead, or at their end, if they cannot be had.
 
         Raises:
-            NoFreeFileError: the process has no file left to open.
+            NoFreeFileError: the process can open no further file.
         """
         if not PATH.fullmatch(piece.path):
             return PieceFault("no map output has such a path")
@@ -114,7 +112,7 @@ class NodeFolder:
         return _chunks(descriptor, piece)
 
     def read_whole(self, piece: Piece) -> memoryview | PieceFault:
-        """The bytes of a piece at once; see `read`."""
+        """`read` at once."""
         found = self.read(piece)
         if isinstance(found, PieceFault):
             return found
@@ -126,7 +124,7 @@ class NodeFolder:
         return whole_piece(memoryview(b"".join(parts)), piece)
 
     def expire(self, *, older_than_seconds: float) -> int:
-        """Deletes files that nothing has written for so long, by the clock of this machine; returns their number."""
+        """Deletes files not written for so long, by this machine's clock; returns their number."""
         before, deleted = time.time() - older_than_seconds, 0
         for batch in self._folder.glob("*/*"):
             with suppress(OSError):
@@ -154,7 +152,7 @@ class NodeFolder:
 
 
 def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes | PieceFault]:
-    """The bytes of an open file, which is closed at the end; fewer if it is cut meanwhile, or its disk fails."""
+    """Closes the file; fewer bytes if it is cut or its disk fails."""
     try:
         at = piece.start
         while at < piece.stop:

@@ -1,4 +1,4 @@
-"""``icefloe node``: serves the folder of a machine by Arrow Flight, renews certificates and expires files."""
+"""``icefloe node``: serves a machine's folder by Arrow Flight, renews certificates, expires files."""
 
 import logging
 import socket
@@ -45,19 +45,16 @@ _Peer: TypeAlias = tuple[str, int]
 class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     """Answers members, and nobody else: without a certificate of the authority no request arrives here.
 
-    At most ``requests_at_once`` requests are answered at the same time, each with one open file and one chunk of it in
-    memory. What a reader does not take waits on disk. As many requests again wait for their turn, and all others are
-    asked to come again. Flight takes any number of connections, each of which is an open file, and gives a handshake
-    two minutes: `end_strangers` does not.
+    At most ``requests_at_once`` are answered at once, each with one open file and one chunk in memory. As many again
+    wait; all others are asked to come again. Flight takes any number of connections, and gives a handshake two minutes:
+    `end_strangers` does not.
 
     Args:
-        config: configuration of the machine.
-        folder: folder to serve.
-        pem: certificate, key and authority; None: as their files are now.
-        at: host and port to listen on; None: as the configuration says.
+        pem: None: as the files are now.
+        at: host and port; None: as the configuration says.
 
     Attributes:
-        members: the connections that are open and on which a request came.
+        members: open connections on which a request came.
     """
 
     def __init__(self, config: NodeConfig, folder: NodeFolder, *, pem: Pem | None = None, at: str = "") -> None:
@@ -78,9 +75,9 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         self._strangers: dict[_Peer, float] = {}
 
     def end_strangers(self) -> None:
-        """Ends connections on which nobody has asked for anything in time; the oldest at once if open files run out.
+        """Ends connections on which no request came in time; the oldest at once if open files run out.
 
-        Only members get as far as a request: whoever opens a connection and is silent has shown no certificate.
+        Only members get as far as a request: a silent connection has shown no certificate.
         """
         limit, known, now = getrlimit(RLIMIT_NOFILE)[0], set(self.members), time.monotonic()
         files = _open_files(limit)
@@ -98,7 +95,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             logger.warning("ended %d connections on which nobody had asked for anything", len(ended))
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
-        """The bytes of the pieces that a reader asks for; or deletes the files of a batch that is over."""
+        """The bytes of the wanted pieces; or deletes the files of a batch that is over."""
         # As in "ipv4:127.0.0.1:4995" or "ipv6:%5Bfe80::1%25eth0%5D:4995".
         host, _, port = unquote(context.peer()).partition(":")[2].rpartition(":")
         self.members.add(_peer(host.strip("[]"), int(port)))
@@ -114,7 +111,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             raise flight.FlightServerError(str(error)) from error
 
     def _answer(self, pieces: Sequence[Piece]) -> Iterator[bytes]:
-        """The messages of an answer. It keeps its place among the requests until it ends or is dropped."""
+        """Keeps its place until it ends or is dropped."""
         if not self._has_turn():
             yield BUSY
             return
@@ -128,7 +125,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             self._free.release()
 
     def _has_turn(self) -> bool:
-        """Takes a place among the requests, waiting briefly for one; False: the reader must ask again."""
+        """Waits briefly; False: the reader must ask again."""
         # Each request that waits keeps a thread of the server, and members may send any number of them.
         if not self._queue.acquire(blocking=False):
             return False
@@ -165,12 +162,12 @@ def _open_files(limit: int) -> Sequence[int]:
 
 
 def _peer(host: str, port: int) -> _Peer:
-    """The other end of a connection, whether the system says it as an address of version 4 or in version 6."""
+    """IPv4 addresses may come in IPv6 form."""
     return host.partition("%")[0].removeprefix("::ffff:"), port
 
 
 def _peer_of(file: int, port: int, *, ends: bool = False) -> _Peer | None:
-    """The other end of an open file that is a connection to a port of this machine; ends it if wanted."""
+    """Of an open file that is a connection to the port; ends it if wanted."""
     try:
         connection = socket.socket(fileno=file)
     except OSError:
@@ -222,7 +219,7 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
 
 
 def drain_node(config: NodeConfig) -> int:
-    """Lets tasks write nothing new to this machine, and returns the number of files that batches still need."""
+    """Refuses new files on this machine; returns the number of files that batches still need."""
     folder = _folder_of(config)
     folder.drain()
     return folder.totals()[0]
@@ -253,7 +250,7 @@ def _started(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") 
 
 
 def _is_usable(config: NodeConfig, folder: NodeFolder, pem: Pem) -> bool:
-    """True if a server starts with these certificates. Half of a renewal is not usable."""
+    """Half of a renewal is not usable."""
     try:
         _started(config, folder, pem, at="127.0.0.1:0").shutdown()
     except TransientError as error:
@@ -265,7 +262,7 @@ def _is_usable(config: NodeConfig, folder: NodeFolder, pem: Pem) -> bool:
 def _replaced(
     server: NodeServer, config: NodeConfig, folder: NodeFolder, pem: Pem, stop: threading.Event
 ) -> NodeServer:
-    """Another server on the same port. The old one still ends its answers; readers that come between ask again."""
+    """The old one still ends its answers; later readers ask again."""
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
     since, is_said = time.monotonic(), False
     while not stop.wait(_BIND_PAUSE_SECONDS):

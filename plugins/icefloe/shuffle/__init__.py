@@ -1,8 +1,7 @@
 """The shuffle's files: map outputs by partition, ranges of partitions, fetching (docs/developers/formats.md).
 
-Map tasks hash the identity of each row to a partition, so that all rows of an identity meet. Each leaves a block for
-each partition that it has rows of, side by side in one file. Neighbouring partitions are merged into ranges of about
-the target size, here 16 KB:
+Map tasks hash the identity of each row to a partition, so that its rows meet. Each leaves a block per partition, side
+by side in one file. Neighbouring partitions are merged into ranges of about the target size, here 16 KB:
 
     partition          0      1      2      3      4      5
     map output 0       .      4 KB   2 KB   .      9 KB   .
@@ -11,24 +10,24 @@ the target size, here 16 KB:
                        '----- 11 KB -----'         '- 19 KB -'
     range                     0                         1
 
-A partition that is larger than a range, here perhaps 4, is cut into ranges of its parts, if map tasks divided it.
+A larger partition, here perhaps 4, is cut into ranges of its parts, if map tasks divided it.
 
-A range fetches one extent of each map output, and hands all rows of its identities to one task. It is cut by exact
-sizes, after all map tasks are done.
+A range fetches one extent of each map output, and hands all rows of its identities to one task. Ranges are cut by
+exact sizes, after all map tasks are done.
 
 Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
-- `map_output_log`: the commit record, and which map tasks have a valid output: of each task the first attempt counts
-- `blocks`: rows of one map task for one partition; hash rows, kept by row hash, where equal rows of two identities meet
+- `map_output_log`: the commit record, and which map tasks have a valid output
+- `blocks`: rows of one map task for one partition; hash rows, kept by row hash
 - `block_file`: the blocks of all partitions, and rows on local disk in numbered parts
-- `index_file`: the position and the contents of each block, in sums by change ordinal
+- `index_file`: position and contents of each block
 - `committed_output`: a map output as readers find it
-- `partitions`: the partition of a row; hot partitions have a block for each of 64 parts
+- `partitions`: the partition of a row; the 64 parts of hot ones
 - `coalesce`: partitions merged into ranges, created once
-- `extents`: the blocks of a range, from those of all map outputs; refuses ranges that leave one out
+- `extents`: the blocks of a range; refuses ranges that leave one out
 - `extents_file`: extents of all ranges as bytes, and in the store
-- `fetch`: reads and checks the bytes of a range, from the store and from nodes
+- `fetch`: reads and checks the bytes of a range
 """
 
 __all__ = [

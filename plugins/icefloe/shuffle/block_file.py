@@ -1,7 +1,6 @@
-"""Files of shuffle blocks: the blocks of a map output, one after another, as they are being written.
+"""Files of shuffle blocks, one after another, as they are being written.
 
-A map output's data file is such a file. Before that, a map task spills runs to local disk. One file holds many runs,
-because a process may have no more than some hundred files open.
+A process may have only some hundred files open, so one local file holds many spilled runs.
 """
 
 import tempfile
@@ -32,9 +31,7 @@ class BlockFile:
 
     Attributes:
         offsets: ``num_blocks + 1`` int64; block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
-        content_bytes: int64, size of each block uncompressed; 0 if it is empty.
-        block_crc32: uint32, CRC-32 of each block as it is in the file; 0 if it is empty.
-        crc32: CRC-32 of the whole file.
+        block_crc32: uint32, of each block as it is in the file; 0 if it is empty.
     """
 
     offsets: NDArray[np.int64]
@@ -44,19 +41,12 @@ class BlockFile:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole file."""
         return int(self.offsets[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpilledRun:
-    """One spill: blocks in a local file.
-
-    Attributes:
-        path: path of the file, which holds other runs too.
-        start: position in the file at which the run begins.
-        blocks: blocks of the run, offset from ``start``.
-    """
+    """One spill: blocks in a local file that holds other runs too, offset from ``start``."""
 
     path: Path
     start: int
@@ -75,7 +65,7 @@ class BlockFileWriter:
         self._crc32 = 0
 
     def append(self, block_id: int, messages: Iterable[object], *, content_bytes: int) -> None:
-        """Writes one block; the messages are together ``content_bytes`` long, more than 0."""
+        """The messages are together ``content_bytes`` long, more than 0."""
         block_crc32 = 0
         # The checksum is taken of the compressed bytes, so that a reader proves them before it lets LZ4 at them.
         for piece in compress_block(messages, content_bytes=content_bytes, is_spill=self._is_spill):
@@ -87,7 +77,6 @@ class BlockFileWriter:
         self._block_crc32[block_id] = block_crc32
 
     def finish(self) -> BlockFile:
-        """Positions and checksums of the blocks that were written."""
         return BlockFile(
             offsets=np.concatenate([[0], np.cumsum(self._lengths)]),
             content_bytes=self._content_bytes,
@@ -97,7 +86,7 @@ class BlockFileWriter:
 
 
 def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_blocks: int) -> None:
-    """Writes the rows of a batch as blocks, ordered by the ids of their blocks; never holds them twice as a whole."""
+    """Orders rows by the ids of their blocks; never holds them twice as a whole."""
     order, counts = order_by_reduce_id(ids, num_blocks)
     stops = np.cumsum(counts)
     filled = np.flatnonzero(counts)
@@ -115,7 +104,7 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
 
 
 def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
-    """Writes, per block, the messages of all runs as one block; holds one run's block at a time."""
+    """One block of all runs' messages; holds one run's block at a time."""
     #   run 1    |0 0|2|          by block
     #   run 2    |0|1 1|
     #   merged   |0 0 0|1 1|2|
@@ -136,12 +125,12 @@ def _content(file: BinaryIO, run: SpilledRun, block_id: int) -> bytes:
 
 
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy of few rows: Arrow pads a slice's strings to 64 bytes with its neighbours' strings, a fifth of a block."""
+    """Arrow pads a slice's strings to 64 bytes with its neighbours' strings, a fifth of a block."""
     return pa.concat_batches([rows, rows.slice(0, 0)]) if rows.num_rows <= _FEW_ROWS else rows
 
 
 def _windows(filled: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Neighbouring blocks of about `_ROWS_AT_ONCE` rows together, at least one."""
+    """About `_ROWS_AT_ONCE` rows together, at least one block."""
     if len(filled):
         number = np.cumsum(counts[filled]) // _ROWS_AT_ONCE
         yield from np.split(filled, np.flatnonzero(np.diff(number)) + 1)
@@ -152,20 +141,14 @@ _LARGEST_BUFFER_BYTES: Final = 256 << 20
 
 
 class SpilledRows(KeepsLocalFiles):
-    """Takes rows with the number of their part, then gives the rows of a part in the order in which they came.
+    """Takes rows with the number of their part, then gives a part's rows in the order they came.
 
-    Rows wait in memory up to a limit, then go to disk as a run, which has a block for each part. Use it as a context
-    manager: it owns a temporary file.
+    Rows wait in memory, then go to disk as a run with a block for each part. Use it as a context manager: it owns a
+    temporary file.
 
     Args:
-        schema: of the rows (`block_schema`).
-        num_parts: number of parts.
-        memory_bytes: rows that wait in memory; they are there twice while they are written.
-        disk: local folder; None: the machine's temporary folder.
-
-    Attributes:
-        content_bytes: int64, uncompressed bytes of each part that are on disk.
-        rows: int64, rows of each part.
+        memory_bytes: of waiting rows; they are there twice while they are written.
+        disk: None: the machine's temporary folder.
     """
 
     def __init__(self, schema: pa.Schema, num_parts: int, *, memory_bytes: int, disk: Path | None = None) -> None:
@@ -182,7 +165,7 @@ class SpilledRows(KeepsLocalFiles):
         self.rows = np.zeros(num_parts, np.int64)
 
     def add(self, batch: pa.RecordBatch, parts: NDArray[np.int32]) -> None:
-        """Takes rows; there is one part for each."""
+        """Takes rows and the part of each."""
         if not batch.num_rows:
             return
         self.rows += np.bincount(parts, minlength=self._num_parts)

@@ -1,9 +1,9 @@
-"""Shuffle blocks: the rows of one map task for one reduce partition, one LZ4 frame of Arrow messages.
+"""Shuffle blocks: a map task's rows for one reduce partition, one LZ4 frame of Arrow messages.
 
 The byte format is in docs/developers/formats.md, section "Data file".
 
-Rows are routed by identity, so equal rows of two identities meet in no reduce partition. Their hash rows meet in one
-hash partition. The hash partitions of a map output follow its reduce partitions and are numbered on from them:
+Rows go by identity, so equal rows of two identities do not meet; their hash rows do, in a hash partition. A map
+output's hash partitions follow its reduce partitions:
 
     partition     0   1   2   3   4   5          6   7
                   rows, by identity hash         hash rows, by row hash
@@ -36,7 +36,7 @@ _MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 
 
 class CorruptBlockError(TransientError):
-    """The bytes of a shuffle block are not what a map task wrote; its map output must be redone."""
+    """The bytes of a block are not those that a map task wrote; its map output must be redone."""
 
     size_bytes: int
     reason: str
@@ -50,13 +50,7 @@ def block_schema(table_schema: pa.Schema) -> pa.Schema:
 
 
 class BlockRows(NamedTuple):
-    """The rows of blocks, apart from the two columns that `block_schema` adds.
-
-    Attributes:
-        rows: the table's columns.
-        weights: int64, of each row.
-        change_ordinals: int32, of each row.
-    """
+    """The rows of blocks, apart from the two columns that `block_schema` adds."""
 
     rows: pa.Table
     weights: NDArray[np.int64]
@@ -70,7 +64,7 @@ class BlockRows(NamedTuple):
 
 
 def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """One block of the rows of all batches, at least one batch, which share one schema."""
+    """One block of the rows of all batches, at least one."""
     pieces: list[pa.RecordBatch] = []
     for batch in batches:
         _refuse_dictionaries(batch.schema)
@@ -81,13 +75,13 @@ def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none if empty."""
+    """Slices whose messages take about ``message_bytes`` at most; none if empty."""
     if batch.num_rows:
         yield from _halves(batch, message_bytes)
 
 
 def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: bool = False) -> Iterator[bytes]:
-    """The LZ4 frame of messages that are ``content_bytes`` long together, piece by piece."""
+    """One LZ4 frame of ``content_bytes``, piece by piece."""
     level = _FAST if is_spill or content_bytes > _SMALL_BLOCK_BYTES else _DENSE
     with lack_of_memory_named():
         compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
@@ -103,8 +97,6 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
     """The record batches of one block.
 
     Args:
-        data: the bytes of exactly one block.
-        schema: schema of the rows, from `block_schema`.
         max_bytes: the most the block may hold uncompressed; nothing larger is ever allocated.
 
     Raises:
@@ -123,7 +115,6 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
 def record_batches(
     reader: pa.NativeFile, content_bytes: int, schema: pa.Schema, *, size_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches in the content of a block, one at a time."""
     try:
         while reader.tell() < content_bytes:
             message = pa.ipc.read_message(reader)
@@ -140,7 +131,6 @@ def record_batches(
 
 
 def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
-    """The messages of one block, uncompressed."""
     declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
     try:
         # Not lz4.frame.decompress: it ignores bytes after the frame, and a second frame.
@@ -155,7 +145,6 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
 
 
 def declared_bytes(head: bytes | memoryview, *, size_bytes: int, max_bytes: int) -> int:
-    """The uncompressed bytes that the header of a block declares."""
     # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
     # them.
     if bytes(head[: len(_FRAME_START)]) != _FRAME_START:
@@ -200,7 +189,6 @@ def _holds_dictionary(kind: pa.DataType) -> bool:
 
 
 def corrupt_block(size_bytes: int, reason: str) -> CorruptBlockError:
-    """The error of a damaged block."""
     return CorruptBlockError(
         f"a shuffle block of {size_bytes} bytes is damaged: {reason}; its map task must run again",
         size_bytes=size_bytes, reason=reason,
@@ -216,26 +204,14 @@ _READ_BYTES: Final = 1 << 20
 
 
 def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The record batches of one block, one at a time: the block may be larger than the memory of the task."""
+    """One batch at a time: the block may be larger than the task's memory."""
     frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
     yield from record_batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
     frame.require_end()
 
 
 class FrameReader:
-    """The uncompressed bytes of one block, as a file that Arrow reads. Little of the block is in memory at once.
-
-    Args:
-        source: the bytes of exactly one block, at its start.
-        size_bytes: size of the block.
-        max_bytes: the most the block may hold uncompressed.
-
-    Attributes:
-        content_bytes: size of the block uncompressed.
-
-    Raises:
-        CorruptBlockError: the header is damaged or declares more.
-    """
+    """One block uncompressed, as a file that Arrow reads; little of it is in memory at once."""
 
     closed = False
 
@@ -249,7 +225,7 @@ class FrameReader:
             self._decompressor = lz4.frame.LZ4FrameDecompressor()
 
     def read(self, size: int) -> bytes:
-        """The next bytes, fewer only at the end of the frame; never more than its header declares."""
+        """Fewer bytes only at the end; never more than the header declares."""
         wanted = min(size, self.content_bytes - self._position)
         found: list[bytes] = []
         while wanted:
@@ -262,14 +238,12 @@ class FrameReader:
         return b"".join(found)
 
     def tell(self) -> int:
-        """Bytes that were read."""
         return self._position
 
     def close(self) -> None:
         """Nothing: the source is its owner's."""
 
     def require_end(self) -> None:
-        """Checks that the frame ends here, and the block with it."""
         surplus = b""
         while not self._decompressor.eof and not surplus and not self._is_over:
             surplus = self._piece(1)
@@ -305,14 +279,7 @@ _HASH_ROWS: Final = block_schema(
 
 
 class HashRows(NamedTuple):
-    """Hash rows; all of one length.
-
-    Attributes:
-        row_hashes: hash of each row.
-        identity_hashes: hash of its identity.
-        change_ordinals: its step.
-        weights: its weight.
-    """
+    """Hash rows: the hashes of rows and identities, with step and weight; of one length."""
 
     row_hashes: RowHashes
     identity_hashes: RowHashes

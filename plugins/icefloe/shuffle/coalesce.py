@@ -1,8 +1,8 @@
-"""Reduce ranges: reduce partitions that one reduce task reads, merged to about the target size, created once per batch.
+"""Reduce ranges: reduce partitions that one task reads, merged to about the target size, once per batch.
 
 The rules are those of Spark's adaptive execution (ShufflePartitionsUtil), on exact sizes: neighbours are merged while
-their sum stays within the target, the target shrinks until there is work for every core but not below a minimum, a
-range that came out small joins a neighbour, and empty partitions cost no task.
+their sum stays within the target, the target shrinks to a minimum until every core has work, a small range joins a
+neighbour, and empty partitions cost no task.
 
 A partition larger than a range is cut into ranges of its parts, if map tasks divided it (`partitions`).
 """
@@ -29,7 +29,7 @@ class ReduceRange:
     """The reduce partitions ``start`` (inclusive) to ``stop`` (exclusive).
 
     Attributes:
-        parts: of a range of one divided partition, its first part and the part after its last; None: all rows.
+        parts: of one divided partition, the first and the one after the last; None: all rows.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -40,7 +40,6 @@ class ReduceRange:
     parts: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a range that no plan holds."""
         if not (self.range_id >= 0 and 0 <= self.start < self.stop):
             raise ValueError(
                 f"a range has an id from 0 and start < stop, found {self.range_id}, {self.start}, {self.stop}"
@@ -56,11 +55,7 @@ class ReduceRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalescePlan:
-    """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions and parts.
-
-    Attributes:
-        hash_ranges: ranges of hash partitions, whose numbers and partitions go on from those of ``ranges``.
-    """
+    """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions and parts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -71,7 +66,6 @@ class CoalescePlan:
     hash_ranges: tuple[ReduceRange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse ranges that are misnumbered, overlap, leave the partitions, or leave out parts of a partition."""
         stop, stop_part = 0, NUM_PARTS
         for number, each in enumerate(self.ranges):
             if each.range_id != number or each.start < stop or each.stop > self.num_partitions:
@@ -98,14 +92,7 @@ class CoalescePlan:
         target_size_bytes: int,
         hash_ranges: tuple[ReduceRange, ...] = (),
     ) -> Self:
-        """The document of ranges.
-
-        Args:
-            ranges: ranges of reduce partitions.
-            num_partitions: number of reduce partitions.
-            target_size_bytes: bytes that a range should hold.
-            hash_ranges: ranges of hash partitions, numbered from 0 as are the hash partitions.
-        """
+        """The document of ranges; hash ranges and hash partitions are numbered from 0 here."""
         return cls(
             num_partitions=num_partitions,
             target_size_bytes=target_size_bytes,
@@ -138,7 +125,7 @@ class CoalescePlan:
 
 
 def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:
-    """Creates the plan unless there is one; returns the plan that counts, so that a zombie and its retry agree."""
+    """Creates the plan unless there is one; returns the one that counts: a zombie and its retry agree."""
     # Results and extents are named after range ids. With other ranges under the same ids, the results of a first run
     # would count for other rows.
     if store.create(key, dump_document(plan)):
@@ -158,17 +145,14 @@ def coalesce(
     min_range_bytes: int = MIN_RANGE_BYTES,
     part_bytes: Mapping[int, NDArray[np.int64]] | None = None,
 ) -> tuple[ReduceRange, ...]:
-    """The ranges of a shuffle: each non-empty reduce partition is in exactly one; empty ones start and end none.
+    """The ranges of a shuffle: each non-empty reduce partition is in one; empty ones end none.
 
     A divided partition may be cut into several ranges, which have all its parts together.
 
     Args:
-        partition_bytes: bytes of each reduce partition, summed over all map outputs.
-        target_size_bytes: bytes that a range should hold; a larger partition that is not divided is a range of its own.
-        min_ranges: least number of ranges to make, if there is work for them.
+        target_size_bytes: of a range; a larger partition that is not divided is a range of its own.
         min_range_bytes: the target is not lowered below this to reach ``min_ranges``.
-        part_bytes: of reduce partitions that map outputs divided, the bytes of each part. The rest of such a partition
-            is in map outputs that did not divide it, and every range of its parts reads that too.
+        part_bytes: bytes of each part of divided partitions, whose ranges also read the rest of the partition.
 
     >>> [(r.start, r.stop) for r in coalesce(np.array([0, 5, 4, 0, 9, 1, 0]), target_size_bytes=10, min_ranges=1)]
     [(1, 3), (4, 6)]
@@ -200,8 +184,6 @@ def coalesce(
 
 
 class _Partitions:
-    """The non-empty reduce partitions of a shuffle."""
-
     def __init__(self, partition_bytes: NDArray[np.int64], part_bytes: Mapping[int, NDArray[np.int64]]) -> None:
         self._filled: list[int] = np.flatnonzero(partition_bytes).tolist()
         self._sizes: list[int] = partition_bytes[self._filled].tolist()
@@ -212,7 +194,7 @@ class _Partitions:
         )
 
     def ranges(self, target: int) -> list[tuple[int, int, tuple[int, int] | None]]:
-        """The ranges for a target: start, stop, and the parts of a range that has not all parts of its partition."""
+        """Start, stop and parts; None for whole partitions."""
         #   partition   0  1  2 (large, divided)  4  5
         #   ranges      '--'  '--'---'--'         '--'
         ranges: list[tuple[int, int, tuple[int, int] | None]] = []
@@ -233,7 +215,7 @@ class _Partitions:
                 yield self._filled[positions[first]], self._filled[positions[last - 1]] + 1, None
 
     def _cut(self, partition: int, size: int, target: int) -> list[tuple[int, int]]:
-        """The parts of each range of a partition that is cut. None or one: it is not cut, and may share a range."""
+        """None or one: it is not cut, and may share a range."""
         parts = self._part_bytes.get(partition)
         if parts is None or size <= _MERGED_RANGE_FACTOR * target:
             return []
@@ -248,7 +230,7 @@ class _Partitions:
 
 
 def _merge(sizes: list[int], target: int) -> list[tuple[int, int]]:
-    """Neighbours merged while their sum stays within the target, as half-open positions in ``sizes``."""
+    """Half-open positions in ``sizes``."""
     starts: list[int] = []
     size = 0
     for position, each in enumerate(sizes):
@@ -261,7 +243,7 @@ def _merge(sizes: list[int], target: int) -> list[tuple[int, int]]:
 
 
 def _join_small(groups: list[tuple[int, int]], sizes: list[int], target: int) -> list[tuple[int, int]]:
-    """Joins groups below a fifth of the target to a neighbour that stays within 1.2 targets."""
+    """Groups below a fifth of the target join a neighbour that stays within 1.2 targets."""
     totals = [sum(sizes[first:last]) for first, last in groups]
     joined: list[tuple[int, int]] = []
     joined_totals: list[int] = []

@@ -1,4 +1,4 @@
-"""Committed map outputs as readers find them: a commit record with its index file, checked against it."""
+"""Committed map outputs: a commit record with its index file, checked against it."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -29,12 +29,8 @@ class CommittedOutput:
     """One map task's output, whole as far as its small files show.
 
     Attributes:
-        record: names the data file.
-        numbers: numbers of the blocks, to which everything below refers.
-        offsets: offsets of the blocks, int64, one more than blocks.
-        statistics: statistics of the blocks.
-        block_crc32: uint32, CRC-32 of each block.
-        blocks: the blocks, if they were read with their index.
+        offsets: int64, one more than blocks.
+        blocks: None unless they were read with their index.
     """
 
     record: MapOutputRecord
@@ -46,11 +42,9 @@ class CommittedOutput:
 
     @property
     def partition_statistics(self) -> PartitionStatistics:
-        """The statistics by reduce partition."""
         return self.statistics.renumbered(self.numbers.reduce_ids()) if self.numbers.divided else self.statistics
 
     def part_statistics(self, reduce_id: int) -> PartitionStatistics:
-        """The statistics of one divided partition by part."""
         first = int(self.numbers.firsts()[reduce_id])
         return self.statistics.between(first, first + NUM_PARTS)
 
@@ -104,10 +98,9 @@ def read_committed_outputs(
     hash_partitions: int = 0,
     most_block_bytes: int = 0,
 ) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
-    """`read_committed_output` of each record, several at once: the whole ones in order, an error per damaged one.
+    """The whole outputs in order, and an error per damaged one.
 
-    The first outputs that have their blocks in one file with the index are read with them, until all their blocks
-    together are ``most_block_bytes``.
+    The first outputs that share one file with their index are read with their blocks, ``most_block_bytes`` in all.
     """
     with_blocks = _first_joined(records, most_block_bytes)
 
@@ -126,7 +119,6 @@ def read_committed_outputs(
 
 
 def _first_joined(records: Sequence[MapOutputRecord], most_block_bytes: int) -> set[int]:
-    """Map ids of the outputs whose blocks are read with their index."""
     joined = [record for record in records if record.blocks_at and record.data is not None]
     ends = np.cumsum([record.data.size_bytes for record in joined if record.data is not None])
     return {record.map_id for record, end in zip(joined, ends.tolist(), strict=True) if end <= most_block_bytes}
@@ -135,7 +127,6 @@ def _first_joined(records: Sequence[MapOutputRecord], most_block_bytes: int) -> 
 def _read_joined(
     store: Store, record: MapOutputRecord, index: StoredFile, *, with_blocks: bool
 ) -> tuple[bytes, bytes | None]:
-    """The index and, if wanted, the blocks of a file that has both."""
     if not with_blocks:
         size_bytes = index.size_bytes + (record.data.size_bytes if record.data else 0)
         data = read_piece(
@@ -173,7 +164,6 @@ def _corrupt(record: MapOutputRecord, reason: str) -> CorruptMapOutputError:
 def read_piece(
     store: Store, key: str, start: int, stop: int, *, size_bytes: int, damage: Callable[[str], CorruptMapOutputError]
 ) -> bytes:
-    """The bytes from ``start`` up to ``stop``."""
     try:
         [data] = store.get_ranges(key, [(start, stop)])
     except IcefloeError as cause:

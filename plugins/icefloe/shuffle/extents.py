@@ -1,4 +1,4 @@
-"""Extents: the blocks of map outputs that a reduce range consists of, planned once so that readers only fetch.
+"""Extents: the blocks of a reduce range, planned once so that readers only fetch.
 
 Twenty thousand map outputs of four thousand partitions have 80 million blocks. So blocks are ordered group by group,
 and groups past the first go to local disk.
@@ -33,10 +33,8 @@ class ShuffledFile(NamedTuple):
     """The data file of a map output.
 
     Attributes:
-        data_key: key of the data file, in the store or at a node.
-        data_size_bytes: size of the whole data file; another size in the store means damage.
-        largest_block_bytes: size of the largest block of the map output, uncompressed; nothing larger is allocated for
-            a block.
+        data_size_bytes: another size in the store means damage.
+        largest_block_bytes: uncompressed; nothing larger is allocated for a block.
     """
 
     map_id: int
@@ -47,35 +45,23 @@ class ShuffledFile(NamedTuple):
 
 
 class EmbeddedBlocks(NamedTuple):
-    """Neighbouring blocks of one data file.
-
-    Attributes:
-        start: place of the first byte in the data file.
-        data: the blocks.
-    """
+    """Neighbouring blocks of one data file, which begin at byte ``start`` of it."""
 
     start: int
     data: memoryview
 
     def between(self, start: int, stop: int) -> "EmbeddedBlocks":
-        """The bytes between two places in the data file."""
         return EmbeddedBlocks(start, self.data[start - self.start : stop - self.start])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RangeExtents:
-    """All that a reduce task fetches: the blocks of its range, and the sums that their rows must add up to.
+    """All that a reduce task fetches, and the sums that its rows must add up to.
 
     Attributes:
-        range_id: as in the coalesce plan, like ``start`` (inclusive) and ``stop`` (exclusive).
-        files: data files of all map outputs, in the order of the map ids planned.
-        blocks: array of `BLOCK`, ordered by map output, then by reduce partition. So neighbours of one map output are
-            neighbours in its data file.
-        ordinals: sums of the statistics files over the range; the reduce task checks its rows against them. Blocks that
-            are shared with other ranges are not in it.
-        parts: as in the coalesce plan.
-        embedded: blocks that need no fetching, by the place of their data file in ``files``: for each all its blocks in
-            the range.
+        blocks: array of `BLOCK`, by map output, then by reduce partition, as in the data file.
+        ordinals: sums over the range without shared blocks; the reduce task checks its rows against them.
+        embedded: blocks that need no fetching, by place in ``files``.
     """
 
     range_id: int
@@ -89,7 +75,7 @@ class RangeExtents:
 
     @property
     def most_rows(self) -> int:
-        """Rows of the range; of blocks that other ranges share all rows count."""
+        """Rows of the range; shared blocks count whole."""
         return int(self.blocks["rows"].sum())
 
     @property
@@ -98,7 +84,7 @@ class RangeExtents:
         return int(self.blocks["length"].sum())
 
     def own_rows(self, identity_hashes: RowHashes) -> NDArray[np.int64]:
-        """The positions of the rows that are in the range, among rows of its partition."""
+        """The positions of the range's rows among rows of its partition."""
         first, stop = self.parts or (0, NUM_PARTS)
         parts = part_ids(identity_hashes)
         return np.flatnonzero((parts >= first) & (parts < stop))
@@ -110,7 +96,7 @@ class RangeExtents:
 
 
 def pieces_of(blocks: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """For each data file that has some of the blocks: its place, and the bytes from the first to the last of them."""
+    """Place of each data file, and the bytes from its first to its last block."""
     first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
     last = np.append(first, len(blocks))[1:] - 1
     stops = blocks["offset"][last] + blocks["length"][last]
@@ -122,7 +108,7 @@ _HALF: Final = np.uint64(32)
 
 
 class PartitionSums:
-    """Adds up statistics; its size depends on partitions and ordinals, not on the number of map outputs."""
+    """Its size depends on partitions and ordinals, not on the number of map outputs."""
 
     def __init__(self, num_partitions: int) -> None:
         self._num_partitions = num_partitions
@@ -133,7 +119,6 @@ class PartitionSums:
         self._digits = [np.zeros(0, np.uint64) for _ in range(4)]
 
     def add(self, statistics: PartitionStatistics) -> None:
-        """Adds the statistics of one map output."""
         ordinals, places = np.unique(statistics.change_ordinals, return_inverse=True)
         cells = self._places(ordinals)[places] * self._num_partitions + statistics.reduce_ids
         # A map output has one entry for each partition and ordinal, so no cell comes twice and plain indexing adds.
@@ -144,11 +129,10 @@ class PartitionSums:
             digit[cells] += more
 
     def partition_rows(self) -> NDArray[np.int64]:
-        """The rows of each reduce partition."""
         return self._rows.reshape(-1, self._num_partitions).sum(axis=0)
 
     def of(self, start: int, stop: int) -> tuple[OrdinalSums, ...]:
-        """The sums per change ordinal of the reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
+        """Per change ordinal; ``stop`` is exclusive."""
         found = []
         for place, ordinal in sorted(enumerate(self._ordinals), key=lambda each: each[1]):
             cells = slice(place * self._num_partitions + start, place * self._num_partitions + stop)
@@ -166,7 +150,7 @@ class PartitionSums:
         return tuple(found)
 
     def _places(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The place of each ordinal; new ones get the next."""
+        """New ordinals get the next place."""
         new = [ordinal for ordinal in ordinals.tolist() if ordinal not in self._ordinals]
         if new:
             self._ordinals += new
@@ -192,8 +176,7 @@ class _Group:
 
     Attributes:
         starts: ``num_partitions + 1`` int64: the place of the first block of each partition.
-        blocks: the blocks; none if they are on local disk.
-        position: place of the blocks in the file on local disk; None: they are in memory.
+        position: in the file on local disk; None: they are in memory.
     """
 
     starts: NDArray[np.int64]
@@ -207,15 +190,12 @@ class CollectedBlocks(KeepsLocalFiles):
     Use it as a context manager: it owns temporary files.
 
     Args:
-        num_partitions: reduce partitions, and hash partitions after them.
-        disk: local folder for blocks; None: the machine's temporary folder.
+        disk: None: the machine's temporary folder.
 
     Attributes:
-        files: data files of the map outputs that have blocks, in the order in which they came.
-        partition_bytes: compressed bytes of each partition, over all map outputs.
-        part_bytes: for each divided reduce partition the compressed bytes of its 64 parts, where it was divided.
-        embeddable_bytes: bytes of small map outputs that may still be kept in memory, to be handed on in the extents.
-        epoch: sum of the generations of all map outputs: another one if one of them was made again.
+        part_bytes: compressed bytes of the 64 parts of divided reduce partitions.
+        embeddable_bytes: of small map outputs that may still be kept in memory.
+        epoch: sum of the generations; it changes if a map output is made again.
     """
 
     def __init__(self, num_partitions: int, *, disk: Path | None = None) -> None:
@@ -271,7 +251,7 @@ class CollectedBlocks(KeepsLocalFiles):
             self._end_group(on_disk=True)
 
     def extents(self, ranges: Sequence[ReduceRange]) -> Iterator[RangeExtents]:
-        """The extents of each range, in ascending order as the ranges are. No map output can be added any more."""
+        """The extents of each range, in ascending order. No map output can be added any more."""
         self._require_covered(ranges)
         if self._waiting:
             self._end_group(on_disk=False)
@@ -318,7 +298,6 @@ class CollectedBlocks(KeepsLocalFiles):
             )
 
     def _end_group(self, *, on_disk: bool) -> None:
-        """Orders the waiting blocks, in memory or into the file."""
         blocks = np.concatenate(self._waiting)
         self._waiting, self._waiting_blocks = [], 0
         order, counts = order_by_reduce_id(blocks["reduce_id"].astype(np.int32), self._num_partitions)
@@ -334,7 +313,7 @@ class CollectedBlocks(KeepsLocalFiles):
             self._file.write(blocks.tobytes())
 
     def _windows(self, ranges: Sequence[ReduceRange]) -> Iterator[list[ReduceRange]]:
-        """Neighbouring ranges that are read at once: about `_WINDOW_BLOCKS` blocks, at least one range."""
+        """About `_WINDOW_BLOCKS` blocks, at least one range."""
         window: list[ReduceRange] = []
         size = 0
         for each in ranges:
@@ -348,7 +327,6 @@ class CollectedBlocks(KeepsLocalFiles):
             yield window
 
     def _loaded(self, group: _Group, start: int, stop: int) -> _Group:
-        """The part of a group that has the partitions from ``start`` to ``stop``, in memory."""
         first, last = int(group.starts[start]), int(group.starts[stop])
         starts = group.starts[start : stop + 1] - first
         if group.position is None or self._file is None:
@@ -360,7 +338,6 @@ class CollectedBlocks(KeepsLocalFiles):
 
 
 def _within(group: _Group, first_partition: int, of: ReduceRange) -> NDArray[Any]:
-    """The blocks of a range in a group whose first partition is given."""
     start, stop = group.starts[[of.start - first_partition, of.stop - first_partition]].tolist()
     blocks = group.blocks[start:stop]
     if of.parts is None:
@@ -372,7 +349,7 @@ def _within(group: _Group, first_partition: int, of: ReduceRange) -> NDArray[Any
 
 
 def _by_output(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The blocks of all groups, ordered by map output; blocks of one map output keep the order of their partitions."""
+    """Blocks of one map output keep the order of their partitions."""
     blocks = np.concatenate([_NO_BLOCKS, *parts])
     outputs = blocks["output"].astype(np.int64)
     # One partition is in this order already, whatever the number of groups.

@@ -1,7 +1,6 @@
-"""Extents files: the extents of all ranges, each in a section of its own (docs/developers/formats.md).
+"""Extents files: a section for each range (docs/developers/formats.md).
 
-A head names the data files and where the section of each range begins. Sections follow the head, or are an object of
-their own, of which a reduce task fetches one section.
+A head names the data files and the place of each section. Sections follow it, or are an object of their own.
 """
 
 import struct
@@ -51,7 +50,7 @@ _HALF: Final = (1 << 64) - 1
 
 
 class CorruptExtentsError(TransientError):
-    """The bytes of extents are not what coalesce wrote; they must be written again from the commit records."""
+    """The bytes of extents are damaged; they must be written again from the commit records."""
 
     reason: str
 
@@ -62,10 +61,7 @@ class ExtentsHead:
 
     Attributes:
         ranges: array of the start, stop, parts, rows, and section of each range, by range id.
-        files: data files of all map outputs that have rows.
-        sections_key: key of the object that holds the sections; empty: they follow the head.
-        has_parts: True if some ranges are of parts of a partition.
-        has_embedded: True if some sections have blocks.
+        sections_key: of the object that holds the sections; empty: they follow the head.
     """
 
     ranges: NDArray[Any]
@@ -76,7 +72,6 @@ class ExtentsHead:
 
     @classmethod
     def of(cls, sections: "SectionTable", files: Sequence[ShuffledFile], *, sections_key: str = "") -> Self:
-        """The head of sections that are written one after another."""
         return cls(
             ranges=np.array(sections.entries, _RANGE_OF_PARTS),
             files=tuple(files),
@@ -87,18 +82,15 @@ class ExtentsHead:
 
     @property
     def rows(self) -> int:
-        """Rows of all ranges."""
         return int(self.ranges["rows"].sum())
 
     def section(self, range_id: int) -> tuple[int, int]:
-        """The bytes of a range's section, counted from the first section: start and stop."""
+        """Start and stop, counted from the first section."""
         offset, length = (int(self.ranges[range_id][name]) for name in ("offset", "length"))
         return offset, offset + length
 
 
 class SectionTable:
-    """The place of each section, as they are written one after another."""
-
     def __init__(self, *, has_parts: bool = False, has_embedded: bool = False) -> None:
         self.has_parts = has_parts
         self.has_embedded = has_embedded
@@ -106,14 +98,12 @@ class SectionTable:
         self.size_bytes = 0
 
     def add(self, extents: RangeExtents, section: bytes) -> None:
-        """Notes the section of the next range."""
         of_section = zlib.crc32(section), self.size_bytes, len(section), extents.most_rows
         self.entries.append((extents.start, extents.stop, *of_section, *(extents.parts or (0, NUM_PARTS))))
         self.size_bytes += len(section)
 
 
 def encode_head(head: ExtentsHead) -> bytes:
-    """The bytes of a head."""
     keys = [file.data_key.encode() for file in head.files]
     files = np.array(
         [
@@ -132,7 +122,7 @@ def encode_head(head: ExtentsHead) -> bytes:
 
 
 def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
-    """The head at the beginning of ``data``, and its size in bytes."""
+    """The head, and its size in bytes."""
     ranges_at = _HEADER.size + _CRC32.size
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
         raise _corrupt("their header does not match its checksum")
@@ -164,7 +154,6 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
 
 
 def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedded: bool = False) -> bytes:
-    """The section of one range; ``has_parts`` and ``has_embedded`` as in the head."""
     blocks = extents.blocks
     first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
     pieces = np.empty(len(first), _EXTENT_WITH_BLOCKS if has_embedded else _EXTENT)
@@ -188,7 +177,6 @@ def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedd
 
 
 def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtents:
-    """The extents in the section of one range."""
     entry = head.ranges[range_id]
     if (len(data), zlib.crc32(data)) != (entry["length"], entry["crc32"]):
         raise _corrupt(f"the section of range {range_id} does not match its checksum")
@@ -226,7 +214,6 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
 
 
 def _embedded(data: memoryview, of_output: NDArray[Any], blocks: NDArray[Any]) -> dict[int, EmbeddedBlocks]:
-    """The blocks at the end of a section, by their data file."""
     found: dict[int, EmbeddedBlocks] = {}
     position = 0
     for (output, start, stop), is_embedded in zip(pieces_of(blocks), of_output["is_embedded"].tolist(), strict=True):
@@ -253,11 +240,7 @@ _INLINE_BYTES: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExtents:
-    """The extents of a shuffle, of which a reduce task reads the section of its range.
-
-    Attributes:
-        inline: the sections, if they follow the head.
-    """
+    """The extents of a shuffle; ``inline`` has the sections if they follow the head."""
 
     store: Store
     head: ExtentsHead
@@ -276,12 +259,7 @@ class StoredExtents:
         return cls(store=store, head=head, inline=data[size_bytes:])
 
     def of(self, range_id: int) -> RangeExtents:
-        """The extents of one range.
-
-        Raises:
-            KeyMissingError: the sections are gone.
-            CorruptExtentsError: they are damaged.
-        """
+        """The extents of one range; raises as `open` does."""
         start, stop = self.head.section(range_id)
         if not self.head.sections_key:
             return decode_section(self.inline[start:stop], self.head, range_id)
@@ -302,13 +280,8 @@ def store_extents(
     """Writes the extents of all ranges, in their order; never holds more than one range.
 
     Args:
-        store: the place of the shuffle's map outputs.
-        key: key of the head, which is written last.
-        extents: extents of each range.
-        files: data files that the extents name by place.
-        has_parts: True if some ranges are of parts of a partition.
-        has_embedded: True if some extents have blocks.
-        disk: local folder for sections; None: the machine's temporary folder.
+        key: of the head, which is written last.
+        disk: for sections; None: the machine's temporary folder.
     """
     table, small = SectionTable(has_parts=has_parts, has_embedded=has_embedded), bytearray()
     with ExitStack() as owned:

@@ -1,7 +1,6 @@
-"""Fetching: the blocks of a reduce range, from the store and from nodes, read by few requests and proven whole.
+"""Fetching: the blocks of a reduce range, read by few requests and proven whole.
 
-The store is asked once for each map output, a node once for all its map outputs. Blocks that the extents have are not
-asked for.
+The store is asked once for each map output, a node once for all its map outputs.
 """
 
 import io
@@ -39,10 +38,8 @@ class FetchedBlock(NamedTuple):
     """The rows of one map task for one reduce partition.
 
     Attributes:
-        reduce_id: the reduce partition.
-        map_id: the map task.
-        is_shared: True if other ranges have rows of the block too, those of other parts of the partition.
-        batches: the rows; they have to be read before the next block. Those of a large block are decoded one by one.
+        is_shared: True if the block also has rows of other ranges.
+        batches: must be read before the next block. A large block is decoded batch by batch.
     """
 
     reduce_id: int
@@ -52,8 +49,6 @@ class FetchedBlock(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Neighbouring blocks of one map output."""
-
     output: int
     file: ShuffledFile
     start: int
@@ -61,7 +56,7 @@ class _Piece(NamedTuple):
 
 
 def plan_fetch(extents: RangeExtents, *, max_fetch_bytes: int) -> Iterator[NDArray[np.int64]]:
-    """Windows of about ``max_fetch_bytes``: places in ``extents.blocks`` that are fetched and held at once.
+    """Windows of about ``max_fetch_bytes``: places in ``extents.blocks`` to fetch at once.
 
     All windows together are the blocks of the first reduce partition by map output, then those of the next.
     """
@@ -84,15 +79,12 @@ def fetch_blocks(
     max_fetch_bytes: int,
     machine: Machine | None = None,
 ) -> Iterator[FetchedBlock]:
-    """The blocks of a range: all of its first reduce partition, in the order of the extents, then of the next.
+    """The blocks of a range: all of its first reduce partition, then of the next.
 
     Args:
-        store: the place of the shuffle's map outputs.
-        extents: extents to read.
-        schema: schema of the rows in the blocks (`block_schema`).
-        max_fetch_bytes: compressed bytes held at once; a larger block waits on local disk. A map output
-            that has a block with more bytes uncompressed is decoded message by message.
-        machine: reads the map outputs that are at nodes; None: as the environment of this process says.
+        max_fetch_bytes: compressed bytes held at once; a larger block waits on local disk. Map outputs
+            with a block of more bytes uncompressed are decoded message by message.
+        machine: reads from nodes; None: as this process's environment says.
 
     Raises:
         CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
@@ -144,13 +136,13 @@ def fetch_blocks(
 
 
 def _pieces(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Piece]:
-    """The bytes of a window in each map output, which are one piece: its blocks are neighbours in the data file."""
+    """One piece per map output: its blocks are neighbours in the data file."""
     found = pieces_of(extents.blocks[np.sort(window)])
     return [_Piece(output, extents.files[output], start, stop) for output, start, stop in found]
 
 
 def _requests(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """The bytes of a window by request: one for each map output in the store, one for each node."""
+    """One request for each map output in the store, one for each node."""
     requests = [[piece] for piece in pieces if not node_of(piece.file)]
     of_node: dict[str, list[_Piece]] = {}
     for piece in pieces:
@@ -171,7 +163,6 @@ def _read(store: Store, piece: _Piece) -> memoryview:
 def _on_disk(
     read: Callable[[Sequence[_Piece]], list[memoryview]], whole: _Piece, *, piece_bytes: int
 ) -> Iterator[BinaryIO]:
-    """The bytes of a piece, read piece by piece, in a temporary file, at its start."""
     disk = local_folders(os.environ)[0]
     with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
         for start in range(whole.start, whole.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
@@ -183,17 +174,6 @@ def _on_disk(
 
 
 class _Block(NamedTuple):
-    """One block, as its map task recorded it.
-
-    Attributes:
-        files: the files of the range.
-        file: the one of them that has the block.
-        reduce_id: its reduce partition.
-        size_bytes: its size.
-        crc32: its checksum.
-        rows: its rows.
-    """
-
     files: Sequence[ShuffledFile]
     file: ShuffledFile
     reduce_id: int
@@ -204,7 +184,7 @@ class _Block(NamedTuple):
     def batches(
         self, data: memoryview | BinaryIO, schema: pa.Schema, *, streamed_above_bytes: int
     ) -> Iterable[pa.RecordBatch]:
-        """Its rows. The checksum is compared before anything is decoded."""
+        """The checksum is compared before anything is decoded."""
         if _crc32(data) != self.crc32:
             raise self._damage(f"the block of reduce partition {self.reduce_id} does not match its checksum")
         most = self.file.largest_block_bytes
@@ -257,9 +237,7 @@ class LostOutputs(NamedTuple):
     """The map outputs of a node that is lost.
 
     Attributes:
-        address: of the node.
-        reason: the fault that was met first.
-        outputs: all its map outputs: each a map id and a generation.
+        outputs: map ids and generations.
         is_busy: True if the node asked a task to come again, for as long as the task could wait.
     """
 
@@ -276,14 +254,14 @@ class NodeOutputsLostError(CorruptMapOutputError):
 
     @property
     def outputs(self) -> tuple[tuple[int, int], ...]:
-        """All map outputs of the nodes: each a map id and a generation."""
+        """Map id and generation of each map output of the nodes."""
         return tuple(output for node in self.nodes for output in node.outputs)
 
 
 def read_from_node(
     machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[tuple[ShuffledFile, int, int]]
 ) -> list[memoryview]:
-    """Bytes of data files that are at one node, in the order in which they are wanted."""
+    """In the order in which they are wanted."""
     address = node_of(wanted[0][0])
     pieces = [
         Piece(split_node_key(file.data_key)[1], file.data_size_bytes, start, stop) for file, start, stop in wanted
@@ -301,7 +279,6 @@ def read_from_node(
 
 
 def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) -> list[list[memoryview]]:
-    """The answers, if no node is lost."""
     found: list[list[memoryview]] = []
     losses: list[NodeOutputsLostError] = []
     for answer in answers:
@@ -317,16 +294,16 @@ def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) ->
 
 
 def node_of(file: ShuffledFile) -> str:
-    """The address of the node that has a data file; empty: it is in the store."""
+    """Empty: the file is in the store."""
     return split_node_key(file.data_key)[0] if is_node_key(file.data_key) else ""
 
 
 def whole_damage(
     damage: CorruptMapOutputError, files: Sequence[ShuffledFile], file: ShuffledFile
 ) -> CorruptMapOutputError:
-    """The damage of one data file or, if the file is at a node, of all data files there.
+    """The damage of one data file or, at a node, of all data files there.
 
-    A node that changed one byte is not asked for the others: each would cost another round of the whole phase.
+    A node that changed one byte is not asked for others: each would cost another round of the phase.
     """
     return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage
 

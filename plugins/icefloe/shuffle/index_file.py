@@ -1,7 +1,7 @@
-"""Index files: the position and contents of each block in a map task's data file (docs/developers/formats.md).
+"""Index files: position and contents of each block of a data file (docs/developers/formats.md).
 
-First ``num_blocks + 1`` big-endian signed 64-bit offsets. Then the statistics: a header, fixed-width entries, the
-CRC-32 of each block and one of all that.
+``num_blocks + 1`` big-endian signed 64-bit offsets, then the statistics: a header, fixed-width entries, the CRC-32 of
+each block and one of all that.
 """
 
 import struct
@@ -30,9 +30,9 @@ class OrdinalSums:
     """Sums of the rows of one change ordinal.
 
     Attributes:
-        rows: number of rows, whatever their weights.
+        rows: whatever their weights.
         signed_count: the sum of their weights.
-        hash_sum: the sum of their row hashes times their weights, mod 2^128.
+        hash_sum: row hashes times weights, mod 2^128.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -54,7 +54,7 @@ class OrdinalSums:
 def grouped_hash_sums(
     high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The signed sum of 128-bit hashes of each group of neighbouring rows, mod 2^128, as its high and low halves.
+    """The signed sum of hashes of each group of neighbours, mod 2^128, as high and low halves.
 
     >>> one = np.ones(3, np.uint64)
     >>> [half.tolist() for half in grouped_hash_sums(0 * one, one, np.array([1, 1, -1]), np.array([0, 2]))]
@@ -94,15 +94,11 @@ def encode_index(offsets: NDArray[np.int64]) -> bytes:
 
 
 def index_bytes(num_blocks: int) -> int:
-    """The length of the offsets of an index file; the statistics follow."""
     return 8 * (num_blocks + 1)
 
 
 def decode_index(data: bytes, *, num_blocks: int, data_size_bytes: int) -> NDArray[np.int64]:
-    """The offsets that an index file begins with.
-
-    Block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
-    """
+    """The offsets; block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file."""
     expected_bytes = index_bytes(num_blocks)
     if len(data) != expected_bytes:
         raise ValueError(f"{len(data)} bytes, but {num_blocks} blocks take {expected_bytes}")
@@ -129,17 +125,12 @@ _ENTRIES_MERGED_AT: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatistics:
-    """One entry per non-empty (reduce partition, change ordinal), ascending; the arrays have equal lengths.
+    """One entry per non-empty (reduce partition, change ordinal), ascending.
 
     If a map output has divided partitions, its blocks are counted in place of the reduce partitions.
 
     Attributes:
-        reduce_ids: int64.
-        change_ordinals: int64.
-        rows: int64, rows whatever their weights.
-        signed_counts: int64, sums of weights.
-        hash_high: uint64, upper half of the signed hash sum mod 2^128.
-        hash_low: uint64, lower half.
+        rows: whatever their weights.
     """
 
     reduce_ids: NDArray[np.int64]
@@ -154,7 +145,6 @@ class PartitionStatistics:
 
     @classmethod
     def empty(cls) -> Self:
-        """The statistics of no rows."""
         none, no_hashes = np.zeros(0, np.int64), np.zeros(0, np.uint64)
         return cls(
             reduce_ids=none,
@@ -174,7 +164,6 @@ class PartitionStatistics:
         weights: NDArray[np.int64],
         row_hashes: RowHashes,
     ) -> Self:
-        """The statistics of rows; all arguments have one length."""
         return cls._grouped(
             reduce_ids=reduce_ids.astype(np.int64),
             change_ordinals=change_ordinals.astype(np.int64),
@@ -186,30 +175,29 @@ class PartitionStatistics:
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """The statistics of the rows of all parts together, at least one."""
         arrays = {name: np.concatenate([getattr(each, name) for each in parts]) for name in cls.__slots__}
         hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
         return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
 
     def renumbered(self, reduce_ids: NDArray[np.int64]) -> Self:
-        """The same rows under other numbers; each number has its new one at its place."""
+        """Each number has its new one at its place."""
         return self.merged([replace(self, reduce_ids=reduce_ids[self.reduce_ids])])
 
     def between(self, start: int, stop: int) -> Self:
-        """The entries of the numbers from ``start`` to ``stop`` (exclusive), which are then counted from 0."""
+        """Counted from 0; ``stop`` is exclusive."""
         first, last = np.searchsorted(self.reduce_ids, [start, stop])
         picked = {name: getattr(self, name)[first:last] for name in self.__slots__}
         picked["reduce_ids"] = picked["reduce_ids"] - start
         return replace(self, **picked)
 
     def partition_rows(self, num_partitions: int) -> NDArray[np.int64]:
-        """The rows of each reduce partition, over all ordinals."""
+        """Over all ordinals."""
         rows = np.zeros(num_partitions, np.int64)
         np.add.at(rows, self.reduce_ids, self.rows)
         return rows
 
     def sums(self, start: int, stop: int) -> tuple[OrdinalSums, ...]:
-        """The sums per change ordinal of the reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
+        """Per change ordinal; ``stop`` is exclusive."""
         first, last = np.searchsorted(self.reduce_ids, [start, stop])
         picked = slice(first, last)
         by_ordinal = self._grouped(
@@ -256,15 +244,12 @@ class PartitionStatistics:
 
 
 class GatheredStatistics:
-    """The statistics of rows that come chunk by chunk."""
-
     def __init__(self) -> None:
         self._merged = PartitionStatistics.empty()
         self._new: list[PartitionStatistics] = []
         self._new_entries = 0
 
     def add(self, statistics: PartitionStatistics) -> None:
-        """Takes the statistics of a chunk."""
         self._new.append(statistics)
         self._new_entries += len(statistics)
         # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
@@ -273,14 +258,12 @@ class GatheredStatistics:
             self.total()
 
     def total(self) -> PartitionStatistics:
-        """The statistics of all rows so far."""
         self._merged = PartitionStatistics.merged([self._merged, *self._new])
         self._new, self._new_entries = [], 0
         return self._merged
 
 
 def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:
-    """The statistics of a map output as bytes."""
     entries = np.empty(len(statistics), _ENTRY)
     for entry_field, name in zip(_ENTRY.names or (), PartitionStatistics.__slots__, strict=True):
         entries[entry_field] = getattr(statistics, name)
@@ -290,7 +273,6 @@ def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.u
 
 
 def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionStatistics, NDArray[np.uint32]]:
-    """The statistics and the block checksums."""
     if len(data) < _HEADER.size + _TRAILER.size:
         raise ValueError(f"{len(data)} bytes are too few")
     magic, version, partitions, count = _HEADER.unpack_from(data)

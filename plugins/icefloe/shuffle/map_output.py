@@ -1,7 +1,7 @@
-"""Map outputs: one map task's changed rows, partitioned by reduce id, written as files that a commit record names.
+"""Map outputs: one map task's changed rows, partitioned, as files that a commit record names.
 
-Rows wait in memory up to a limit, then go to local disk as runs of blocks. At the end the runs are merged partition by
-partition (the sort-based shuffle of Spark). Data and index file are written first, the commit record last.
+Rows wait in memory, then go to local disk as runs of blocks, merged partition by partition at the end (the sort-based
+shuffle of Spark). The commit record is written last.
 """
 
 import io
@@ -33,14 +33,7 @@ _HASH_BYTES: Final = 16
 
 
 class RowsChunk(NamedTuple):
-    """Rows that came together; all of one length.
-
-    Attributes:
-        rows: in the schema of blocks.
-        reduce_ids: reduce partition of each row.
-        parts: part of each row, should its reduce partition be divided.
-        row_hashes: hash of each row.
-    """
+    """Rows that came together; ``parts`` counts if a reduce partition is divided."""
 
     rows: pa.RecordBatch
     reduce_ids: NDArray[np.int32]
@@ -49,15 +42,7 @@ class RowsChunk(NamedTuple):
 
 
 class BufferedRows:
-    """The rows since the last spill, in the order in which they came.
-
-    Args:
-        num_partitions: reduce partitions.
-        hash_partitions: hash partitions, which are numbered on from them; 0: the rows have no hash rows.
-
-    Attributes:
-        size_bytes: bytes that the rows hold in memory.
-    """
+    """The rows since the last spill, in order; 0 hash partitions: no hash rows."""
 
     def __init__(self, *, num_partitions: int, hash_partitions: int) -> None:
         self._num_partitions = num_partitions
@@ -67,7 +52,6 @@ class BufferedRows:
         self.size_bytes = 0
 
     def append(self, chunk: RowsChunk, hash_rows: pa.RecordBatch | None) -> None:
-        """Takes rows, and their hash rows if there are hash partitions."""
         self._chunks.append(chunk)
         self.size_bytes += chunk.rows.nbytes + _HASH_BYTES * chunk.rows.num_rows
         if hash_rows is not None:
@@ -75,7 +59,7 @@ class BufferedRows:
             self.size_bytes += hash_rows.nbytes
 
     def hot_partitions(self, sizes: BatchSizes) -> tuple[int, ...]:
-        """The reduce partitions that would be larger than a range, if all tasks of the batch have rows like these."""
+        """Larger than a range if all tasks of the batch have rows like these."""
         rows = np.zeros(self._num_partitions, np.int64)
         for chunk in self._chunks:
             rows += np.bincount(chunk.reduce_ids, minlength=self._num_partitions)
@@ -84,7 +68,7 @@ class BufferedRows:
     def write(
         self, writer: BlockFileWriter, numbers: BlockNumbers, count: Callable[[PartitionStatistics], None]
     ) -> BlockFile:
-        """Writes the rows as blocks, and their hash rows after them; the buffer is then empty."""
+        """Writes the rows as blocks, then their hash rows, and empties the buffer."""
         chunks, hash_rows = self._chunks, self._hash_rows
         self._chunks, self._hash_rows, self.size_bytes = [], [], 0
         if not chunks:
@@ -107,7 +91,6 @@ class BufferedRows:
         return writer.finish()
 
     def _hash_ids(self, chunk: RowsChunk) -> NDArray[np.int32]:
-        """The hash partition of each row."""
         return self._num_partitions + partitions_of(chunk.row_hashes, self._hash_partitions)
 
 
@@ -148,17 +131,12 @@ class MapOutputWriter(KeepsLocalFiles):
     Use it as a context manager: it owns temporary files.
 
     Args:
-        store: the place of the shuffle's map outputs.
-        map_id: the task.
-        generation: generation to commit, from `MapOutputLog.current`.
-        attempt: name of the attempt, from `new_attempt`.
-        schema: the table's columns.
-        num_partitions: reduce partitions.
-        memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
-        place: place on this machine for the data file; None, or if it is full: the data file goes to the store.
-        spill_folders: local folders for spills, used in turn; None is the machine's temporary folder.
-        hash_partitions: number of hash partitions; 0: no hash rows are kept.
-        sizes: of the batch; hot reduce partitions among the rows before the first spill are divided. None: none is.
+        generation: from `MapOutputLog.current`.
+        memory_bytes: of the writer; rows past a third of it are spilled.
+        place: of the data file on this machine; None, or if it is full: the store.
+        spill_folders: used in turn; None is the machine's temporary folder.
+        hash_partitions: 0: no hash rows are kept.
+        sizes: hot reduce partitions among the rows before the first spill are divided. None: none is.
     """
 
     def __init__(
@@ -209,13 +187,7 @@ class MapOutputWriter(KeepsLocalFiles):
         """Takes rows; all arguments have one length, and the batch has the table's columns.
 
         Args:
-            batch: the rows.
-            reduce_ids: reduce partition of each row.
-            change_ordinals: step of each row.
-            weights: weight of each row.
-            row_hashes: hash of each row.
-            identity_hashes: hashes that gave the reduce partitions; None only if there are neither ``sizes`` nor hash
-                partitions.
+            identity_hashes: None only if there are neither ``sizes`` nor hash partitions.
         """
         if identity_hashes is None and (self._sizes is not None or self._hash_partitions):
             raise ValueError("rows need their identity hashes if partitions may be divided or there are hash rows")
@@ -238,7 +210,7 @@ class MapOutputWriter(KeepsLocalFiles):
         self._buffer.append(RowsChunk(rows, reduce_ids, parts, row_hashes), hash_rows)
 
     def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
-        """Writes the files and then the commit record; returns the record that counts, of whichever attempt."""
+        """Writes the files, then the commit record; returns the record that counts, of whichever attempt."""
         stem = f"{self._map_id}.{self._generation}.{self._attempt}"
         numbers = self._block_numbers()
         block_file, blocks = self._block_file()
@@ -275,7 +247,7 @@ class MapOutputWriter(KeepsLocalFiles):
         return winner
 
     def _block_numbers(self) -> BlockNumbers:
-        """The numbers of the blocks, which the rows before the first spill decide."""
+        """The rows before the first spill decide."""
         if self._numbers is None:
             divided = () if self._sizes is None else self._buffer.hot_partitions(self._sizes)
             partitions = self._num_partitions + self._hash_partitions
@@ -283,7 +255,7 @@ class MapOutputWriter(KeepsLocalFiles):
         return self._numbers
 
     def _block_file(self) -> tuple[BlockFile, bytes | Path]:
-        """All blocks, and their bytes or the local file that has them."""
+        """All blocks, and their bytes or local file."""
         if not self._runs:
             memory = io.BytesIO()
             return self._write_buffered(memory, is_spill=False), memory.getvalue()
@@ -297,7 +269,7 @@ class MapOutputWriter(KeepsLocalFiles):
     def _put(
         self, stem: str, block_file: BlockFile, blocks: bytes | Path, encoded: bytes
     ) -> tuple[StoredFile, StoredFile]:
-        """Stores blocks and index; returns the data and the index file, which are one if they are small."""
+        """Returns the data and the index file, which are one if they are small."""
         name = f"{stem}.data"
         key = None if self._place is None else self._place.put(name, blocks)
         data = StoredFile(key=key or name, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
@@ -322,7 +294,6 @@ class MapOutputWriter(KeepsLocalFiles):
         return self._buffer.write(writer, numbers, self._statistics.add)
 
     def _next_folder(self) -> Path:
-        """The next spill folder in turn."""
         if len(self._folders) < len(self._spill_folders):
             with on_local_disk(_CANNOT_KEEP):
                 parent = self._spill_folders[len(self._folders)]

@@ -1,8 +1,8 @@
-"""Commit records of map outputs, and their log: of each map task the first attempt to commit counts.
+"""Commit records of map outputs: of each map task the first attempt to commit counts.
 
-``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` says that it does
-not count, and the next generation may commit. Before the first of them ``voids.json`` is created: while it is missing,
-nobody looks for voids. Nothing is ever found by listing.
+``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` makes it not
+count, and the next generation may commit. ``voids.json`` is created before the first void: while it is missing,
+nobody looks for voids. Nothing is found by listing.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class CorruptMapOutputError(TransientError):
 
     @property
     def outputs(self) -> tuple[tuple[int, int], ...]:
-        """The map outputs to void: each a map id and a generation."""
+        """Map id and generation of each map output to void."""
         return ((self.map_id, self.generation),)
 
     @classmethod
@@ -49,11 +49,7 @@ class CorruptMapOutputError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file of a map output, as its attempt wrote it.
-
-    Attributes:
-        key: key in the store or, for a data file, at a node (`icefloe.node.messages`).
-    """
+    """A file of a map output; its key is in the store or, for a data file, at a node."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -67,25 +63,17 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        attempt: unique name of the attempt, part of its files' names.
-        data: blocks; this and the next are None for a task of the insert-only route, which shuffles nothing.
-        index: offsets of the blocks, and their rows, signed counts and hash sums. If it has the key of the data, the
-            file is the index and then the blocks.
-        num_partitions: reduce partitions.
-        divided: reduce partitions that have a block for each part, ascending (`partitions`). The index
-            then counts blocks where it otherwise counts reduce partitions.
-        hash_partitions: partitions of hash rows, which follow the reduce partitions in all files (`blocks`).
-        schema_fingerprint: fingerprint of the schema of the rows in the blocks.
-        largest_block_bytes: size of the largest block, uncompressed; a reader allocates no more for one block.
-        rows: rows in the data file, without hash rows.
-        ordinals: sums per change ordinal, ascending.
-        removed_rows_read: rows read with a negative weight, counted in each step that removes them.
-        added_rows_read: rows read with a positive weight, counted in each step that adds them.
-        carried_over_rows: rows of the two counts above that cancelled out.
-        bytes_read: bytes of the files read.
-        bytes_decoded: bytes decoded from these files, in Arrow's memory.
+        data: blocks; this and the next are None for a task of the insert-only route.
+        index: if it has the key of the data, the file is the index and then the blocks.
+        divided: reduce partitions with a block for each part, ascending (`partitions`), counted as blocks in the index.
+        hash_partitions: they follow the reduce partitions in all files (`blocks`).
+        largest_block_bytes: uncompressed; a reader allocates no more for one block.
+        removed_rows_read: of negative weight, in each step that removes them.
+        added_rows_read: of positive weight, in each step that adds them.
+        carried_over_rows: rows of both that cancelled out.
+        bytes_decoded: in Arrow's memory.
         part: an insert-only task's sink commit message.
-        crc32: CRC-32 of this document without this key, which distinguishes damage from a record of another release.
+        crc32: of this document without this key; distinguishes damage from another release.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -147,8 +135,6 @@ class MapOutputRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidRecord:
-    """Says that a generation of a map output does not count, and why."""
-
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
@@ -159,7 +145,7 @@ class VoidRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidsRecord:
-    """Says that there may be void records."""
+    """There may be void records."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -167,7 +153,7 @@ class VoidsRecord:
 
 
 def schema_fingerprint(schema: pa.Schema) -> str:
-    """32 hexadecimal digits that depend on names, types, nullability and order of the fields, not on metadata.
+    """32 hex digits of names, types, nullability and order of the fields, not of metadata.
 
     >>> first, second = pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int32())])
     >>> schema_fingerprint(first) == schema_fingerprint(second)
@@ -193,8 +179,8 @@ class MapOutputState(NamedTuple):
     """The state of a map task's output.
 
     Attributes:
-        generation: first generation that is not void; an attempt that starts now commits it.
-        record: record of the output that counts; None if there is none yet, or only a damaged record.
+        generation: first one that is not void; an attempt that starts now commits it.
+        record: None if there is none yet, or only a damaged one.
         damage: fault of a record that cannot be used; `MapOutputLog.commit` voids it.
     """
 
@@ -207,9 +193,7 @@ class MapOutputLog:
     """The commit records of one shuffle.
 
     Args:
-        store: the place of the shuffle's map outputs.
-        writes_to_sink: True if its map tasks write to the sink instead. A record without a part is then of no use:
-            tasks of another route left it.
+        writes_to_sink: map tasks write to the sink; records without a part, of another route, are then of no use.
     """
 
     def __init__(self, store: Store, *, writes_to_sink: bool = False) -> None:
@@ -218,11 +202,11 @@ class MapOutputLog:
 
     @property
     def has_voids(self) -> bool:
-        """True if a generation of any map task may be void. Each use looks at the store."""
+        """True if any generation may be void. Each use looks at the store."""
         return self._store.size(_VOIDS) is not None
 
     def current(self, map_id: int) -> MapOutputState:
-        """The generation that counts and its record, by two look-ups if nothing was voided."""
+        """The generation that counts and its record, by two look-ups without voids."""
         return self._current(map_id, has_voids=self.has_voids)
 
     def _current(self, map_id: int, *, has_voids: bool) -> MapOutputState:
@@ -242,12 +226,12 @@ class MapOutputLog:
         return MapOutputState(generation=generation, record=record)
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
-        """`current` of each map task, several at once, in the order given; one look-up each if nothing was voided."""
+        """`current` of each, in the order given; one look-up each if nothing was voided."""
         current = partial(self._current, has_voids=self.has_voids)
         return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
 
     def missing(self, map_ids: Sequence[int]) -> dict[int, int]:
-        """The map tasks without a valid output, in the order given, and the generation that is open for each."""
+        """Map tasks without a valid output, in the order given, with their open generation."""
         states = self.states(map_ids)
         return {map_id: state.generation for map_id, state in zip(map_ids, states, strict=True) if state.record is None}
 
@@ -269,8 +253,8 @@ class MapOutputLog:
     def commit(self, record: MapOutputRecord) -> MapOutputRecord:
         """Commits a map output unless another attempt already has; returns the record that counts.
 
-        The files that the record names must be in the store before. If generations were voided since the attempt began,
-        it commits the generation that is open now. Compare ``attempt`` to learn who won.
+        The files that the record names must be in the store before. If generations were voided meanwhile, it commits
+        the generation that is open now. Compare ``attempt`` to learn who won.
         """
         # Create-if-absent lets one attempt win; who loses looks. What a look finds decides:
         #   3.0            a whole record: it counts, whoever made it. Also ours, if the answer to its creation was lost

@@ -1,7 +1,7 @@
-"""Reduce partitions: the one that a row belongs to, and hot ones, which a map output keeps as 64 blocks instead of one.
+"""Reduce partitions: that of a row, and hot ones, which a map output keeps as 64 blocks.
 
-Rows are divided by the first six bits of the upper half of their identity hash. So all rows of an identity are in one
-part, and the parts follow each other in the order in which changes are delivered.
+Rows are divided by the first six bits of their identity hash's upper half. So all rows of an identity are in one
+part, and parts follow each other in the order of delivery.
 
     reduce partition    0     1 (divided)                2
     block               0     1    2    3   ..   64      65
@@ -20,20 +20,12 @@ __all__ = ["BatchSizes", "reduce_ids"]
 
 
 def reduce_ids(identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.int32]:
-    """The reduce partition of each row: the 128-bit row hash of its identity modulo the number of partitions.
-
-    Args:
-        identity_hashes: hashes of the identity columns, or of the whole row if there is no identity.
-        num_partitions: number of reduce partitions of the shuffle.
-    """
+    """The identity hash (row hash without an identity) modulo the number of partitions."""
     return identity_hashes.modulo(num_partitions).astype(np.int32, copy=False)
 
 
 def order_by_reduce_id(ids: NDArray[np.int32], num_partitions: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row positions in the order of their reduce partitions, rows of one partition in the order they came.
-
-    Returns:
-        The positions to take, and the rows of each partition (``num_partitions`` counts).
+    """Row positions by reduce partition, stable, and the rows of each partition.
 
     >>> order = order_by_reduce_id(np.array([2, 0, 2, 0], np.int32), 3)
     >>> [part.tolist() for part in order]
@@ -63,7 +55,7 @@ _COMPRESSION: Final = 4
 def wanted_range_bytes(
     total_bytes: int, *, target_size_bytes: int, min_ranges: int, min_range_bytes: int = MIN_RANGE_BYTES
 ) -> int:
-    """The most bytes that a range should hold: the target, or an even share if that is needed for ``min_ranges``.
+    """The most bytes that a range should hold: the target, or an even share to reach ``min_ranges``.
 
     >>> wanted_range_bytes(1 << 30, target_size_bytes=1 << 26, min_ranges=64) >> 20
     16
@@ -82,12 +74,7 @@ def part_ids(identity_hashes: RowHashes) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockNumbers:
-    """The numbers of a map output's blocks, in the order of its data file.
-
-    Attributes:
-        num_partitions: reduce partitions.
-        divided: reduce partitions that have 64 blocks, ascending; every other partition has one.
-    """
+    """The numbers of a map output's blocks: 64 for a divided partition, one for any other."""
 
     num_partitions: int
     divided: tuple[int, ...] = ()
@@ -115,19 +102,18 @@ class BlockNumbers:
         return np.cumsum(counts) - counts
 
     def reduce_ids(self) -> NDArray[np.int64]:
-        """The reduce partition of each block, int64."""
         numbers = np.arange(self.num_partitions)
         return np.repeat(numbers, self._counts()) if self.divided else numbers
 
     def parts(self) -> NDArray[np.uint8]:
-        """The part of each block; `WHOLE` if its reduce partition is not divided."""
+        """`WHOLE` if its reduce partition is not divided."""
         parts = np.full(len(self), WHOLE, np.uint8)
         for first in self.firsts()[[*self.divided]].tolist() if self.divided else ():
             parts[first : first + NUM_PARTS] = np.arange(NUM_PARTS)
         return parts
 
     def of_rows(self, reduce_ids: NDArray[np.int32], parts: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """The block of each row, by its reduce partition and its part.
+        """The block of each row.
 
         >>> numbers = BlockNumbers(num_partitions=4, divided=(1,))
         >>> numbers.of_rows(np.array([0, 1, 1, 3], np.int32), np.array([9, 0, 63, 9], np.uint8)).tolist()
@@ -146,11 +132,10 @@ class BlockNumbers:
 
 
 class BatchSizes(NamedTuple):
-    """The sizes of a batch by which a map task tells hot partitions.
+    """The sizes of a batch by which a map task recognizes hot partitions.
 
     Attributes:
-        num_map_tasks: map tasks of the batch.
-        target_size_bytes: compressed bytes that a range should hold.
+        target_size_bytes: compressed bytes of a range.
         cores: the least number of ranges, if there is work for them.
     """
 
@@ -160,7 +145,7 @@ class BatchSizes(NamedTuple):
 
 
 def hot_partitions(sizes: BatchSizes, rows: NDArray[np.int64], size_bytes: int) -> tuple[int, ...]:
-    """The partitions that a map task divides, ascending: larger than a range, if all tasks have rows like its own."""
+    """The partitions, ascending, larger than a range if all tasks have rows like these."""
     total = size_bytes * sizes.num_map_tasks
     most = wanted_range_bytes(total, target_size_bytes=_COMPRESSION * sizes.target_size_bytes, min_ranges=sizes.cores)
     is_hot = (rows * (total / max(1, int(rows.sum()))) > most) & (rows >= _LEAST_ROWS)

@@ -8,17 +8,17 @@ Read in this order:
 - `location`: from a URL to a store
 - `options`: options, checked before obstore takes them
 - `object_store`: stores on obstore
-- `clients`: obstore's clients of one store, and stores that did not answer
+- `clients`: obstore's clients, and stores that did not answer
 - `store_errors`: obstore's errors as ours
-- `dynamodb_store`: a store in a table of DynamoDB, and one whose create-if-absent goes to such a table
-- `dynamodb_items`: the items of a place, and values that are too large for one
+- `dynamodb_store`: a store in a table of DynamoDB, and one that creates there
+- `dynamodb_items`: items, and values too large for one
 - `dynamodb_table`: boto3's client of a table
 - `dynamodb_access`: options that open the table
-- `aws_faults`: faults of services of AWS that may pass, and errors of a table
+- `aws_faults`: faults of AWS that may pass, and errors of a table
 - `local_store`: local disk, with files that are being written
-- `local_folders`: local disks of a task: folders for spilling, and temporary ones
+- `local_folders`: folders for spilling, and temporary ones
 - `requests`: several requests at once, and their numbers
-- `probe`: tries a store before it is used, and asks it for the time
+- `probe`: tries a store before it is used
 """
 
 __all__ = [

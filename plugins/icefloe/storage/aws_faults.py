@@ -1,4 +1,4 @@
-"""Faults of services of AWS as botocore's clients raise them: they may pass, or they do not; and those of a table."""
+"""Faults of AWS as botocore's clients raise them, and those of a table."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,10 +30,7 @@ _FIRST_SERVER_FAULT: Final = 500
 
 
 def may_pass(cause: Exception) -> bool:
-    """True if the same request may succeed later.
-
-    It was throttled, the service failed or did not answer, a clock is wrong, or credentials could not be fetched.
-    """
+    """True if the request may succeed later: throttled, unanswered, a wrong clock, credentials not fetched."""
     from botocore import exceptions
 
     # Containers ask a service of their host for credentials, profiles a program. Clients report their faults by these
@@ -57,7 +54,6 @@ def code_of(cause: Exception) -> str:
 
 
 def table_error(action: str, url: str, cause: Exception, *, creation: str) -> IcefloeError:
-    """The error for a request to a table that failed."""
     from botocore import exceptions
 
     what, code = f"cannot {action} {url}", code_of(cause)
@@ -92,7 +88,7 @@ def _is_throttled(cause: Exception) -> bool:
 
 
 def _message_of(cause: Exception) -> str:
-    """The service's own words. The text of the client's error adds its own retries."""
+    """Without the client's words on its own retries."""
     answer = _answer_of(cause)
     return str(answer.get("Error", {}).get("Message") or answer.get("message", ""))
 

@@ -1,4 +1,4 @@
-"""Obstore's clients of one remote store, each with its own time to wait for an answer."""
+"""Obstore's clients of one remote store, each with its own patience."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,17 +34,14 @@ _ANY_KEY: Final = "_probe-certificate"
 
 
 class RemoteClients:
-    """The clients of one bucket or container: for looks, which are small, and for requests that may take long.
+    """The clients of one bucket or container: for looks, which are small, and for longer requests.
 
-    Obstore bounds a whole answer by `timeout` and each silence by `read_timeout`. The latter counts from the beginning
-    of a request to its headers, so it would cut a slow upload.
+    Obstore's `timeout` bounds a whole answer, `read_timeout` each silence, also up to the headers: it would cut a slow
+    upload.
 
     Args:
-        url: of the store's root.
-        config: credentials and the like.
-        client_options: given options win.
-        patience_seconds: until a store that does not answer is given up.
-        endpoint: of a service of one's own; empty for the vendor's.
+        patience_seconds: until a silent store is given up.
+        endpoint: empty for the vendor's.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class RemoteClients:
 
     @property
     def downloads(self) -> stores.ObjectStore:
-        """The client that reads values of any size: only silence ends a request early."""
+        """Reads values of any size: only silence ends a request early."""
         return self._downloads
 
     @property
@@ -90,9 +87,9 @@ class RemoteClients:
         return self._uploads[times]
 
     def meet(self) -> None:
-        """Tries the certificate of a service of one's own before its first request in this process.
+        """Tries the certificate of a service of one's own, once in this process.
 
-        Obstore tries a refused certificate again until the patience is used up, and another try cannot help.
+        Obstore would repeat a refused certificate until the patience is used up.
         """
         if not self._is_private or self._silence.was_met:
             return
@@ -105,9 +102,9 @@ class RemoteClients:
         self._silence.was_met = True
 
     def try_condition(self, create: Callable[[stores.ObjectStore], object]) -> bool:
-        """Sends the first put with a condition of this process only once; True if it succeeded.
+        """Sends this process's first put with a condition once; True if it succeeded.
 
-        Obstore tries an answer 501 again until the patience is used up, and another try cannot help.
+        Obstore would repeat an answer 501 until the patience is used up.
 
         Raises:
             AlreadyExistsError: the condition does not hold.
@@ -128,19 +125,16 @@ class RemoteClients:
         return True
 
     def pauses_seconds(self) -> Iterator[float]:
-        """The pauses between the tries of a request that obstore does not send again; they end with the patience.
-
-        They are as long as obstore's own. The time counts from this call.
-        """
+        """Pauses as long as obstore's own, between tries that it does not make; they last the patience."""
         budget_seconds = 0.0 if self._silence.is_recent else self._patience_seconds * RETRY_SHARE
         return _pauses_until(monotonic() + budget_seconds)
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
-        """Notes whether the store answers the requests inside. After it did not, the next looks wait only briefly.
+        """Notes whether the store answers. After it did not, the next looks wait only briefly.
 
         Args:
-            is_look: the request is small. A large value may fail after a long time at a store that answers well.
+            is_look: the request is small. A large value may fail at a store that answers well.
         """
         started = monotonic()
         try:
@@ -176,8 +170,6 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     """Obstore's timeouts for ``looks``, ``downloads``, ``uploads`` or ``brief`` looks after a silence.
 
     Args:
-        purpose: one of these words.
-        patience_seconds: until a store that does not answer is given up.
         times: factor of the usual time, for a larger upload.
 
     >>> client_timeouts("downloads", 60.0)
@@ -218,11 +210,11 @@ def _text(seconds: float) -> str:
 
 
 class StoreHealth(Silence):
-    """The silence of a store, and what the store has shown that it can do.
+    """The silence of a store, and its known abilities.
 
     Attributes:
         was_met: the store's certificate was tried by a request of its own.
-        takes_conditions: the store has answered a put with a condition, and not that it does not implement it.
+        takes_conditions: the store has answered a put with a condition, which it implements.
     """
 
     def __init__(self) -> None:
@@ -233,11 +225,6 @@ class StoreHealth(Silence):
 
 @cache
 def health_of_store(url: str, endpoints: tuple[str, ...]) -> StoreHealth:
-    """The silence of a store in this process, which opens the same store many times.
-
-    Args:
-        url: of the store's root.
-        endpoints: the addresses of its service, if they are set.
-    """
+    """The silence of a store in this process, which opens the same store many times."""
     del url, endpoints
     return StoreHealth()

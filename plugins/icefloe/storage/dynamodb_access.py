@@ -1,4 +1,4 @@
-"""The settings that open a table of DynamoDB, from the options of a store and from the environment."""
+"""The settings that open a table of DynamoDB, from options and environment."""
 
 import re
 from collections.abc import Mapping
@@ -28,11 +28,10 @@ _OF_STORE: Final = ("access_key_id", "secret_access_key", "session_token", "regi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamodbAccess:
-    """A table, and the account that opens it. Whatever is empty comes from the machine's own AWS configuration.
+    """A table, and the account that opens it. Empty fields come from the AWS configuration.
 
     Attributes:
-        endpoint: address of a service that is not Amazon's.
-        role_arn: role that is assumed first, with ``external_id``.
+        role_arn: assumed first, with ``external_id``.
         allow_http: anything true if the endpoint may be unencrypted.
     """
 
@@ -48,7 +47,6 @@ class DynamodbAccess:
 
     @property
     def url(self) -> str:
-        """URL of the table."""
         return f"{SCHEME}{self.table}"
 
     @property
@@ -68,7 +66,6 @@ class DynamodbAccess:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
-        """The access to the table of a URL."""
         known = [each.name for each in fields(cls) if each.name != "table"]
         given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
         if unknown := sorted(given.keys() - set(known)):
@@ -105,15 +102,14 @@ class DynamodbAccess:
 
 
 def coordinated(options: Mapping[str, str], table_url: str | None, storage_url: str | None) -> dict[str, str]:
-    """The options of the stores of a pipeline, whose create-if-absent may go to a table.
+    """The options of a pipeline's stores, whose create-if-absent may go to a table.
 
     >>> coordinated({"region": "eu-west-1"}, "dynamodb://icefloe", None), coordinated({}, None, None)
     ({'region': 'eu-west-1', 'coordination': 'dynamodb://icefloe'}, {})
 
     Args:
         options: of the store and, beginning with ``dynamodb_``, of the table.
-        table_url: the pipeline's ``coordination``; None if its storage honours create-if-absent itself.
-        storage_url: the pipeline's ``storage``; None if its checkpoint is in no table.
+        table_url: the pipeline's ``coordination``; None if its storage honours create-if-absent.
     """
     added = {COORDINATION: table_url, STORAGE: storage_url}
     return {**options, **{key: url for key, url in added.items() if url is not None}}

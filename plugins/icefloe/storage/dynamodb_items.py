@@ -1,4 +1,4 @@
-"""The items of a place in a table, and the values that are too large for one: objects, or chunks in the table."""
+"""The items of a place in a table, and values too large for one: objects, or chunks."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ class Item:
     Attributes:
         writer: 32 hex digits that no other write has.
         modified: by the clock of the table's service.
-        value: None if the value is too large for an item, or was not asked for.
-        sha256: digest of a value that is too large; None if the item holds the value.
+        value: None if it is too large for an item, or was not asked for.
+        sha256: of a value that is too large; None if the item holds the value.
     """
 
     key: str
@@ -87,7 +87,7 @@ class Item:
 
 
 class Items:
-    """The items of one place, such as the bucket that they coordinate, which errors name by a URL."""
+    """The items of one place, such as the bucket that they coordinate."""
 
     def __init__(self, table: DynamodbTable, place: str, url: str, requests: Requests) -> None:
         self.table = table
@@ -97,7 +97,7 @@ class Items:
         self._requests = requests
 
     def find(self, key: str, *, has_value: bool = True) -> Item | None:
-        """An item as the last write left it, without its value if that is not wanted; None if there is none."""
+        """An item as the last write left it; None if there is none."""
         with self._requests.counted("get" if has_value else "head"), self.table.asked("read") as client:
             answer = client.get_item(
                 TableName=self._name,
@@ -108,7 +108,7 @@ class Items:
         return Item.of(answer["Item"], self.url) if "Item" in answer else None
 
     def create(self, item: Item) -> bool:
-        """Stores an item only if there is none; True if this very call did, also if its first answer was lost."""
+        """Stores an item only if there is none; True also if this call's first answer was lost."""
         from botocore.exceptions import ClientError
 
         try:
@@ -153,7 +153,7 @@ class Items:
             )
 
     def remove(self, keys: Iterable[str]) -> Iterator[Item]:
-        """Deletes items; gives those that were there, without their values, once they are gone."""
+        """Deletes items; gives those that existed, without their values, once they are gone."""
         remaining = iter(dict.fromkeys(keys))
         while some := list(islice(remaining, _KEYS_PER_GET)):
             with self._requests.counted("delete"):
@@ -182,10 +182,7 @@ class Items:
 
 
 class StoredValues:
-    """Large values as objects next to the keys that they are the values of.
-
-    Each is written once, before the item that names it.
-    """
+    """Large values as objects next to their keys, written once, before their items."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -199,25 +196,25 @@ class StoredValues:
         return self._store.get(item.name)
 
     def has(self, item: Item) -> bool:
-        """False if the value of an item is gone."""
+        """False if it is gone."""
         return self._store.size(item.name) is not None
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value of an item, whose ranges end before it does; raises as `get` does."""
+        """Parts of the value; the ranges end before it does. Raises as `get` does."""
         return self._store.get_ranges(item.name, ranges)
 
     def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        """The names of all values below a key taken as a folder, with their times."""
+        """The names and times of all values below a key taken as a folder."""
         return ((each.key, each.modified) for each in self._store.list(prefix) if key_of_name(each.key) is not None)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Deletes values; those that are gone are passed over."""
+        """Deletes values; missing ones are passed over."""
         if names:
             self._store.delete(names)
 
 
 class ChunkedValues:
-    """Large values as items of a place of their own, in chunks; as `StoredValues`."""
+    """Large values in chunks, as items of a place of their own."""
 
     def __init__(self, table: DynamodbTable, place: str, url: str) -> None:
         self._table = table
@@ -225,7 +222,7 @@ class ChunkedValues:
         self._url = url
 
     def put(self, item: Item, data: bytes | Path) -> None:
-        """Stores the value of an item."""
+        """Stores the value."""
         content = data if isinstance(data, bytes) else mapped_file(data, self._url)
         self._table.write("write", puts=(
             {**self._key(item.name, number), "modified": _text(item.modified),
@@ -234,17 +231,17 @@ class ChunkedValues:
         ))  # fmt: skip
 
     def get(self, item: Item) -> bytes:
-        """The value of an item; raises KeyMissingError if it is gone."""
+        """The value; see `StoredValues`."""
         return b"".join(self._chunk(item, number) for number in range(_count(item.size_bytes)))
 
     def has(self, item: Item) -> bool:
-        """False if the value of an item is gone."""
+        """False if it is gone."""
         with suppress(KeyMissingError):
             return bool(self.get(item))
         return False
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value of an item, whose ranges end before it does; raises as `get` does."""
+        """Parts of the value."""
         chunks: dict[int, bytes] = {}
         found = []
         for start, stop in ranges:
@@ -256,12 +253,12 @@ class ChunkedValues:
         return found
 
     def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        """The names of all values below a key taken as a folder, with their times."""
+        """Names and times; see `StoredValues`."""
         found = {key.rpartition("/")[0]: modified for key, modified in self._list(f"{prefix}/" if prefix else "")}
         return iter(found.items())
 
     def delete(self, names: Sequence[str]) -> None:
-        """Deletes values; those that are gone are passed over."""
+        """Deletes values."""
         for name in names:
             self._table.write("delete", deletes=[primary_key(self._place, key) for key, _ in self._list(f"{name}/")])
 
@@ -283,7 +280,7 @@ class ChunkedValues:
 
 
 def key_of_name(name: str) -> str | None:
-    """The key that a large value is of; None if the name is none of a large value.
+    """The key of a large value; None for another name.
 
     >>> key_of_name("batch=0/part-0.parquet~" + 32 * "0"), key_of_name("batch=0/part-0.parquet")
     ('batch=0/part-0.parquet', None)

@@ -1,4 +1,4 @@
-"""A store in a table of DynamoDB, an item for each key; and one whose create-if-absent goes to such a table."""
+"""A store in a table of DynamoDB, and one whose create-if-absent goes to such a table."""
 
 import hashlib
 import logging
@@ -33,10 +33,7 @@ _GRACE: Final = timedelta(hours=1)
 
 
 class DynamodbStore(Store):
-    """A store whose keys are items.
-
-    Values that are too large for an item are written first, and the item names them.
-    """
+    """A store whose keys are items. Values too large for one are written before it."""
 
     def __init__(self, items: Items, large: StoredValues | ChunkedValues) -> None:
         self._items = items
@@ -87,7 +84,7 @@ class DynamodbStore(Store):
             self._discard(item)
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        """Stores a value only if there is none; True also if this very call did and its first answer was lost."""
+        """True also if this very call created it and its first answer was lost."""
         item = self._offered(key, data)
         if item.value is not None:
             return self._items.create(item)
@@ -131,7 +128,7 @@ class DynamodbStore(Store):
         self._large.delete([item.name for item in items if item.sha256 is not None])
 
     def _keeps(self, item: Item, data: bytes | Path) -> bool:
-        """True if an item that was just written has its value; a value that a sweep took meanwhile is written again."""
+        """A value that a sweep took meanwhile is written again."""
         if item.value is not None or self._large.has(item):
             return True
         self._large.put(item, data)
@@ -143,7 +140,6 @@ class DynamodbStore(Store):
         return item is not None and item.name == name
 
     def _offered(self, key: str, data: bytes | Path) -> Item:
-        """The item of a value that is to be stored; its value is in it unless it is too large."""
         url = join_url(self.url, check_key(key))
         size_bytes = len(data) if isinstance(data, bytes) else file_size(data, url)
         item = Item(key=key, writer=uuid.uuid4().hex, size_bytes=size_bytes, modified=self._items.table.now())
@@ -187,13 +183,13 @@ class DynamodbStore(Store):
 
 
 class CoordinatedStore(Store):
-    """A store in which values that are created are in a table, and values that are put are objects.
+    """A store whose created values are in a table, and whose put values are objects: each key has one home.
 
-    So every key has one home. If a key is created and put at the same time, the created value counts.
+    If a key is created and put at the same time, the created value counts.
 
     Args:
-        table: keeps the created values; its large ones are among the objects.
-        objects: keeps all others. Nothing is ever created there.
+        table: keeps created values; large ones are among the objects.
+        objects: nothing is ever created there.
     """
 
     def __init__(self, table: Store, objects: Store) -> None:

@@ -31,12 +31,7 @@ _PAUSES_SHARE: Final = 0.5
 
 
 class DynamodbTable:
-    """One table, for several threads.
-
-    Args:
-        access: opens it.
-        patience_seconds: until a table that does not answer is given up.
-    """
+    """One table, for several threads, given up after the patience in seconds."""
 
     def __init__(self, access: DynamodbAccess, patience_seconds: float) -> None:
         self.access = access
@@ -54,7 +49,7 @@ class DynamodbTable:
 
     @contextmanager
     def asked(self, action: str) -> Iterator[Any]:
-        """The client, for one request. It sends a request that was not answered again, whatever that may have done.
+        """The client, for one request, repeated if unanswered, whatever it may have done.
 
         Raises:
             ClientError: the condition of the request does not hold.
@@ -76,7 +71,7 @@ class DynamodbTable:
         self._silence.end()
 
     def write(self, action: str, *, puts: Iterable[Mapping[str, Any]] = (), deletes: Iterable[Any] = ()) -> None:
-        """Puts items, and deletes those of some primary keys, some in each request."""
+        """Puts items and deletes primary keys, some in each request."""
         from boto3.dynamodb.table import BatchWriter
 
         with self.asked(action) as client, BatchWriter(self.access.table, client) as batch:
@@ -86,7 +81,7 @@ class DynamodbTable:
                 batch.delete_item(Key=key)
 
     def pages(self, place: str, prefix: str, names: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-        """The items of a place whose keys begin with a text, with these attributes, as the last write left them."""
+        """The items of a place below a prefix, as the last write left them."""
         # Boto3's own conditions share one counter of placeholders between all threads.
         condition, values = "#place = :place", {}
         if prefix:
@@ -105,7 +100,7 @@ class DynamodbTable:
                     yield page["Items"]
 
     def now(self) -> datetime:
-        """The present time by the clock of the table's service, to the second."""
+        """The time by the clock of the table's service, to the second."""
         if self._last_heard is None:
             with self.asked("read") as client:
                 client.get_item(TableName=self.access.table, Key={"place": "-", "key": "-"})
@@ -117,7 +112,7 @@ class DynamodbTable:
 
     @cached_property
     def _briefly(self) -> Any:
-        """The client for requests to a table that was waited for in vain just now."""
+        """For a table that was waited for in vain just now."""
         return self._opened(1, brief_seconds(self._patience_seconds))
 
     def _opened(self, tries: int, silence_seconds: float) -> Any:
@@ -133,7 +128,7 @@ class DynamodbTable:
 # A store is opened for each task, and making a client takes longer than most requests.
 @lru_cache(maxsize=16)
 def opened_table(access: DynamodbAccess, patience_seconds: float) -> DynamodbTable:
-    """A table; one for all stores of this process that open it alike."""
+    """One for all stores of this process that open it alike."""
     return DynamodbTable(access, patience_seconds)
 
 
@@ -144,7 +139,7 @@ def primary_key(place: str, key: str) -> dict[str, str]:
 
 
 def tries_within(patience_seconds: float) -> tuple[int, float]:
-    """Number of tries of a request that fit into the patience, and seconds that each may be silent.
+    """Number of tries that fit into the patience, and seconds that each may be silent.
 
     >>> tries_within(60.0), tries_within(0.5)
     ((10, 3.0), (3, 0.08333333333333333))
@@ -200,7 +195,7 @@ def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) 
 
 
 def _give_up(caught_exception: Exception | None, **_: object) -> None:
-    """Raises an error that another try would meet again, and boto3 would try again."""
+    """Raises an error that boto3 would try again in vain."""
     from botocore.exceptions import SSLError
 
     if isinstance(caught_exception, SSLError):
@@ -208,7 +203,7 @@ def _give_up(caught_exception: Exception | None, **_: object) -> None:
 
 
 def _assuming(source: Any, access: DynamodbAccess) -> Any:
-    """A session whose clients assume a role by the keys of another, again whenever its credentials expire."""
+    """Assumes the role again whenever its credentials expire."""
     from botocore.credentials import DeferredRefreshableCredentials, create_assume_role_refresher
 
     given = {"RoleArn": access.role_arn, "RoleSessionName": "icefloe"}
@@ -231,7 +226,7 @@ def _session(components: Mapping[str, Any] | None = None, **settings: str | None
 
 @cache
 def _models() -> Any:
-    """The descriptions of services, for all clients of the process: reading them takes 200 ms."""
+    """Reading the descriptions of services takes 200 ms."""
     from botocore.loaders import create_loader
 
     return create_loader()

@@ -24,7 +24,7 @@ def is_unfinished(key: str) -> bool:
 
 
 def is_foreign(name: str) -> bool:
-    r"""True for the name of a file or folder that no key leads to, so that somebody else must have made it.
+    r"""True for the name of a file or folder that no key leads to.
 
     >>> is_foreign("7.json"), is_foreign("7\n"), is_foreign(b"\xff".decode(errors="surrogateescape"))
     (False, True, True)
@@ -47,7 +47,6 @@ def check_key(key: str) -> str:
 
 
 def check_folder(folder: str) -> str:
-    """The folder, if every kind of store can hold keys below it."""
     if _CONTROL.search(folder) or any(segment in ("", ".", "..") for segment in folder.split("/")):
         raise TerminalError(
             f"{folder!r} cannot be the key of a stored object or a folder of them: expected segments joined by single "
@@ -58,7 +57,7 @@ def check_folder(folder: str) -> str:
 
 
 def join_url(base: str, key: str) -> str:
-    """The URL of a key below a URL, such that opening it leads to the same place again.
+    """The URL of a key below a URL; opening it leads to the same place again.
 
     >>> join_url("s3://lake/shuffle", "7/a b%"), join_url("file:///var", "a b%")
     ('s3://lake/shuffle/7/a b%', 'file:///var/a b%25')

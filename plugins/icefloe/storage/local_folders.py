@@ -1,4 +1,4 @@
-"""The local disks of a task: the folders that Spark gives it, and temporary folders that go with their process."""
+"""The local disks of a task: Spark's folders, and temporary ones that go with their process."""
 
 import errno
 import fcntl
@@ -28,7 +28,7 @@ _TRIES: Final = 20
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path | None, ...]:
-    """The folders that Spark gives its tasks, one per disk; if Spark named none, one None: the temporary folder."""
+    """Spark's folders, one per disk; otherwise one None: the temporary folder."""
     for variable in _VARIABLES:
         named = [Path(name) for name in environ.get(variable, "").split(",") if name]
         usable = tuple(folder for folder in named if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
@@ -42,7 +42,7 @@ def on_local_disk(failed: str) -> Iterator[None]:
     """Turns errors of the local disk into an error that may go away on retry.
 
     Args:
-        failed: what cannot be done, such as "the spill files of a map task cannot be written".
+        failed: such as "the spill files of a map task cannot be written".
     """
     try:
         with lack_of_memory_named():
@@ -55,7 +55,7 @@ def on_local_disk(failed: str) -> Iterator[None]:
 
 @contextmanager
 def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new folder for as long as the context lasts. First it removes those that dead processes left next to it."""
+    """A new folder for the context's time; removes those of dead processes."""
     with ExitStack() as owned:
         with on_local_disk("no folder for temporary files can be made"):
             place = Path(tempfile.gettempdir() if parent is None else parent)
@@ -66,9 +66,9 @@ def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def scratch_file(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Closes a file of a task folder in the end; rows that a full disk did not take are no error a second time.
+    """Closes a file of a task folder; a full disk is no error a second time.
 
-    Whoever needs that all of it is written flushes or closes the file before.
+    To be sure that all of it is written, flush or close the file before.
     """
     try:
         yield file
@@ -89,12 +89,11 @@ class KeepsLocalFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Removes the files."""
         self._owned.close()
 
 
 def remove_left(place: Path) -> None:
-    """Removes the folders of dead processes. Those of living ones and of other users stay, and all without a lock."""
+    """Those of living processes or other users stay, and all without a lock."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -113,7 +112,6 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
-    """A new folder that nobody takes for the folder of a dead process."""
     for _ in range(_TRIES):
         with ExitStack() as held:
             # What cannot be removed in the end is removed like the folder of a dead process.
@@ -126,7 +124,7 @@ def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
 
 
 def _is_locked(folder: Path, held: ExitStack) -> bool:
-    """Tells if a lock keeps the folder now; no: another process found it before, and removed it or is about to."""
+    """False: another process found it first, and removes it."""
     # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a
     # disk do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
     try:

@@ -1,4 +1,4 @@
-"""Local disk, by the calls of the system: a written value is on disk before anything can depend on it."""
+"""Local disk, by calls of the system: a written value is on disk before anything depends on it."""
 
 import errno
 import fcntl
@@ -32,7 +32,7 @@ _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 @contextmanager
 def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
-    """A whole file on disk under a name of its own, to be linked or renamed inside; it is gone afterwards."""
+    """A whole file on disk under its own name, to be linked or renamed inside; then gone."""
     descriptor, path = open_unfinished(folder, name)
     try:
         for chunk in _chunks(data):
@@ -49,9 +49,9 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the entries of a folder on disk: the names, not the content of the files.
+    """Puts the entries of a folder on disk: the names, not the files' content.
 
-    A folder that cannot be opened for reading cannot be synced either; its file system is trusted with its entries.
+    A folder that cannot be read cannot be synced; its file system is trusted with its entries.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -67,9 +67,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_synced_folder(folder: Path, root: Path) -> None:
-    """Makes a folder unless it exists; its entry and the entries of the folders above are on disk afterwards.
+    """Makes a folder; its entry and those of the folders above are on disk afterwards.
 
-    Folders from ``root`` on are synced even if they exist: whoever made them may not have synced them yet.
+    Folders from ``root`` on are synced even if they exist: their maker may not have synced them yet.
     """
     folders = (folder, *folder.parents)
     missing = sum(1 for _ in takewhile(lambda each: not each.is_dir(), folders))
@@ -104,22 +104,16 @@ def _refuse_other_size(descriptor: int, size_bytes: int, path: Path) -> None:
 
 
 class LocalStore(ObjectStore):
-    """A folder of this machine, or of one that it shares with others.
+    """A folder of this machine, or one that it shares with others.
 
     A value is written to a file of its own, synced, and becomes visible by an atomic rename (`put`) or hard link
-    (`create`); then its folder is synced. So readers see all of it or nothing, and once a call has returned the value
-    outlasts the process, a crash of the machine and a loss of power, if the disk keeps all that it reports as synced.
-    If syncing the folder fails, the call fails although the value can be seen.
+    (`create`); then its folder is synced. Readers see all of it or nothing. Once a call has returned, the value
+    outlasts a crash and a loss of power, if the disk keeps what it reports as synced. If syncing the folder fails, the
+    call fails although the value can be seen.
 
-    A process that dies while it writes leaves a file that listings hide. A later writer in that folder removes it.
+    Listings hide a dead writer's file; a later writer removes it.
 
-    Nothing is asked of obstore. It would ask the same of a thread of its own, which takes several times as long, and
-    never comes back if there is no memory left for one.
-
-    Args:
-        place: names the store in its errors.
-        folder: made by the first write, with the folders above it.
-        requests: counts the requests.
+    Obstore is not asked: its thread takes several times as long, and hangs without memory.
     """
 
     def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
@@ -222,7 +216,7 @@ class LocalStore(ObjectStore):
 
     @contextmanager
     def _sought(self) -> Iterator[None]:
-        """Looks for a value: a folder is none, and a place that is no folder has none."""
+        """A folder is no value, and a place that is no folder has none."""
         try:
             yield
         except IsADirectoryError as cause:
@@ -266,7 +260,7 @@ def _folder_of(prefix: str) -> str:
 
 
 def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[int, int]]]:
-    """The values in a folder, and the keys of the folders in it with what the file system knows each by."""
+    """Values, and folders with what the file system knows each by."""
     values: list[StoredObject] = []
     folders: dict[str, tuple[int, int]] = {}
     try:
@@ -297,9 +291,9 @@ _IDLE_SECONDS: Final = 600.0
 
 
 def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
-    """A new file for the value ``name`` while it is being written: descriptor and path.
+    """Descriptor and path of a new file for a value that is being written.
 
-    A lock marks it as a file whose writer lives; the lock goes with the process, however that ends.
+    A lock marks it as a living writer's; the lock goes with the process, however that ends.
     """
     #   created and locked, written, synced -> linked or renamed -> removed, and the lock with it
     #   the writer dies: the lock is free -> a later writer in the folder removes the file, once it is a minute old
@@ -314,9 +308,9 @@ def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
 
 
 def unfinished_name(name: str) -> str:
-    """Another name at each call for the value ``name`` while it is being written.
+    """Another name at each call for a value that is being written.
 
-    Listings hide it because of its end. Spark and Arrow take no file for data that begins with a dot.
+    Listings hide it by its end. Spark and Arrow ignore files that begin with a dot.
     """
     start = name.encode(errors="surrogateescape")[:_LONGEST_NAME_BYTES].decode(errors="ignore")
     return f".{start}.{uuid4().hex[:12]}#0"
@@ -325,12 +319,10 @@ def unfinished_name(name: str) -> str:
 def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
     """Removes the files that dead writers left in one folder; returns their number.
 
-    The lock of a writer on another machine may not be seen here (NFS mounted with ``nolock``, virtiofs, sshfs), so a
-    file must also be a minute old. A writer whose file is removed all the same gets an error and nothing becomes
-    visible: a wrong guess costs one retry.
+    The lock of a writer on another machine may not be seen (NFS with ``nolock``, virtiofs, sshfs), so a file must also
+    be a minute old. A wrong guess costs its writer one retry.
 
     Args:
-        folder: may be missing.
         is_over: nobody may write here any more: also remove the files of living writers.
     """
     removed = 0
@@ -343,7 +335,7 @@ def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
 
 
 def _remove(path: Path, *, is_over: bool) -> bool:
-    """Removes one file unless its writer lives; the lock is held meanwhile, so that no other process takes the file."""
+    """Under the lock, unless the writer lives."""
     if is_over:
         path.unlink(missing_ok=True)
         return True
@@ -370,7 +362,7 @@ def _is_dead(descriptor: int) -> bool:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """True if this process has the lock now; None if the file system has no locks, so that a file's age decides."""
+    """None if the file system has no locks: a file's age decides."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as cause:

@@ -70,17 +70,15 @@ def open_store(
     requests: Requests | None = None,
     patience: float | None = None,
 ) -> Store:
-    """The store at a URL. Nothing is read or made there yet; the first write makes a local folder.
+    """The store at a URL. Nothing is read or made yet; the first write makes a local folder.
 
     Args:
         url: ``file:///folder`` (percent-encoded or not, but a ``%`` must be ``%25``), ``memory://NAME`` (this process
             only, shared by name), ``s3://``, ``gs://``, ``abfs://``, ``abfss://`` and ``dynamodb://TABLE``.
-        options: credentials, endpoint and client settings, as obstore names them; never shown. Missing options come
-            from the environment and the machine's own identity. ``coordination`` names the table of DynamoDB in which
-            values are created, ``dynamodb_region`` and the like open it. Local disk needs none.
-        requests: counts the requests to the store.
-        patience: seconds after which a remote store that does not answer is given up; by default the environment's
-            setting.
+        options: credentials, endpoint and client settings, as obstore names them; never shown. Missing ones come from
+            the environment and the machine's identity. ``coordination`` names the table of DynamoDB in which values
+            are created, ``dynamodb_region`` and the like open it.
+        patience: seconds until a silent remote store is given up; None: the environment's setting.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -114,7 +112,7 @@ def open_store(
 
 
 def plain_endpoint(url: str, options: Mapping[str, str]) -> str:
-    """Scheme, host and port of a store's endpoint that is not encrypted; empty if it is, or if there is none."""
+    """Scheme, host and port of a store's unencrypted endpoint; empty if it has none."""
     scheme = url.partition("://")[0]
     if scheme not in _VENDORS:
         return ""
@@ -143,7 +141,7 @@ def _table(
     patience: float,
     objects: Store | None,
 ) -> DynamodbStore:
-    """The items of a place in the table of a URL; large values are among objects, if there are any of the place."""
+    """Large values are among its objects, if there are any."""
     hide_environment(os.environ)
     table = opened_table(DynamodbAccess.of(url, options, os.environ), patience)
     large = ChunkedValues(table, place, store_url) if objects is None else StoredValues(objects)
@@ -151,7 +149,7 @@ def _table(
 
 
 def _place(url: str, options: Mapping[str, str]) -> str:
-    """A URL that only one place has, at whatever service."""
+    """Only one place has it, at whatever service."""
     scheme, _, rest = url.rstrip("/").partition("://")
     usable = usable_options(scheme, without_coordination(options), os.environ)
     return f"{scheme.replace('abfss', 'abfs')}://{rest}{service_of(scheme, usable, os.environ)}"
@@ -159,7 +157,7 @@ def _place(url: str, options: Mapping[str, str]) -> str:
 
 @cache
 def _memory_root(_name: str) -> stores.MemoryStore:
-    """Memory stores live as long as the process, as files on a disk would."""
+    """They live as long as the process."""
     return stores.MemoryStore()
 
 
@@ -180,7 +178,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
 
 
 def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The client options of the environment, which obstore reads only if it is given none."""
+    """Obstore reads the environment only if it is given no options."""
     prefix = _VENDORS[url.partition("://")[0]]
     bundle = environ.get("AWS_CA_BUNDLE", "") if prefix == "aws_" else ""
     given = {ROOT_CERTIFICATE: bundle} if bundle else {}
@@ -193,5 +191,5 @@ def _picked(options: Mapping[str, str], names: Collection[str]) -> dict[str, str
 
 
 def _shown(url: str) -> str:
-    """The URL as an error may quote it; only its beginning if it may hold credentials."""
+    """Only its beginning if it may hold credentials."""
     return repr(url.partition("://")[0] + "://..." if "@" in url or "?" in url else url)

@@ -1,4 +1,4 @@
-"""Stores on obstore: memory, S3, GCS and Azure. Local disk inherits everything but the calls of obstore."""
+"""Stores on obstore: memory, S3, GCS and Azure; the base of local disk."""
 
 import mmap
 import time
@@ -37,12 +37,9 @@ _CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore(Store):
-    """A store on one of obstore's stores.
+    """A store on one of obstore's stores, which ``connect`` gives.
 
     Args:
-        place: names the store in its errors.
-        connect: gives obstore's store.
-        requests: counts the requests.
         clients: of a remote store, for values that are larger than a look.
     """
 
@@ -173,7 +170,7 @@ class ObjectStore(Store):
         return int(obstore.head(self._present(key), key)["size"])
 
     def _look_at(self, key: str) -> bytes | None:
-        """The value; None if it is too large to be read by the client that looks."""
+        """None if it is too large for the client that looks."""
         answer = obstore.get(self._present(key), key)
         is_large = self._clients is not None and answer.meta["size"] > _MOST_AT_A_LOOK_BYTES
         return None if is_large else bytes(answer.bytes())
@@ -186,7 +183,7 @@ class ObjectStore(Store):
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
-        """Adds a value; raises obstore's AlreadyExistsError if there is one."""
+        """AlreadyExistsError if there is one."""
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
             target = self._present(key)
             content: bytes | Path | mmap.mmap = data
@@ -199,7 +196,7 @@ class ObjectStore(Store):
         _create(key, content, target)
 
     def _remove(self, keys: Sequence[str]) -> None:
-        """Removes values; may raise FileNotFoundError for a key without a value."""
+        """FileNotFoundError is possible for a key without a value."""
         obstore.delete(self._connect(), keys)
 
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
@@ -218,7 +215,7 @@ class ObjectStore(Store):
             )  # fmt: skip
 
     def _delete(self, keys: Sequence[str]) -> bool:
-        """True if all values were there, as far as the store says. If not, some may not have been tried."""
+        """True if all existed, as far as the store says; otherwise some may not have been tried."""
         pauses_seconds = iter(()) if self._clients is None else self._clients.pauses_seconds()
         while True:
             try:
@@ -247,7 +244,7 @@ class ObjectStore(Store):
             return False
 
     def _last_look(self, call: Callable[[], Found]) -> Found:
-        """Asks why a request failed: a store that did not answer gets little time for this call."""
+        """Gives a silent store little time."""
         return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
 
     def _found_there(self) -> bool:

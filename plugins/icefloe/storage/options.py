@@ -1,4 +1,4 @@
-"""The options of a store, checked before obstore takes them: its Rust panics on some and does not report others."""
+"""The options of a store, checked before obstore's Rust panics on some or ignores others."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,9 +24,9 @@ _BREAKS: Final = "\r\n"
 
 
 def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The options without their vendor's name and without the line break that a mounted secret ends in.
+    """The options without their vendor's name and a mounted secret's line break.
 
-    Obstore reads the environment by itself. Only variables that it would stumble over become options here.
+    Obstore reads the environment itself. Only variables that it would stumble over become options here.
     """
     given = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     usable = {key: _checked(key, value, f"the option {key!r} of this store") for key, value in given.items()}
@@ -40,7 +40,7 @@ def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str
 
 
 def endpoint_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """The address of a service of one's own, from the options or else the environment; empty for the vendor's."""
+    """From options or environment; empty for the vendor's."""
     given = [value for key, value in options.items() if key.startswith("endpoint")]
     given += [environ[name] for key, name in _variables(scheme, environ) if key.startswith("endpoint")]
     return next((address.strip() for address in given if address.strip()), "")
@@ -64,7 +64,7 @@ def service_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, st
 
 
 def service_query(endpoint: str, **facts: str) -> str:
-    """Host and port of an endpoint, unless it is Amazon's own, and further facts, as the end of a URL."""
+    """The endpoint, unless it is Amazon's own, and further facts, as the end of a URL."""
     scheme, _, rest = endpoint.strip().rstrip("/").partition("://")
     host, slash, path = rest.partition("/")
     if host and _PORT.search(host) is None:
@@ -76,7 +76,6 @@ def service_query(endpoint: str, **facts: str) -> str:
 
 
 def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> None:
-    """Raise if an endpoint is not encrypted and nobody has said that it may be so."""
     is_allowed = is_on(client_options.get("allow_http"), otherwise=False)
     if endpoint.lower().startswith("http://") and not is_allowed:
         raise TerminalError(
@@ -89,7 +88,7 @@ def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> 
 
 
 def plain_address(endpoint: str) -> str:
-    """Scheme, host and port of an endpoint that is not encrypted; empty if it is encrypted or there is none.
+    """Scheme, host and port of an unencrypted endpoint; otherwise empty.
 
     >>> plain_address("http://127.0.0.1:9000/s3"), plain_address("https://s3.example.com")
     ('http://127.0.0.1:9000', '')
@@ -99,9 +98,9 @@ def plain_address(endpoint: str) -> str:
 
 
 def with_certificates(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with the authorities' certificates in place of the name of a file that holds them.
+    """The options with certificates in place of their file's name.
 
-    Read where the options are known, they reach every process that the options reach.
+    Read here, they reach every process that the options reach.
     """
     given = options.get(ROOT_CERTIFICATE, "").strip()
     if not given or _PEM in given:

@@ -1,4 +1,4 @@
-"""Probes of a store before anything depends on it: whether it keeps two runs apart, and what time it has."""
+"""Probes of a store: whether it keeps two runs apart, and its time."""
 
 import os
 import uuid
@@ -24,12 +24,10 @@ _WAY_OUT: Final = "or set coordination to a table of DynamoDB"
 
 
 def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None:
-    """Proves that a place can be written and honours create-if-absent; leaves no object behind.
+    """Proves that a place, and its table, can be written and honour create-if-absent; leaves nothing.
 
     Args:
-        store: the place. If a table coordinates it, both are tried.
-        way_out: advice for a place that ignores create-if-absent.
-        is_new: False for a place that was tried before: no creates are sent at once, which saves requests.
+        is_new: False for a place tried before: saves the requests of creates at once.
     """
     key = f"{PROBE}{uuid.uuid4().hex}"
     put_key, race_key = f"{key}-put", f"{key}-race"
@@ -55,7 +53,7 @@ def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None
 
 
 def _one_wins(store: Store, key: str) -> bool:
-    """True if one of many creates at once counts: several win at a store that looks first and then writes."""
+    """Several win at a store that looks first and then writes."""
     values = [f"{each}".encode() for each in range(_AT_ONCE)]
     begin = Barrier(_AT_ONCE, timeout=_LONGEST_START_SECONDS)
 
@@ -75,10 +73,9 @@ CLOCK_FOLDER: Final = "_clock.probes"
 
 
 def store_time(store: Store) -> datetime:
-    """The present time of a store: it is given an object, which is deleted at once.
+    """The present time of a store: an object is written and deleted at once.
 
-    Ages by the clock of this machine would be wrong by as much as the clock is. A folder that another machine shares,
-    and a disk whose clock was set back, have a time of their own too.
+    This machine's clock may be wrong, and shared folders have a time of their own.
     """
     key = f"{CLOCK_FOLDER}/{uuid.uuid4().hex}"
     # Put, not created: a table that coordinates the store has a clock of its own.

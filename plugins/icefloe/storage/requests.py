@@ -20,17 +20,16 @@ RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTotals:
-    """Requests by kind. A value that is written in parts counts once, and so does a request that the client repeats.
+    """Requests by kind. A value written in parts counts once, and so does a request that the client repeats.
 
     Attributes:
         get_ranges: parts of a value, neighbours fetched as one.
         delete: requests of up to a thousand values each.
         list: requests of up to a thousand names each.
-        failed: requests that the store did not answer, after all retries of the client.
-        again: requests that were sent again because the store's answer contradicted itself, or was lost.
-        found_there: values that were to be created but existed, from another attempt or from an earlier try.
-        races_lost: the part of ``found_there`` that is results of a range that another attempt recorded meanwhile.
-        seconds: of all requests together, with back-off.
+        failed: unanswered, after all retries of the client.
+        again: sent again after a lost or contradictory answer.
+        found_there: existed already when they were to be created.
+        races_lost: those of ``found_there`` with a range's results from another attempt.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -105,13 +104,10 @@ AT_ONCE: Final = 8
 def map_parallel(
     call: Callable[[_Item], _Answer], items: Iterable[_Item], *, at_once: int = AT_ONCE, name: str = "icefloe-requests"
 ) -> list[_Answer]:
-    """The results of a call for each item, in the order of the items; a single item takes no thread.
+    """The results of a call for each item, in their order; a single item takes no thread.
 
     Args:
-        call: called in any thread. Its errors are raised as `icefloe.threads.map_in_threads` does.
-        items: items to call it with.
-        at_once: number of threads.
-        name: prefix of the names of the threads, for stack dumps.
+        call: called in any thread; errors are raised as by `icefloe.threads.map_in_threads`.
 
     >>> map_parallel(str, range(3))
     ['0', '1', '2']

@@ -1,4 +1,4 @@
-"""From obstore's errors to ours: by their type, or by their printed form where types do not tell them apart."""
+"""Obstore's errors as ours: by type, or by printed form if the types are the same."""
 
 import errno
 import os
@@ -34,12 +34,11 @@ _PANIC: Final = "PanicException"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StorePlace:
-    """The place of a store, as far as its errors must know it.
+    """The place of a store for its errors; the URL has no credentials.
 
     Attributes:
-        url: without credentials.
-        is_local: an untyped error is a disk error, which is permanent except for faults like a full disk. For a remote
-            store an untyped error is a network or service error, which may go away on retry.
+        is_local: an untyped error is one of the disk, permanent except for faults like a full disk; otherwise one of
+            network or service, which may go away on retry.
     """
 
     url: str
@@ -47,10 +46,10 @@ class StorePlace:
 
     @contextmanager
     def faults(self, action: str, key: str) -> Iterator[None]:
-        """Turns obstore's errors inside into ours; AlreadyExistsError passes.
+        """Turns obstore's errors into ours; AlreadyExistsError passes.
 
         Args:
-            action: the verb of the sentence: ``read``, ``write``, ``create``, ``delete``, ``list``, ``open``.
+            action: ``read``, ``write``, ``create``, ``delete``, ``list`` or ``open``.
             key: empty for the place itself.
         """
         try:
@@ -69,7 +68,7 @@ class StorePlace:
             raise_outgoing(self._panic(cause, action, key))
 
     def _panic(self, cause: BaseException, action: str, key: str) -> IcefloeError:
-        """The error for a panic: obstore's Rust panics on unforeseen options, and the panic is no Exception."""
+        """Obstore's Rust panics on unforeseen options; the panic is no Exception."""
         return TerminalError(
             f"cannot {action} {join_url(self.url, key)}: the client of this store gave up ({self._reason(cause)}); "
             "correct the URL or the options of this store",
@@ -129,7 +128,7 @@ class StorePlace:
 
 
 def _errno(cause: BaseException) -> int | None:
-    """The number of a local fault; obstore has it only in the first line of its text."""
+    """Obstore has it only in the first line of its text."""
     if isinstance(cause, OSError) and cause.errno is not None:
         return cause.errno
     number = _ERRNO.search(str(cause).strip().partition("\n")[0])
@@ -146,12 +145,12 @@ _OTHER_TIME: Final = re.compile(
 
 
 def is_not_implemented(cause: BaseException) -> bool:
-    """True if a service answered that it does not know such a request."""
+    """True if a service does not know such a request."""
     return _NOT_IMPLEMENTED.search(str(cause)) is not None
 
 
 def is_denied_deletion(cause: BaseException) -> bool:
-    """True if S3 denied some deletions of many: it answers 200, and lists them as errors.
+    """True if S3 denied some of many deletions: it answers 200, and lists them.
 
     >>> is_denied_deletion(OSError('DeleteFailed { path: "a", code: "AccessDenied", message: "Access Denied" }'))
     True
@@ -162,7 +161,7 @@ def is_denied_deletion(cause: BaseException) -> bool:
 
 
 def code_of_answer(cause: BaseException) -> str | None:
-    """The code of a refusal; None if the answer has none. The rest of an answer may quote credentials.
+    """The code of a refusal; None if there is none. The rest of an answer may quote credentials.
 
     >>> code_of_answer(OSError("403: <Error><Code>InvalidAccessKeyId</Code><AWSAccessKeyId>A</AWSAccessKeyId></Error>"))
     'InvalidAccessKeyId'
@@ -172,7 +171,7 @@ def code_of_answer(cause: BaseException) -> str | None:
 
 
 def is_of_another_time(text: str) -> bool:
-    """True if a service refuses a request because its signature is of another time than the service's own.
+    """True if a request's signature is of another time than the service's.
 
     >>> is_of_another_time("InvalidSignatureException: Signature not yet current: 20261126T070000Z is still later")
     True
@@ -202,13 +201,7 @@ _FAULTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFault:
-    """A certificate that was refused: another try meets it again.
-
-    Attributes:
-        endpoint: scheme, host and port of the server.
-        reason: the fault of its certificate.
-        way_out: what somebody must do.
-    """
+    """A refused certificate, which another try meets again; ``way_out`` says what somebody must do."""
 
     endpoint: str
     reason: str
@@ -216,7 +209,7 @@ class CertificateFault:
 
 
 def certificate_fault(cause: BaseException) -> CertificateFault | None:
-    """The fault of a certificate because of which obstore gave up; None if it gave up for another reason."""
+    """None if obstore gave up for another reason."""
     text = str(cause)
     refused = _REFUSED.search(text)
     if refused is None:

@@ -1,4 +1,4 @@
-"""The bytes of values: ranges of them, answered by few requests, and local files that are to become values."""
+"""The bytes of values: ranges of them, and local files that are to become values."""
 
 import mmap
 from bisect import bisect_right
@@ -34,7 +34,7 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, gap_bytes: int) -> list[Byte
 
 
 def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges: Sequence[ByteRange]) -> list[bytes]:
-    """The wanted ranges out of the parts that were fetched for them.
+    """The wanted ranges out of the fetched parts.
 
     >>> cut_ranges([(10, 14)], [memoryview(b"abcd")], [(12, 14), (10, 10)])
     [b'cd', b'']
@@ -53,13 +53,12 @@ def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges
 
 
 def file_size(path: Path, url: str) -> int:
-    """The size in bytes."""
     with _reading(path, url):
         return path.stat().st_size
 
 
 def mapped_file(path: Path, url: str) -> mmap.mmap:
-    """The content, mapped into memory. The system can take the memory back at any time: its pages are the file's."""
+    """The content, mapped into memory: the system can take the file's pages back at any time."""
     with _reading(path, url), path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 

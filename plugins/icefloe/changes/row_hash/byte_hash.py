@@ -1,4 +1,4 @@
-"""Words of strings and bytes, by content: the first eight bytes plainly, further bytes as a sequence of words."""
+"""Words of strings and bytes: eight bytes plainly, further ones as a sequence of words."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,7 +42,7 @@ def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 
 def repeats_long_values(array: pa.Array) -> bool:
-    """True if hashing by a dictionary is faster: the values are long, and the first ones have few distinct values.
+    """True if hashing by a dictionary is faster: long values, few distinct ones at the start.
 
     Encoding takes about 20 ns a value; hashing takes 10, and another 20 for each further word.
     """
@@ -85,11 +85,10 @@ class _Text:
         return cls(window=window, starts=offsets[:-1], lengths=np.diff(offsets), have_ends=have_ends)
 
     def further_words(self, rows: Rows, positions: NDArray[np.int64] | int) -> Words:
-        """The words after the first, counted from 0."""
         return Words(low=self.words(rows, 8 * positions + 8))
 
     def words(self, rows: Rows, bytes_before: NDArray[np.int64] | int) -> NDArray[np.uint64]:
-        """The words after some bytes of each value, cut to the bytes that count, with its end if it is there."""
+        """Cut to the bytes that count, with the end if a value has one."""
         found: NDArray[np.uint64] = self.window[self.starts[rows] + bytes_before]
         left = self.lengths[rows] - bytes_before
         np.minimum(left, 8, out=left)

@@ -1,4 +1,4 @@
-"""Canonical words of fixed-width values: equal values have equal words, whatever Arrow type holds them."""
+"""Canonical words of fixed-width values, equal for equal values of any Arrow type."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,17 +24,12 @@ def is_fixed_width(data_type: pa.DataType) -> bool:
 
 
 def fixed_width_words(array: pa.Array) -> Words:
-    """The words of booleans, numbers, dates, times, timestamps, durations and decimals.
-
-    Raises:
-        TerminalError: a decimal of more than 38 digits.
-    """
+    """The words of fixed-width values; decimals have up to 38 digits."""
     low, high = _WORDS[array.type.id](array)
     return Words(low=low, high=high, nulls=null_mask(array))
 
 
 def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Mask of the values that are null; None if there are none."""
     if array.null_count == 0:
         return None
     return _bits(array, 0) == 0

@@ -1,4 +1,4 @@
-"""The contribution of one column to the row hash: values by type, nested values by their parts."""
+"""The contribution of one column to the row hash; nested values by their parts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,11 +19,7 @@ _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZ
 
 
 def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
-    """Add the contribution of each value to the sum at its place.
-
-    Raises:
-        TerminalError: no Iceberg column has the type (union, interval), or a decimal has more than 38 digits.
-    """
+    """Refuses unions, intervals and decimals of more than 38 digits."""
     array = _plain(array)
     if repeats_long_values(array):
         array = array.dictionary_encode()
@@ -34,7 +30,7 @@ def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> Non
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The array without extension types, runs, and dictionaries that are longer than their array."""
+    """Without extension types, runs, and dictionaries longer than their array."""
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     if pa.types.is_run_end_encoded(array.type):
@@ -68,7 +64,7 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 
 def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
-    """Add a dictionary column, each distinct value hashed once; nulls may be in the indices or in the dictionary."""
+    """Each distinct value is hashed once; nulls may be in indices or dictionary."""
     distinct = HashSums.zeros(len(array.dictionary) + 1)
     add_column(array.dictionary, seed, mixer, distinct.slice(0, len(array.dictionary)))
     # The last place is that of null indices, so that one look-up serves nulls, too.
@@ -116,7 +112,7 @@ def _map_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extents:
-    """Places of each row's elements: ``counts`` of them from ``starts``, counted from element ``begin`` of all."""
+    """Each row's elements: ``counts`` from ``starts``, counted from element ``begin``."""
 
     begin: int
     end: int
@@ -140,11 +136,9 @@ class _Extents:
 
     @property
     def size(self) -> int:
-        """Number of elements of all rows."""
         return self.end - self.begin
 
     def cut(self, values: pa.Array) -> pa.Array:
-        """The elements, taken from a child array with all elements."""
         return values.slice(self.begin, self.end - self.begin)
 
 

@@ -5,9 +5,9 @@ A value is two words (u, v). Secret factors turn them into a contribution, and t
     low  = u * a0 + (u >> 32) * a1                   + the same of v with a2, a3
     high = u * b0 + (u >> 16) * b1 + (u >> 48) * b2  + the same of v with b3, b4, b5
 
-Whoever chooses two values without knowing the factors makes their contributions differ by a wanted number under at most
-one of 2^82 keys: each factor is multiplied by a part of 32 bits or less, and the parts of the two lanes begin at
-different bits, so that the lowest bit in which two values differ cannot be high up in the parts of both.
+Values chosen without the factors differ by a wanted number under at most one of 2^82 keys: each factor meets a part of
+32 bits or less, and the parts of the two lanes begin at different bits, so that the lowest bit in which two values
+differ cannot be high up in the parts of both.
 
 Source: Carter and Wegman, Universal Classes of Hash Functions, 1979; Lemire and Kaser, Strongly Universal String
 Hashing is Fast, 2014.
@@ -64,16 +64,16 @@ class HashSums:
 
     @classmethod
     def keyed(cls, length: int, seed: "Seed") -> "HashSums":
-        """Sums that begin with the contribution of a null, so that even zeros come out as the key wants it."""
+        """They begin with the contribution of a null: even zeros come out as the key wants it."""
         low, high = seed.null
         return cls(low=np.full(length, low), high=np.full(length, high))
 
     def slice(self, start: int, stop: int) -> "HashSums":
-        """A view of the sums from ``start`` to ``stop``."""
+        """A view of the sums."""
         return HashSums(low=self.low[start:stop], high=self.high[start:stop])
 
     def scramble(self) -> None:
-        """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in what was added."""
+        """Three Feistel rounds in place: a bijection that makes sums of hashes not linear."""
         # Without it a hash would be the sum of its columns, and the audit could not see two rows swap a value:
         #   (a, x) and (b, y)   would add up to the same as   (a, y) and (b, x)
         for start in range(0, len(self.low), BLOCK_ROWS):
@@ -94,9 +94,7 @@ class Seed:
     """The secret words of one column, or of one place inside a nested column.
 
     Attributes:
-        name: the key, and the path to the place.
         factors: a0 to a3, then b0 to b5.
-        null: the contribution of a null.
     """
 
     name: bytes
@@ -108,16 +106,12 @@ class Seed:
         return _seed(self.name + place.to_bytes(4, "big"))
 
     def at_positions(self, count: int) -> tuple[Lane, ...]:
-        """The factors of elements at the positions 0 to ``count`` or more: an array for each."""
+        """The factors of elements at positions 0 to ``count`` or more."""
         return _factors_by_position(self.name, max(8, 1 << (count - 1).bit_length()))
 
 
 def key_seed(key: int) -> Seed:
-    """The seed of whole rows under a key of 128 bits; its children are those of the columns, by position.
-
-    Raises:
-        ValueError: the key is negative or longer.
-    """
+    """Of whole rows, under a key of 128 bits; its children are the columns', by position."""
     if not 0 <= key < 1 << 128:
         raise ValueError("a key of 128 bits was expected")
     return _seed(key.to_bytes(16, "big"))
@@ -136,12 +130,12 @@ def _factors_by_position(name: bytes, count: int) -> tuple[Lane, ...]:
 
 
 def _drawn(name: bytes, count: int) -> Lane:
-    """Secret words: nobody without the key can tell them from random ones."""
+    """Secret words, random to anybody without the key."""
     return np.frombuffer(hashlib.shake_128(name).digest(8 * count), "<u8").astype(np.uint64, copy=False)
 
 
 class Mixer:
-    """Adds contributions to sums, block by block, in scratch memory of its own: one per thread."""
+    """Adds contributions to sums, block by block, in its own scratch memory: one per thread."""
 
     def __init__(self) -> None:
         self._scratch = [np.empty(BLOCK_ROWS, np.uint64) for _ in range(5)]
@@ -159,11 +153,11 @@ class Mixer:
             sums.high[block] += high
 
     def elements(self, words: Words, factors: Sequence[Factor]) -> HashSums:
-        """The contributions of words at one or at many positions; valid until the next call.
+        """The contributions of words, valid until the next call.
 
         Args:
             words: at most `BLOCK_ROWS`, without nulls.
-            factors: a number each, or an array with one of each word's position.
+            factors: a number each, or an array with one per word.
         """
         low, high = self._mixed(words, factors, slice(None))
         return HashSums(low=low, high=high)

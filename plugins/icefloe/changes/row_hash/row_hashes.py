@@ -1,4 +1,4 @@
-"""The one row hash: 128 bits over canonical values, defined in docs/developers/formats.md, section "Row hash"."""
+"""The one row hash: 128 bits, defined in docs/developers/formats.md, section "Row hash"."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ _IN_COLUMN: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowHashes:
-    """The 128-bit hashes of rows: the number is ``high * 2^64 + low``; both arrays have one uint64 per row."""
+    """The 128-bit hashes of rows, ``high * 2^64 + low``: one uint64 per row in both arrays."""
 
     COLUMN_TYPE: ClassVar = pa.binary(16)
     """Type of hashes as a column of Arrow: 16 bytes each, the upper half first, both halves big-endian."""
@@ -45,12 +45,12 @@ class RowHashes:
 
     @staticmethod
     def new_key() -> int:
-        """A key that nobody knew when the rows were written. Hashes under it mean nothing under another one."""
+        """A key that nobody knew when the rows were written. Hashes under two keys cannot be compared."""
         return secrets.randbits(128)
 
     @staticmethod
     def among(rows: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> pa.Array:
-        """Mask of the rows whose values are those of a wanted row; columns of the same types, in the same order.
+        """Mask of the rows equal to a wanted row; columns of the same types, in the same order.
 
         >>> RowHashes.among([pa.array([1, None, 3])], [pa.array([3, None])]).to_pylist()
         [False, True, True]
@@ -60,7 +60,7 @@ class RowHashes:
 
     @classmethod
     def concat(cls, parts: Iterable["RowHashes"]) -> "RowHashes":
-        """The hashes of all parts in order; no hashes if there are no parts."""
+        """The hashes of all parts in order."""
         given = list(parts)
         if len(given) == 1:
             return given[0]
@@ -117,11 +117,7 @@ class RowHashes:
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def modulo(self, divisor: int) -> NDArray[np.int32]:
-        """The remainders of the 128-bit numbers.
-
-        Raises:
-            ValueError: the divisor is not in 1 to 65,536.
-        """
+        """The remainders of the 128-bit numbers, for a divisor from 1 to 65,536."""
         if not 1 <= divisor <= 65_536:
             raise ValueError(f"a divisor from 1 to 65536 was expected, found {divisor}")
         if divisor & (divisor - 1) == 0:
@@ -131,7 +127,7 @@ class RowHashes:
         return _modulo(remainders, divisor).astype(np.int32)
 
     def signed_sum(self, weights: NDArray[np.int64]) -> int:
-        """The sum of hash times weight over the rows, mod 2^128, exact for any weights and number of rows."""
+        """The sum of hash times weight, mod 2^128, exact for any weights and number of rows."""
         if len(weights) != len(self):
             raise ValueError(f"one weight per row was expected, found {len(weights)} for {len(self)} rows")
         total = 0
@@ -142,19 +138,15 @@ class RowHashes:
 
 
 def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], *, key: int) -> RowHashes:
-    """The hash of each row of these columns, which have the same length, under a key of 128 bits.
+    """The hash of each row of columns of one length, under a key of 128 bits.
 
-    Equal rows have equal hashes whatever the layout of the arrays: offsets, chunks, dictionaries, widths of integers,
-    floats, decimals and offsets. The position of a column counts, its name does not. Different rows have different
-    hashes for all but one of 2^80 keys, whoever chose the rows, as long as the key was drawn after that.
+    The layout of equal rows has no effect: offsets, chunks, dictionaries, widths of integers, floats, decimals. A
+    column's position counts, its name does not. Different rows have different hashes for all but one of 2^80 keys, if
+    the key was drawn after the rows.
 
     >>> hashes = row_hashes([pa.array([1, None]), pa.array(["a", "b"])], key=7)
     >>> f"{hashes[0]:032x}"
     '5c8dacb6307e487e9180825cb65493a8'
-
-    Raises:
-        ValueError: there are no columns, or their lengths differ.
-        TerminalError: no Iceberg column has the type of a column, or a decimal has more than 38 digits.
     """
     lengths = {len(column) for column in columns}
     if len(lengths) != 1:
@@ -174,7 +166,7 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], *, key: int) -> Ro
 
 
 def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None, *, key: int) -> RowHashes:
-    """The row hashes over the named columns, in the order of the names; over all columns by default."""
+    """The row hashes over the named columns, in the order of the names; None: all."""
     return row_hashes(batch.columns if names is None else [batch.column(name) for name in names], key=key)
 
 

@@ -19,15 +19,7 @@ _MANY_ROWS: Final = 256
 
 
 def add_sequences(counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
-    """Add the contributions of each row's elements to its sum.
-
-    Args:
-        counts: number of elements of each row.
-        fetch: the elements.
-        seed: of the elements' place.
-        mixer: the scratch memory.
-        sums: one per row.
-    """
+    """Add the contributions of each row's elements, ``counts`` of them, to its sum."""
     longer = np.flatnonzero(counts > PIECE)
     if len(longer):
         _add_pieces(longer, counts[longer], fetch, seed=seed, mixer=mixer, sums=sums)
@@ -56,7 +48,7 @@ def add_sequences(counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer:
 def _add_pieces(
     rows: NDArray[np.int64], counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer: Mixer, sums: HashSums
 ) -> None:
-    """Add rows of many elements: the sums of their pieces are the elements of another sequence."""
+    """The sums of pieces are the elements of another sequence."""
     # Rows 4 and 7 of 2,500 and 1,025 elements:    owner  4 4 4 7 7    number  0 1 2 0 1    size  1024 1024 452 1024 1
     pieces = -(-counts // PIECE)
     starts = np.cumsum(pieces) - pieces
@@ -91,7 +83,7 @@ def _add_few(
     mixer: Mixer,
     sums: HashSums,
 ) -> None:
-    """Add few rows: their elements from position ``first``, end to end, block by block."""
+    """Elements from position ``first``, end to end, block by block."""
     # Rows of 5, 2 and 1 elements, end to end, in blocks of 4. A row may be in two blocks, a block may touch many rows:
     #   elements   a a a a | a b b c      bounds 0 5 7 8
     #   inside     0     4 | 4 5   7 8    the bounds cut to the block
@@ -118,7 +110,7 @@ def sums_between(lane: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArray
 
 
 def _blocks(bounds: NDArray[np.int64]) -> Iterator[tuple[int, slice, NDArray[np.int64]]]:
-    """Start of each block, the rows that it touches, and their bounds cut to it; a long row has several blocks."""
+    """Start, rows, and bounds cut to the block; a long row has several blocks."""
     total = int(bounds[-1])
     for start in range(0, total, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, total)

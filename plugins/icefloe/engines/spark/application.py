@@ -1,4 +1,4 @@
-"""The arguments of spark-submit for one phase, the same from the Airflow operator and from the command line."""
+"""The arguments of spark-submit for one phase, for Airflow and the command line."""
 
 import hashlib
 import os
@@ -35,10 +35,10 @@ _BYTES_OF_AN_ENTRY: Final = 10
 
 
 def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
-    """Makes a folder for the search path of processes on this machine, with nothing in it but a link to a package.
+    """Makes a folder for the search path, with nothing in it but a link to a package.
 
-    Modules in a zip are compiled by each process that imports them: the driver and every worker of each application.
-    The folder in which the package lies is no place to search: other files there would hide modules of the same name.
+    Each process would compile modules in a zip again, and the package's own folder may hide other modules of the same
+    name.
     """
     path = folder / "packages"
     path.mkdir()
@@ -49,7 +49,7 @@ def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
 def build_package_zip(folder: Path, *, package: Path = _PACKAGE) -> Path:
     """Zips a package into ``folder``, named by the hash of its contents.
 
-    Equal sources give an equal name and equal bytes, whatever the machine, the time or the order of the directory.
+    Equal sources give an equal name and equal bytes.
     """
     sources = [(f"{package.name}/{name}", data) for name, data in _sources(package)]
     path = folder / f"{package.name}-{_content_hash(sources)}.zip"
@@ -95,10 +95,9 @@ class SparkApplication:
     """One attempt of a phase.
 
     Attributes:
-        path: of the application's file.
-        py_files: the library, zipped, for workers elsewhere; None: it is on the search path of this machine.
-        environment: of spark-submit and so of the driver; the only place that holds credentials.
-        attempt: names the error document that a failed application leaves next to the plan.
+        py_files: the library, zipped; None: it is on the search path of this machine.
+        environment: of spark-submit and the driver; the only place that holds credentials.
+        attempt: names the error document of a failed application, next to the plan.
     """
 
     path: Path
@@ -172,7 +171,7 @@ def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
 
 
 def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
-    """Stops a pipeline whose job would write to disks of its workers' own."""
+    """Stops a pipeline whose job would write to its workers' own disks."""
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
     # A sink that batches are delivered to has no path.
     urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path
@@ -189,7 +188,6 @@ def refuse_session(session: "PipelineSession", master: SparkMaster, environ: Map
 
 
 def refuse_large_environment(environment: Mapping[str, str], handed: Mapping[str, str]) -> None:
-    """Stops an application that the system would not start."""
     size = sum(
         len(os.fsencode(name)) + len(os.fsencode(value)) + _BYTES_OF_AN_ENTRY for name, value in environment.items()
     )

@@ -1,4 +1,4 @@
-"""The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
+"""The Spark engine: one Spark task per number; secrets travel inside the closure."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,9 +39,7 @@ class SparkEngine:
     """Runs tasks on the executors of a Spark application.
 
     Args:
-        spark: its context.
-        checks_libraries: each worker looks if it has the driver's libraries before it unpacks a function. False: the
-            workers are the driver's own interpreter on its own machine.
+        checks_libraries: False if the workers are the driver's own interpreter.
     """
 
     def __init__(self, spark: "SparkContext", *, checks_libraries: bool = True) -> None:
@@ -53,17 +51,11 @@ class SparkEngine:
         self._exclusion = Exclusion(spark)
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results, in the order of ``numbers``; Spark starts its tasks in that order.
+        """The results in the order of ``numbers``, in which Spark starts its tasks.
 
-        Tasks that failed on one executor by an error of its machine are handed to others, if the job has others.
-
-        Args:
-            function: returns an error that has to come back as it is; see `TaskOutcome`. Raised in a worker, it would
-                come back as text, after Spark had tried again.
-            numbers: to call it with.
-
-        Raises:
-            TerminalError: a worker has other libraries than the driver.
+        Tasks that failed on one executor by an error of its machine go to others, if there are any. The function
+        returns errors that must come back as they are (`TaskOutcome`): raised, they would be text, after retries of
+        Spark.
         """
         if not numbers:
             return []
@@ -125,7 +117,7 @@ def _warn_of(failed: Mapping[int, PlacedResult[_Result]]) -> None:
 
 
 def _about_memory(said: str) -> str:
-    """The way out for a worker that was killed, which cannot say why: most often by the kernel or the cluster (137)."""
+    """Most often killed by the kernel or the cluster (137)."""
     if not any(sign in said for sign in _KILLED):
         return ""
     return (
@@ -135,7 +127,7 @@ def _about_memory(said: str) -> str:
 
 
 def _last_words(error: "Py4JJavaError") -> str:
-    """The first line of Spark's message and the Python error at its end, without the two stack traces between."""
+    """The first line of Spark's message and the Python error at its end."""
     lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
     raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace", "... "))]
     said = " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)

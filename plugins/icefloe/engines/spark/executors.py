@@ -1,8 +1,8 @@
-"""The executors of a job: which one runs a task, and which ones a task avoids because tasks failed there.
+"""The executors of a job, and which ones a task avoids because tasks failed there.
 
-A task of icefloe returns its error, so for Spark it succeeded. The executor of a bad machine, whose tasks fail in
-milliseconds, would be free all the time and take nearly all tasks of a phase. The ones that failed there are therefore
-handed out again. A task that Spark gives to that executor once more is refused there, and Spark keeps it away.
+icefloe's tasks return their errors, so for Spark they succeeded. A bad machine, whose tasks fail in milliseconds, would
+take nearly all tasks of a phase. Such tasks are handed out again, and refused there if they come back: Spark then keeps
+the stage away.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,11 +27,8 @@ _NEVER: Final = str(10**6)
 class Exclusion:
     """Spark's exclusion of executors from a stage, which is off until tasks avoid some.
 
-    Spark's own limits are made for tasks that raise their errors. Without others to go to, a task would wait two
-    minutes for another executor after its Python worker was killed once, and then end the job.
-
-    Args:
-        spark: the job's context. Spark reads the limits from its live configuration at the beginning of each stage.
+    Spark's own limits fit tasks that raise. With no other executor, a task would wait two minutes after one killed
+    worker, and then end the job. Spark reads the limits at the beginning of each stage.
     """
 
     def __init__(self, spark: "SparkContext") -> None:
@@ -40,18 +37,18 @@ class Exclusion:
 
     @property
     def most_tries(self) -> int:
-        """Number of failures of a task with which Spark ends the job."""
+        """Failures of one task with which Spark ends the job."""
         return int(self._live.get(_TRIES, _MOST_TRIES)) if self.is_cluster else 1
 
     def leaves_others(self, avoided: Collection[Executor]) -> bool:
-        """True if the job has an executor in addition to the avoided ones."""
+        """True if the job has other executors."""
         if not self.is_cluster:
             return False
         # The driver is one of them.
         return len(self._of_jvm.statusTracker().getExecutorInfos()) - 1 > len(avoided)
 
     def set(self, *, is_on: bool) -> None:
-        """Lets Spark keep the next stage from an executor that has refused one of its tasks, or not."""
+        """Lets Spark keep the next stage from executors that refuse one of its tasks, or not."""
         if self.is_cluster and self._live.get(_OURS, "false") == "true":
             most = "1" if is_on else _NEVER
             limits = {**dict.fromkeys(_LIMITS, most), **dict.fromkeys(_NODE_LIMITS, _NEVER)}
@@ -69,7 +66,7 @@ class Exclusion:
 
 
 def exclusion_settings(chosen: Mapping[str, str], master: SparkMaster) -> dict[str, str]:
-    """The settings by which Spark can keep a stage from an executor; none if somebody chose such settings."""
+    """The settings for keeping a stage from an executor; none if somebody chose such settings."""
     # With fewer tries Spark refuses to begin: it could not try another machine.
     has_tries = chosen.get(_TRIES, _MOST_TRIES).strip() not in ("1", "2")
     is_chosen = any(key.startswith((_PREFIX, "spark.blacklist.")) for key in chosen)

@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 def run_job(phase: Phase, arguments: Sequence[str]) -> int:
-    """Runs a phase on Spark; an error is left next to the plan for the process that started the application.
+    """Runs a phase on Spark; leaves an error next to the plan for the process that started it.
 
     Returns:
-        The exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
+        Exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     fault = _fault_of(arguments)
@@ -54,7 +54,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
 
 
 def _fault_of(arguments: Sequence[str]) -> str | None:
-    """Fault of the arguments, as the end of a sentence about the phase; None if they are one plan's URI."""
+    """The end of a sentence; None if they are one plan's URI."""
     if len(arguments) != 1:
         return f" takes one argument, the plan's URI; found {len(arguments)}"
     try:
@@ -66,7 +66,6 @@ def _fault_of(arguments: Sequence[str]) -> str | None:
 
 @contextmanager
 def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[SparkEngine, TrackedApplication]]:
-    """A Spark application that ends with the block."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
 
@@ -103,7 +102,7 @@ def _stop(spark: "SparkContext") -> None:
 
 
 def _first_line(cause: BaseException) -> str:
-    """The message of an error of Spark, without the stack trace of Java that it brings."""
+    """Without Java's stack trace."""
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
     return redacted_foreign((said or lines or [type(cause).__name__])[0].removeprefix(": "))

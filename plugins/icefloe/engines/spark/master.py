@@ -1,4 +1,4 @@
-"""The Spark that a connection or a configuration names and the Java that runs it, refused if they cannot run a job."""
+"""The Spark master and its Java, refused if they cannot run a job."""
 
 import errno
 import re
@@ -40,9 +40,8 @@ class SparkMaster:
     """The Spark master that runs a job.
 
     Attributes:
-        url: the ``--master`` of spark-submit.
         is_local: True if driver and executors are one process on this machine.
-        cores: number of tasks that it runs at once; None if only the configuration or the cluster knows it.
+        cores: tasks at once; None if only the configuration or the cluster knows it.
     """
 
     url: str
@@ -60,12 +59,10 @@ def runs_in_driver(url: str) -> bool:
 
 
 def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapping[str, str]) -> SparkMaster:
-    """The master that a connection names.
+    """The master that a connection names; ``conf`` may ask for a deploy mode too.
 
     Args:
-        conn_id: the pipeline's ``spark.conn_id``.
-        connection: None when Airflow knows none of that id; Airflow itself would take ``yarn`` then.
-        conf: the pipeline's ``spark.conf``, which may ask for a deploy mode too.
+        connection: None when Airflow knows none of that id, and would itself take ``yarn``.
 
     Raises:
         TerminalError: no connection, no known form of master, or a deploy mode other than client.
@@ -93,7 +90,7 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
 
 
 def configured_master(conf: Mapping[str, str]) -> SparkMaster:
-    """The master if no connection names one: ``spark.master`` of the configuration, otherwise all cores of the machine.
+    """``spark.master`` of the configuration, otherwise all cores of the machine.
 
     >>> configured_master({"spark.master": "local[3]"}).cores
     3
@@ -121,7 +118,6 @@ def _usable(url: str, conf: Mapping[str, str]) -> SparkMaster:
 
 
 def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storage_is_shared: bool) -> None:
-    """Stops a job whose workers would write to disks of their own."""
     if master.is_local or storage_is_shared:
         return
     for key, url in urls.items():
@@ -185,7 +181,7 @@ _REMEDY: Final = "set JAVA_HOME to a Java 17 to 21, or use the engine local"
 
 
 def refuse_other_java(environ: Mapping[str, str]) -> None:
-    """Stops if spark-submit would fail because of its Java, with a sentence that spark-submit does not have."""
+    """Stops if spark-submit would fail because of its Java."""
     java = _java(environ)
     try:
         done = subprocess.run(  # noqa: S603 - no shell; the program is the one spark-submit would start
@@ -207,7 +203,7 @@ def refuse_other_java(environ: Mapping[str, str]) -> None:
 
 
 def _silent(java: str, why: str) -> TransientError:
-    """The error of a Java that did not say its version. Only a version that it says proves that it is the wrong one."""
+    """Without a version it may still be the right one."""
     return TransientError(
         f"{java} did not say its version ({why}): the machine may have no memory or processes left; run again, and if "
         "that does not help, run it there with -version"
@@ -215,7 +211,7 @@ def _silent(java: str, why: str) -> TransientError:
 
 
 def _java(environ: Mapping[str, str]) -> str:
-    """The program that Spark's own scripts take: the one of JAVA_HOME, otherwise the first on the path."""
+    """As in Spark's scripts: JAVA_HOME, otherwise the first on the path."""
     home = environ.get("JAVA_HOME")
     if home:
         return str(Path(home, "bin", "java"))

@@ -32,9 +32,9 @@ def spark_conf(
 ) -> dict[str, str]:
     """The job's configuration; the pipeline's own settings win.
 
-    The deploy mode is named, so that the machine's ``spark-defaults.conf`` cannot send the driver elsewhere.
-    The heap is small, because rows never enter it. The overhead holds, per core, the Arrow memory of one task and half
-    a gibibyte for its Python process. Messages between driver and executors are encrypted if Spark can do so by itself.
+    The deploy mode is named, so that ``spark-defaults.conf`` cannot send the driver elsewhere. Rows never enter the
+    heap, so it is small. The overhead holds, per core, one task's Arrow memory and half a gibibyte for its Python
+    process.
     """
     if "spark.executor.pyspark.memory" in configured:
         raise TerminalError(
@@ -59,13 +59,12 @@ def spark_conf(
 
 
 def spark_advice(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> list[str]:
-    """Settings that take too many cores, or that leave messages open, as sentences; none if all is well."""
+    """Sentences on settings that take too many cores or leave messages open; none if all is well."""
     found = greedy_advice(master, configured), open_rpc_advice(master, configured, environ=environ)
     return [each for each in found if each]
 
 
 def refuse_missing_archives(configured: Mapping[str, str]) -> None:
-    """Stops a job whose driver would serve its workers a missing archive."""
     for written in filter(None, configured.get("spark.archives", "").split(",")):
         path = written.strip().partition("#")[0].removeprefix("file://")
         if ":" not in path and not Path(path).is_file():
@@ -79,11 +78,10 @@ def refuse_missing_archives(configured: Mapping[str, str]) -> None:
 def driver_environment(
     environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster, packages: Path | None = None
 ) -> dict[str, str]:
-    """The environment of spark-submit and of the driver it starts on this machine.
+    """The environment of spark-submit and of its driver on this machine.
 
-    The interpreter that runs the task runs the driver, and its folder comes first on the path, so that the spark-submit
-    of this very environment is found. Workers elsewhere keep the interpreter that their image or
-    ``spark.pyspark.python`` names.
+    The task's interpreter runs the driver. Its folder comes first on the path, so that its own spark-submit is found.
+    Workers elsewhere keep the interpreter of their image or ``spark.pyspark.python``.
     """
     folder = str(Path(sys.executable).parent)
     added = {
@@ -114,12 +112,11 @@ _PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
 
 
 def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings that protect a job: on disk under any master, and on the network under YARN or Kubernetes.
+    """The settings that protect a job: on disk, and on the network under YARN or Kubernetes.
 
-    There Spark makes a secret for each job by itself. Elsewhere the cluster has one secret, which only its own
-    configuration may hold. A job that must not authenticate cannot encrypt either, and a job that uses TLS needs no
-    second encryption. No setting replaces one of the pipeline or of the machine's ``spark-defaults.conf``: spark-submit
-    would let ours win over the latter, and the people who operate the cluster would look for the reason in vain.
+    Only YARN and Kubernetes make a secret for each job; elsewhere the cluster's configuration has it. A job that must
+    not authenticate cannot encrypt, and TLS needs no second encryption. Settings of the pipeline and
+    ``spark-defaults.conf`` are kept: operators would look for the reason in vain.
     """
     chosen = {**machine_defaults(environ), **configured}
     ours = dict(_ON_DISK)
@@ -129,7 +126,6 @@ def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ:
 
 
 def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Mapping[str, str]) -> str | None:
-    """Advice for a job whose credentials cross the network readable; None for any other job."""
     if master.is_local:
         return None
     effective = {**machine_defaults(environ), **rpc_settings(conf, master=master, environ=environ), **conf}
@@ -147,7 +143,7 @@ def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Ma
 
 
 def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in ``spark-defaults.conf`` of this machine, as spark-submit finds it; empty if there is no file."""
+    """``spark-defaults.conf``, as spark-submit finds it."""
     folder = environ.get("SPARK_CONF_DIR") or f"{environ.get('SPARK_HOME') or _package_folder()}/conf"
     try:
         lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()

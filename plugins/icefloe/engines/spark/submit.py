@@ -36,13 +36,7 @@ _LAST_LINES: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSubmit:
-    """Runs each phase by spark-submit, in client mode, as the Airflow operator does.
-
-    Attributes:
-        pipeline: expanded.
-        master: runs the jobs.
-        environ: of this process.
-    """
+    """Runs each phase by spark-submit, in client mode, as the Airflow operator does."""
 
     pipeline: Pipeline
     master: SparkMaster
@@ -50,11 +44,7 @@ class SparkSubmit:
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, environ: Mapping[str, str]) -> Self:
-        """The jobs of a pipeline, on the master of its ``spark.conf``, otherwise on all cores of this machine.
-
-        Raises:
-            TerminalError: no known form of master, or a deploy mode other than client.
-        """
+        """The jobs of a pipeline, on the master of ``spark.conf``, otherwise on all cores."""
         master = configured_master(pipeline.spark.conf)
         refuse_unshared_storage(pipeline, master)
         return cls(pipeline=pipeline, master=master, environ=environ)
@@ -66,7 +56,7 @@ class SparkSubmit:
 
     @property
     def advice(self) -> Sequence[str]:
-        """Sentences on Spark settings that an operator may want to change; see `spark_advice`."""
+        """Advice on Spark settings; see `spark_advice`."""
         return spark_advice(self.pipeline.spark.conf, master=self.master, environ=self.environ)
 
     def check_engine(self) -> None:
@@ -125,7 +115,7 @@ def _spark_submit(environment: Mapping[str, str]) -> str:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[str]]:
-    """The exit code and the last lines of the output; all of the output goes to the log."""
+    """Exit code and last lines of the output, which goes to the log."""
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     with subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours and the pipeline file's
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

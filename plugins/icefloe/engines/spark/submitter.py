@@ -1,7 +1,7 @@
 """The process that submits an application: a driver ends if it is gone.
 
-A killed Airflow worker, or a killed `icefloe run`, does not take spark-submit with it. The driver would go on for
-hours, in the memory that the next try needs.
+A killed Airflow worker or `icefloe run` does not take spark-submit with it. The driver would go on for hours, in the
+memory that the next try needs.
 """
 
 import logging
@@ -30,15 +30,10 @@ def submitter_variables() -> dict[str, str]:
 
 
 def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], object] = os._exit) -> None:
-    """Lets this process end within a second or two after its submitter did; Spark ends with its driver.
+    """Ends this process, and with it Spark, within two seconds of its submitter's end, with exit code 75.
 
-    Drivers run on the machine of their submitter, because icefloe submits in client mode only. A submitter outside of
-    this container cannot be seen from here, and is not looked for. One that should be seen and is gone from the start
-    was killed while the JVM started: this process ends at once.
-
-    Args:
-        environ: of this process.
-        end: called with the exit code 75; there is nobody left to whom anything else could be said.
+    icefloe submits in client mode only, so both are on one machine. A submitter outside of this container is not looked
+    for. One that is gone from the start was killed while the JVM started.
     """
     pid = int(environ.get(_VARIABLE, "0"))
     if pid > 0 and _is_there(pid):
@@ -70,7 +65,7 @@ def _is_there(pid: int) -> bool:
 
 
 def _scope() -> str:
-    """The processes that a number of a process is about: those of one container on one boot; "" if unknown."""
+    """The boot and container of process numbers; "" if unknown."""
     try:
         return f"{_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
     except OSError:

@@ -1,6 +1,6 @@
-"""Messages between a driver and its Spark workers: tasks, results with their executors, and versions of libraries.
+"""Messages between a driver and its Spark workers.
 
-Workers import this module before their libraries are known to be the driver's, so it imports none of them.
+Workers import this before their libraries are known to be the driver's, so it imports none of them.
 """
 
 import os
@@ -17,12 +17,7 @@ _Result = TypeVar("_Result")
 
 
 class Executor(NamedTuple):
-    """An executor of a Spark application.
-
-    Attributes:
-        host: the machine's name of itself.
-        folders: where Spark keeps its blocks, of which no two executors have the same.
-    """
+    """The machine's name, and Spark's block folders, which no two executors share."""
 
     host: str
     folders: str
@@ -33,13 +28,9 @@ class Executor(NamedTuple):
         return cls(socket.gethostname(), os.environ.get("SPARK_LOCAL_DIRS", ""))
 
     def refuse_if_in(self, avoided: Collection["Executor"], *, most_tries: int) -> None:
-        """Gives the task of this worker back to Spark, which then keeps its stage away from this executor.
+        """Gives this worker's task back to Spark, which then keeps its stage away.
 
-        The last try is never refused: Spark would end the job, and with it the tasks that run elsewhere.
-
-        Args:
-            avoided: executors on which tasks of the phase have failed.
-            most_tries: number of failures of a task with which Spark ends the job.
+        The last of ``most_tries`` is never refused: Spark would end the job, and with it the tasks that run elsewhere.
         """
         from pyspark import TaskContext
 
@@ -49,14 +40,14 @@ class Executor(NamedTuple):
 
 
 class PlacedResult(NamedTuple, Generic[_Result]):
-    """The result of a task, and the executor that ran it."""
+    """The result of a task and its executor."""
 
     executor: Executor
     result: _Result
 
     @property
     def error(self) -> IcefloeError | None:
-        """The error that the function returned, if it returned one as a part of a named tuple."""
+        """The error that the function returned, if it returned one in a named tuple."""
         error = getattr(self.result, "error", None)
         return error if isinstance(error, IcefloeError) else None
 
@@ -87,20 +78,15 @@ _NO_PYTHON: Final = ("Cannot run program", "PYTHON_VERSION_MISMATCH")
 
 
 class WorkerLibraries(NamedTuple):
-    """The libraries of a worker that are not the driver's: the answer of a task that was not begun there.
-
-    Attributes:
-        versions: by library; None if it is missing.
-    """
+    """The libraries of a worker that are not the driver's; None if missing. Its task was not begun."""
 
     versions: Mapping[str, str | None]
 
 
 class CheckedTask(Generic[_Result]):
-    """A function that is unpacked only in workers with the libraries of the driver: its modules need them.
+    """A function unpacked only in workers with the driver's libraries: its modules need them.
 
-    Each worker looks by itself, with each task. A job of its own that asks first would take a second of every phase,
-    and it would ask one worker.
+    Each worker looks with each task: a job that asks first would take a second of every phase and ask one worker.
     """
 
     def __init__(self, function: Callable[[int], _Result]) -> None:
@@ -110,7 +96,7 @@ class CheckedTask(Generic[_Result]):
         self._packed: bytes = CloudPickleSerializer().dumps(function)
 
     def __call__(self, number: int) -> _Result | WorkerLibraries:
-        """The function's result, or the libraries of this worker where they are not the driver's."""
+        """Without the driver's libraries: those of this worker."""
         found = found_libraries()
         if found != self._driver:
             return WorkerLibraries(found)
@@ -119,11 +105,7 @@ class CheckedTask(Generic[_Result]):
 
 
 def refuse_other_libraries(worker: WorkerLibraries) -> NoReturn:
-    """Stops a job whose workers have other libraries than the driver: rows and documents pass between them.
-
-    Raises:
-        TerminalError: naming every library that it lacks or has in another version.
-    """
+    """Stops a job whose workers have other libraries: rows and documents pass between them."""
     driver = found_libraries()
     raise TerminalError(
         f"the Spark workers have {', '.join(_differences(driver, worker.versions))}: run them from the driver's "
@@ -132,11 +114,7 @@ def refuse_other_libraries(worker: WorkerLibraries) -> NoReturn:
 
 
 def refuse_workers_without_python(said: str) -> None:
-    """Names the way out if Spark says that no worker could start the driver's Python.
-
-    Raises:
-        TransientError: that is what it says.
-    """
+    """Names the way out if Spark says that no worker could start the driver's Python."""
     if any(sign in said for sign in _NO_PYTHON):
         driver = found_libraries()
         raise TransientError(

@@ -1,4 +1,4 @@
-"""PyIceberg's catalogs with timeouts on their requests: its own clients wait for minutes, hours or without end."""
+"""PyIceberg's catalogs with timeouts: its own clients may wait without end."""
 
 from functools import partial
 from typing import Any, Final
@@ -14,7 +14,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class BoundedRestCatalog(RestCatalog):
-    """A REST catalog that gives up on a silent server, and on answers that no catalog gives."""
+    """Gives up on a silent server, and on answers that no catalog gives."""
 
     def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
         self._timeout = min(_LONGEST_CONNECT_SECONDS, silence_seconds), silence_seconds
@@ -48,7 +48,7 @@ def bounded_hive(name: str, properties: dict[str, str], silence_seconds: float) 
 
 
 def bound_client(client: Any, silence_seconds: float) -> None:
-    """Gives each connection of a client a timeout; it makes a new one whenever it is entered again."""
+    """Each use of a client makes a new connection, now with a timeout."""
     make = client._init_thrift_transport  # noqa: SLF001 - as above
 
     def make_bounded() -> Any:

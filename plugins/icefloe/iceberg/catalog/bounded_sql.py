@@ -1,4 +1,4 @@
-"""PyIceberg's SQL catalog with timeouts on its connections: the drivers' own wait for hours."""
+"""PyIceberg's SQL catalog with timeouts: the drivers' own wait for hours."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -31,8 +31,7 @@ class BoundedSqlCatalog(SqlCatalog):
 def connection_timeouts(driver: str, silence_seconds: float) -> Mapping[str, int]:
     """Connection parameters that bound the waits of a driver; none for an unknown driver.
 
-    No ``statement_timeout``: poolers refuse it among the parameters of a connection, and a server that hangs ignores
-    it. SQLite's own bound on a locked file is 5 seconds.
+    No ``statement_timeout``: poolers refuse it, and a server that hangs ignores it. SQLite waits 5 seconds for a lock.
 
     >>> connection_timeouts("pymysql", 20)
     {'connect_timeout': 10, 'read_timeout': 20, 'write_timeout': 20}

@@ -1,4 +1,4 @@
-"""Errors of catalogs, told apart by type: the same call may succeed later, or it will not."""
+"""Errors of catalogs by type: the same call may succeed later, or it will not."""
 
 import sys
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
 
 
 def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError | None:
-    """The error of ours for an error of a catalog's client; None: no client of a catalog raised it."""
+    """None: no client of a catalog raised it."""
     refused = refused_certificate(cause)
     if refused is not None:
         return TerminalError(
@@ -81,7 +81,7 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
 
 
 def _beneath(cause: Exception) -> Exception:
-    """The error of botocore's client that PyIceberg's catalog on DynamoDB replaces; the error itself if it has none."""
+    """The botocore error that PyIceberg's catalog on DynamoDB replaces, if any; otherwise itself."""
     # The catalog asks such an error for a text that it does not have, so that most of them end as an AttributeError.
     if isinstance(cause, (AttributeError, DynamoDbError)):
         replaced = cause.__cause__ or cause.__context__

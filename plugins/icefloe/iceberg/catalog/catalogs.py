@@ -1,4 +1,4 @@
-"""Loading a table through a catalog of PyIceberg's configuration or through given properties."""
+"""Loading a table through a catalog."""
 
 import difflib
 import importlib
@@ -46,7 +46,7 @@ _BREAKS: Final = "\r\n"
 
 
 def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, object]:
-    """The properties as PyIceberg takes them, without the line break that a mounted secret ends in."""
+    """The properties without the line break that a mounted secret ends in."""
     usable = {key: _stripped(value) for key, value in properties.items() if value is not None}
     # The extra of a connection is JSON.
     usable |= {key: str(value).lower() for key, value in usable.items() if isinstance(value, bool | int | float)}
@@ -71,7 +71,6 @@ def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, 
 
 
 def _stripped(value: object) -> object:
-    """Text without line breaks around it, also in mappings."""
     if isinstance(value, Mapping):
         return {key: _stripped(below) for key, below in value.items()}
     return value.strip(_BREAKS) if isinstance(value, str) else value
@@ -116,24 +115,22 @@ def load_table(
 ) -> Table:
     """The table as its catalog has it now; its FileIO has the catalog's properties, never the table's.
 
-    The FileIO opens files only in the places of the table and of its catalog, and in the allowed locations.
+    The FileIO opens files only in the places of the table and its catalog, and in the allowed locations.
 
     Args:
-        catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
-            of catalog properties, in which ``name`` is the catalog's name (default ``default``).
-        properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
-            no entry of PyIceberg's configuration is merged in.
+        catalog: of PyIceberg's configuration, or a mapping of its properties with its ``name`` (default ``default``).
+        properties: all properties of the named catalog; PyIceberg's configuration is not merged in.
 
     Raises:
         UnknownCatalogError: the configuration has no such catalog.
-        UnknownTableError: there is no such table; the error names similar tables of its namespace.
+        UnknownTableError: names similar tables of its namespace.
     """
     opened, patience = _open_catalog(catalog, properties)
     return _load_table(opened, table, patience, allowed_locations)
 
 
 def reload_table(table: Table) -> Table:
-    """The table as its catalog has it now, by the catalog that loaded it; errors as ``load_table``."""
+    """The table as its catalog has it now; errors as ``load_table``."""
     patience = _patience_with(table.catalog.name, table.catalog.properties)
     return _load_table(table.catalog, table_name(table), patience, allowed_locations_of(table.io))
 
@@ -166,7 +163,7 @@ def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, s
 
 
 def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str] | None) -> tuple[Catalog, Patience]:
-    """The catalog, and the patience that is left after opening it."""
+    """The catalog, and the patience that is left."""
     hide_environment(os.environ)
     if isinstance(catalog, str):
         name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
@@ -204,7 +201,7 @@ def _configured(name: str) -> Mapping[str, Any]:
 
 
 def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str, Any], float], Catalog]:
-    """Factory of a catalog, with timeouts on its requests if PyIceberg's own has none; imports its client."""
+    """Factory with timeouts if PyIceberg's own has none."""
     implementation = properties.get(PY_CATALOG_IMPL)
     if implementation:
         module_name, _, class_name = implementation.rpartition(".")
@@ -233,7 +230,7 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
 
 
 def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
-    """The type of a catalog; no sentence quotes a property, which may hold a password."""
+    """No sentence quotes a property, which may hold a password."""
     known = {kind.value: kind for kind in CatalogType}
     given, uri = str(properties.get(TYPE, "")).lower(), str(properties.get(URI, ""))
     fitting = next((kind for kind, (form, _) in _URIS.items() if form.match(uri)), None)
@@ -295,7 +292,7 @@ _IS_OURS: Final = ContextVar("_IS_OURS", default=False)
 
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
-    """The same catalog; it now makes FileIOs from its own properties and those that it hands out with a table."""
+    """The same catalog; its FileIOs now get no properties of tables."""
     if _is_rest(catalog):
         catalog._response_to_table = partial(_vended_table, catalog)  # type: ignore[attr-defined]  # noqa: SLF001
     else:
@@ -305,7 +302,7 @@ def withhold_table_properties(catalog: Catalog) -> Catalog:
 
 @contextmanager
 def metadata_bounded() -> Iterator[None]:
-    """Lets a catalog decode, within this block and thread, no more than `decoded_metadata` does."""
+    """Lets a catalog decode, in this block and thread, no more than `decoded_metadata` does."""
     FromInputFile.table_metadata = staticmethod(_table_metadata)  # type: ignore[method-assign]
     token = _IS_OURS.set(True)
     try:
@@ -322,10 +319,10 @@ def _table_metadata(input_file: InputFile, encoding: str = "utf-8") -> TableMeta
 
 
 def own_file_io(table: Table) -> FileIO:
-    """The FileIO of a table that a catalog has loaded, free of the table's properties.
+    """The FileIO of a loaded table, free of the table's properties.
 
-    The FileIO of a REST catalog is free of them already. Other catalogs hand no properties out with a table. A class of
-    the user's own may have made its FileIO without the method that was replaced, so the FileIO is made here.
+    A REST catalog's FileIO is free of them already; a user's own class may have made its FileIO without the replaced
+    method.
     """
     return table.io if _is_rest(table.catalog) else load_file_io(table.catalog.properties, table.metadata_location)
 

@@ -1,4 +1,4 @@
-"""A FileIO that opens a table's files in its allowed places only; no request goes anywhere else."""
+"""A FileIO that opens a table's files in its allowed places only."""
 
 import json
 import os
@@ -38,9 +38,7 @@ class FilePlace:
 
     Attributes:
         scheme: one for all names of a store; ``file`` for paths.
-        authority: the bucket, container and account, or server; empty for ``file``.
-        path: without the first and the last slash.
-        unlinked: number of last folders of the path that may be no links, because a writer of the table can make them.
+        unlinked: number of last folders that a writer of the table can make, and that may be no links.
     """
 
     scheme: str
@@ -50,7 +48,7 @@ class FilePlace:
 
     @classmethod
     def of(cls, location: str) -> Self | None:
-        """The place that a location names; None if PyIceberg's FileIOs may read the location in several ways.
+        """The place of a location; None if PyIceberg's FileIOs may read the location in several ways.
 
         >>> FilePlace.of("s3a://lake/a/b/") == FilePlace.of("s3://lake/a/b")
         True
@@ -82,12 +80,12 @@ class FilePlace:
 
     @property
     def bucket(self) -> "FilePlace":
-        """The whole bucket, container or server; on a local file system the folder itself."""
+        """The whole bucket, container or server; locally the folder itself."""
         return self if self.scheme == "file" else FilePlace(scheme=self.scheme, authority=self.authority)
 
     @property
     def real(self) -> "FilePlace":
-        """The place that this machine's links lead to; other stores have none."""
+        """With this machine's links followed."""
         if self.scheme != "file":
             return self
         parts = self.path.split("/")
@@ -96,7 +94,6 @@ class FilePlace:
         return replace(self, path="/".join([followed, *parts[end:]]).strip("/"), unlinked=0)
 
     def holds(self, other: "FilePlace") -> bool:
-        """True if the other place is this one or below it."""
         is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
         return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
 
@@ -106,7 +103,7 @@ class FilePlace:
         return self.holds(other) and is_more
 
     def __str__(self) -> str:
-        """The place in the form that ``allowed_locations`` takes."""
+        """As ``allowed_locations`` takes it."""
         return f"{self.scheme}://{self.authority}{'/' if self.path or self.scheme == 'file' else ''}{self.path}"
 
 
@@ -120,15 +117,13 @@ class FilePlaces:
     def of_table(
         cls, location: str, *, metadata_location: str, warehouse: str | None, allowed_locations: Iterable[str]
     ) -> Self:
-        """The buckets of the table, of its metadata file and of the warehouse, and the allowed locations.
+        """The buckets of table, metadata file and warehouse, and the allowed locations.
 
-        On a local disk, which has no buckets, the folders themselves count.
-
-        A local location of the table counts if the metadata file that the catalog names is right below it. Otherwise a
-        table could claim all of the reader's disk.
+        On a local disk the folders themselves count. The table's location counts only if its metadata file is right
+        below it: otherwise a table could claim all of the reader's disk.
 
         Args:
-            warehouse: of the catalog; ignored if it is not a location, such as the warehouse name of a REST catalog.
+            warehouse: of the catalog; ignored if it is not a location, such as a REST catalog's name.
         """
         #   table                  metadata file              may be read
         #   s3://lake/db/t         s3://lake/db/t/metadata    all of s3://lake: tables are moved inside of it
@@ -142,7 +137,7 @@ class FilePlaces:
         return cls(places=tuple(e for e in places if e in linked or not any(other.covers(e) for other in places)))
 
     def real(self, location: str) -> FilePlace | None:
-        """The place to read a file of that location from, with all links followed; None if it may not be read."""
+        """The place to read from, all links followed; None if it may not be read."""
         # A table has many files and few folders. Links may change at any time, so nothing is kept of them.
         folder, _, name = location.rpartition("/")
         above = _folder(folder) if _PLAIN_NAME.fullmatch(name) and folder.count("/") > 2 else None
@@ -152,7 +147,7 @@ class FilePlaces:
 
 
 def folder_to_allow(location: str) -> str | None:
-    """The folder that holds a file and others like it; None if there is none, or at the root of a disk.
+    """The folder of a file and others like it; None at the root of a disk.
 
     >>> folder_to_allow("s3a://archive/t/data/day=1/a.parquet"), folder_to_allow("/a.parquet")
     ('s3://archive/t/data', None)
@@ -193,7 +188,7 @@ _FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ConfinedIO(FileIO):
-    """Reads files in some places with another FileIO, and refuses all other files."""
+    """Reads files in some places with another FileIO; refuses all others."""
 
     def __init__(
         self, opener: FileIO, places: FilePlaces, *, table: str, allowed_locations: Sequence[str] = ()
@@ -213,11 +208,11 @@ class ConfinedIO(FileIO):
         return _LocalFile(location, Path(f"/{place.path}"), self._opener)
 
     def new_output(self, location: str) -> OutputFile:
-        """Refused: icefloe only reads tables."""
+        """Refused: icefloe only reads."""
         raise NotImplementedError(f"icefloe only reads tables, it does not write {location}")
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Refused: icefloe only reads tables."""
+        """Refused: icefloe only reads."""
         raise NotImplementedError(f"icefloe only reads tables, it does not delete {location}")
 
     def refuse_elsewhere(self, location: str) -> None:
@@ -225,7 +220,6 @@ class ConfinedIO(FileIO):
         self._place(location)
 
     def _place(self, location: str) -> FilePlace:
-        """The place to read a file from, which no link leads out of the allowed places."""
         if (place := self.places.real(location)) is not None:
             return place
         found = FilePlace.of(location)
@@ -248,7 +242,7 @@ class ConfinedIO(FileIO):
 
 
 class _LocalFile(InputFile):
-    """A file of this machine, at a path without links. A link that came since the path was checked is not followed."""
+    """Opens a path without links; a link made since the check is not followed."""
 
     def __init__(self, location: str, path: Path, opener: FileIO) -> None:
         super().__init__(location)
@@ -275,7 +269,6 @@ class _LocalFile(InputFile):
 
 
 def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:
-    """The FileIO of a table that a catalog has loaded; it opens files only in the table's allowed places."""
     places = FilePlaces.of_table(
         table.metadata.location,
         metadata_location=table.metadata_location,
@@ -290,12 +283,11 @@ def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -
 
 
 def allowed_locations_of(io: FileIO) -> Sequence[str]:
-    """The allowed locations that a FileIO was confined with; none if it was not confined."""
     return io.allowed_locations if isinstance(io, ConfinedIO) else ()
 
 
 def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:
-    """Raise before anything is read if a file may not be read; a FileIO of the caller's own opens any file."""
+    """Raise before reading if a file may not be read; a caller's own FileIO opens any."""
     if isinstance(io, ConfinedIO):
         for location in locations:
             io.refuse_elsewhere(location)

@@ -1,4 +1,4 @@
-"""Opens the files of a table with PyIceberg's FileIO; its failures become our errors, told apart by type."""
+"""Opens the files of a table with PyIceberg's FileIO; failures become our errors by type."""
 
 import logging
 import re
@@ -44,11 +44,11 @@ _OF_SIGNING: Final = re.compile(rf"{URI}|header\..+")
 def file_io_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a catalog's FileIO that a FileIO in another process needs.
 
-    A catalog merges its own properties into those of its FileIOs. Among them are its secrets and, for REST, the object
-    that gets its tokens, which cannot always be pickled. Reading files needs neither.
+    A catalog merges its own properties into its FileIOs': secrets and, for REST, an object that gets tokens and cannot
+    always be pickled.
 
-    A class of the user's own may read any property, so it keeps all that are text. A FileIO whose requests the catalog
-    signs gets the catalog's present token, never the credentials for a new one.
+    A user's own class keeps all properties that are text. If the catalog signs requests, the FileIO gets the present
+    token, never the credentials for a new one.
 
     >>> file_io_properties({"uri": "https://c", "token": "t", "s3.region": "eu-west-1", "warehouse": "lake"})
     {'s3.region': 'eu-west-1', 'warehouse': 'lake'}
@@ -72,7 +72,7 @@ _BY_CURL: Final = re.compile(r"\bcurlCode: (?:60|77)\b,?\s*(?:[^;]*; Details: )?
 
 
 def refused_certificate(cause: BaseException) -> str | None:
-    """Why a certificate was refused, in the client's words; None if the error has another reason.
+    """Why a certificate was refused, in the client's words; None for another error.
 
     >>> refused_certificate(OSError("AWS Error NETWORK_CONNECTION: curlCode: 28, Timeout was reached"))
     """
@@ -91,7 +91,6 @@ def refused_certificate(cause: BaseException) -> str | None:
 
 
 def refuse_untrusted(cause: BaseException, file: str) -> None:
-    """Raise if a file of a table was not read because of the certificate of its storage."""
     refused = refused_certificate(cause)
     if refused is not None:
         raise TerminalError(
@@ -108,7 +107,7 @@ _WRONG_CHECKSUM: Final = "CRC checksum verification failed"
 
 
 class FileGoneError(TerminalError):
-    """A file that the table's metadata names is no longer in its storage."""
+    """A file in the table's metadata is no longer in its storage."""
 
 
 class FileRefusedError(TerminalError):
@@ -116,15 +115,15 @@ class FileRefusedError(TerminalError):
 
 
 class FileUnansweredError(TransientError):
-    """The storage did not deliver a file of the table. Only Arrow's text shows if it refused or had another fault."""
+    """A file was not delivered. Only Arrow's text shows if it was refused or there was another fault."""
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
     """PyIceberg's FileIO for a table.
 
     Args:
-        properties: of the catalog and the table; they may hold secrets and appear in no log and no error.
-        location: of the table; its scheme chooses the implementation if the properties do not.
+        properties: they may hold secrets and appear in no log and no error.
+        location: its scheme chooses the implementation if the properties do not.
     """
     hide(properties, only_secrets=True)
     try:
@@ -139,7 +138,7 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
 
 
 def exact(io: FileIO) -> FileIO:
-    """A FileIO that opens a path as it is written: PyIceberg's on PyArrow ends it at ``#``, ``?`` or ``;``."""
+    """A FileIO that opens paths as written: PyIceberg's on PyArrow ends them at ``#``, ``?`` or ``;``."""
     if type(io).__module__ != "pyiceberg.io.pyarrow":
         return io
     given = copy(io)
@@ -148,7 +147,7 @@ def exact(io: FileIO) -> FileIO:
 
 
 def _exact_location(location: str, properties: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str, str]:
-    """Scheme, authority and path as PyIceberg's FileIO on PyArrow takes them; the path is whole."""
+    """Scheme, authority and whole path as PyIceberg on PyArrow takes them."""
     from pyiceberg.io.pyarrow import PyArrowFileIO  # loaded already: the FileIO is of this module
 
     scheme, authority, path = PyArrowFileIO.parse_location(location, dict(properties))
@@ -167,7 +166,7 @@ def _exact_location(location: str, properties: Mapping[str, str] = MappingProxyT
 
 
 def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:
-    """The opener of one data file, or of a delete file if the noun says so."""
+    """The opener of one data file, or of another kind by its noun."""
     try:
         return io.new_input(path)
     except (ImportError, ValueError) as cause:
@@ -188,7 +187,7 @@ def is_local(location: str) -> bool:
 
 @contextmanager
 def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iterator[None]:
-    """Run a block that reads one data file, or a delete file if the noun says so; errors name file and table.
+    """A block that reads one file: its errors name file and table.
 
     Raises:
         FileGoneError: the file does not exist.

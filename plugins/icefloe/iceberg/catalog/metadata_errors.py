@@ -1,4 +1,4 @@
-"""Errors of loading a table and of reading its metadata files, told apart by their type; bounds of what is decoded."""
+"""Errors of loading a table and its metadata files; bounds of what is decoded."""
 
 import gzip
 import zlib
@@ -23,7 +23,7 @@ _TYPE_KEYS: Final = {"type", "element", "key", "value"}
 
 
 def unknown_column_type(error: BaseException) -> tuple[str, int] | None:
-    """The first unknown type that an error of loading a table reports, and the number of its column, from 1."""
+    """The first unknown type in an error, and its column's number, from 1."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, pydantic.ValidationError):
         cause = cause.__cause__
@@ -74,7 +74,7 @@ def decoded_metadata(
 
 
 def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
-    """A JSON whose decoding takes no more memory than a process of Airflow has."""
+    """A JSON that decodes in no more memory than a process of Airflow has."""
     found, excess = bytearray(), None
     for piece in pieces:
         found += piece
@@ -94,7 +94,7 @@ def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
 
 @contextmanager
 def loading_metadata(catalog_name: str, table_name: str) -> Iterator[None]:
-    """Turn an error of the metadata file to which a catalog leads into one sentence; errors of the catalog pass."""
+    """Turn an error of a metadata file into one sentence; errors of the catalog pass."""
     try:
         yield
     except FileNotFoundError as cause:
@@ -126,7 +126,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
     """Turn an error of reading ``path`` into one sentence.
 
     Args:
-        what: the kind of file: "manifest", "manifest list of snapshot 7", "metadata file".
+        what: such as "manifest", "manifest list of snapshot 7", "metadata file".
 
     Raises:
         MissingMetadataError: there is no such file.

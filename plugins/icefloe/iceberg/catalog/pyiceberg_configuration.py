@@ -1,4 +1,4 @@
-"""PyIceberg's own configuration; a fault of it is reported as one sentence without its values."""
+"""PyIceberg's own configuration; a fault is reported without its values."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ _EXPECTED: Final = "expected a mapping as in `catalog: {lake: {uri: https://cata
 def read_configuration() -> Config:
     """The file ``.pyiceberg.yaml`` and the variables ``PYICEBERG_...``, as they are now.
 
-    PyIceberg reads them when it is imported, too, so `icefloe.iceberg` calls this first.
+    PyIceberg reads them when imported, too, so `icefloe.iceberg` calls this first.
     """
     hide_environment(os.environ)
     try:
@@ -46,14 +46,14 @@ def _error(cause: Exception) -> TerminalError:
 
 
 def _file() -> Path:
-    """The file that PyIceberg takes: the first that exists."""
+    """The first file that exists, as PyIceberg takes it."""
     folders = [os.environ.get(PYICEBERG_HOME), os.path.expanduser("~"), os.getcwd()]  # noqa: PTH109, PTH111 - as it does
     files = [Path(folder) / PYICEBERG_YML for folder in folders if folder]
     return next((file for file in files if file.is_file()), files[0])
 
 
 def _line(cause: Exception) -> int | None:
-    """The line of a YAML error, counted from 1."""
+    """The line of a YAML error, from 1."""
     for name in ("problem_mark", "context_mark"):
         line = getattr(getattr(cause, name, None), "line", None)
         if isinstance(line, int):

@@ -1,4 +1,4 @@
-"""The only commits to a table that icefloe makes: of branches and tags that keep snapshots from expiring."""
+"""The only commits to a table: of branches and tags that keep snapshots from expiring."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ _PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None]) -> Table:
     """Changes branches and tags in one commit, and returns the table after it.
 
-    Another commit to the table may come in between. Then the table is loaded again, and the change is made again.
+    If another commit comes in between, the table is loaded and the change made again.
     """
     name, catalog = table_name(table), table.catalog
     patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {name}")
@@ -76,14 +76,10 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
 
 
 def try_refs(table: Table, name: str) -> bool:
-    """Asks a catalog whether branches and tags of a table may be set. Nothing is changed.
+    """True if branches and tags may be set; False if only a real commit would show it.
 
-    A REST catalog looks at the rights of a commit before it looks at its requirements. So it is sent a commit whose
-    requirements never hold: it answers that the right is missing, or that the requirements do not hold. Other catalogs
-    check the requirements here, and would not be asked.
-
-    Returns:
-        False if only a real commit would show it: of another catalog, or of a table without a snapshot.
+    A REST catalog checks rights before requirements. It gets a commit whose requirements never hold, and its error
+    says if the right is missing. Other catalogs, and tables without a snapshot, cannot be asked.
     """
     catalog, head = table.catalog, table.current_snapshot()
     if head is None or not isinstance(catalog, RestCatalog):

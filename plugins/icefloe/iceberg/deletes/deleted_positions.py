@@ -34,13 +34,9 @@ _FIELDS: Final = (_PATH, _POSITION)
 def read_position_deletes(
     delete_file: DeleteFile, *, data_files: Collection[str], io: FileIO, table: str
 ) -> dict[str, BitMap64]:
-    """The positions that a position delete file deletes, by data file; read once, kept compressed.
+    """The deleted positions, by data file; they may be after its end.
 
-    Args:
-        delete_file: a position delete file of the table; its optional copies of the deleted rows are not read.
-
-    Returns:
-        Only the data files that it names. Positions may be after the end of a data file.
+    Read once, kept compressed; copies of the deleted rows are not read.
 
     Source: https://iceberg.apache.org/spec/#position-delete-files
     """
@@ -59,7 +55,7 @@ def read_position_deletes(
 
 
 def _schema() -> TableSchema:
-    """The columns by field id; by name in files of writers that leave the ids out."""
+    """By name in files of writers that leave the ids out."""
     names = [{"field-id": field.field_id, "names": [field.name]} for field in _FIELDS]
     return TableSchema.of(Schema(*_FIELDS), NameMapping.model_validate(names))
 
@@ -74,7 +70,7 @@ def _check(batch: pa.RecordBatch, delete_file: DeleteFile, table: str) -> None:
 
 
 def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Rows for the data files in ``asked``: the index of the data file in it, and the deleted position."""
+    """For each row of a file in ``asked``: the file's index, and the deleted position."""
     path, position = batch.columns
     # Each path is looked up once, not once for each row: a delete file names few data files, each many times.
     encoded = path if pa.types.is_dictionary(path.type) else path.dictionary_encode()
@@ -87,7 +83,6 @@ def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int3
 
 
 def _runs(places: NDArray[np.int32], positions: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The positions of each data file; writers sort by data file, so there is usually nothing to sort."""
     if (np.diff(places) < 0).any():
         order = np.argsort(places, kind="stable")
         places, positions = places[order], positions[order]
@@ -114,9 +109,9 @@ class DeletedPositions:
     """Delete files resolved into positions: each is read once, when first asked for.
 
     Args:
-        delete_files: the delete files of the task; their indexes in the sequence are their ids.
-        memory_bytes: half of it for the keys of equality delete files (keys that do not fit are read again for each
-            data file), half for deletion vectors. Compressed bitmaps with the positions of delete files come on top.
+        delete_files: their indexes in the sequence are their ids.
+        memory_bytes: half for the keys of equality delete files (others are read again for each data file), half for
+            deletion vectors. Compressed bitmaps of position delete files come on top.
     """
 
     def __init__(
@@ -160,13 +155,10 @@ class DeletedPositions:
         )
 
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
-        """Positions that each of these delete files deletes from the data file, from 0 to its record count.
+        """Positions by delete file, below the record count; do not change the shared bitmaps.
 
-        The caller checks by sequence number and partition that a delete file applies to the data file.
-
-        Returns:
-            A bitmap for each id; an equality delete file that deletes nothing may be missing. Bitmaps may be shared:
-            change none.
+        The caller checks by sequence number and partition that a delete file applies. An equality delete file that
+        deletes nothing may be missing.
         """
         if data_file.path not in self._data_files:
             raise ValueError(f"{data_file.path} is not among the {len(self._data_files)} data files of the task")
@@ -200,7 +192,6 @@ class DeletedPositions:
         )
 
     def _read_ahead(self, delete_id: int) -> list[int]:
-        """A position delete file and, if storage is remote, the next ones that are not read yet."""
         if is_local(self._delete_files[delete_id].path):
             return [delete_id]
         # One after another, a hundred small delete files on an object store would take a hundred round trips.

@@ -32,10 +32,9 @@ _MIN_BYTES: Final = 20
 
 
 def read_deletion_vectors(vectors: Sequence[DeleteFile], *, io: FileIO, table: str) -> list[BitMap64]:
-    """The positions that deletion vectors of one Puffin file delete from their data files, in one ranged read.
+    """The positions that deletion vectors of one Puffin file delete from their data files.
 
-    Args:
-        vectors: of the table, in one file; the bytes between them are read too.
+    One ranged read also fetches the bytes between them.
     """
     first = vectors[0]
     opener = data_file_input(io, first.path, table=table, noun=first.noun)
@@ -90,7 +89,7 @@ def _of_vector(vector: DeleteFile, table: str, find: Callable[[], Found]) -> Fou
 
 
 def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
-    """Range of the blob, checked against the size of the file: a wrong length must not decide how much is allocated."""
+    """Checked against the file's size: a wrong length must not decide what is allocated."""
     offset, size = vector.content_offset, vector.content_size_bytes
     if offset is None or size is None:
         raise ValueError("the table's metadata does not give its place in the file")
@@ -117,13 +116,10 @@ _READ_BYTES: Final = 8 << 20
 class VectorPrefetch:
     """Deletion vectors by number, a window of data files at a time.
 
-    The first vector that is asked for brings the vectors of the next data files too, as many as fit into memory. One
-    request fetches neighbours in one file. Several requests run at once if the storage is not this machine's disk.
+    The first vector asked for brings those of the next data files too, as many as fit into memory, by few requests.
 
     Args:
-        vectors: by number; each applies to the data file that it references.
-        data_files: their paths, in the order in which they are asked for.
-        memory_bytes: the most that the vectors of a window may take, unless one data file has more.
+        memory_bytes: of the vectors of a window, unless one data file has more.
     """
 
     def __init__(
@@ -143,7 +139,6 @@ class VectorPrefetch:
         self._held: dict[int, BitMap64] = {}
 
     def __getitem__(self, number: int) -> BitMap64:
-        """The positions that a vector deletes from its data file."""
         if number not in self._held:
             # Freed first, so that two windows are never in memory.
             self._held = {}
@@ -170,7 +165,7 @@ class VectorPrefetch:
 def windows(
     vectors: Mapping[int, DeleteFile], data_files: Sequence[str], *, memory_bytes: int
 ) -> Iterator[tuple[int, ...]]:
-    """Windows of vectors that are in memory together: of consecutive data files, as many as fit."""
+    """Vectors of consecutive data files, as many as fit into memory."""
     by_data_file: dict[str, list[int]] = {path: [] for path in data_files}
     for number, vector in vectors.items():
         by_data_file.get(vector.referenced_data_file or "", []).append(number)
@@ -188,7 +183,7 @@ def windows(
 
 
 def neighbours(vectors: Mapping[int, DeleteFile]) -> Iterator[tuple[int, ...]]:
-    """Vectors that one request fetches: of one file, with little between them."""
+    """Vectors of one file with little between them, for one request."""
     # Writers put the vectors of many data files into one Puffin file: sorted by place, neighbours take one request.
     in_order = sorted(vectors, key=lambda number: (vectors[number].path, *_span(vectors[number])))
     group: list[int] = []

@@ -34,7 +34,7 @@ __all__ = ["equality_schemas"]
 def equality_schemas(
     metadata: TableMetadata, delete_files: Iterable[DeleteFile], snapshot_ids: Sequence[int | None]
 ) -> dict[tuple[int, ...], TableSchema]:
-    """The schemas that the keys of some delete files are read in, by their field ids; raises as `equality_schema`."""
+    """The schemas of the keys, by their field ids; raises as `equality_schema`."""
     field_ids = {delete_file.equality_field_ids for delete_file in delete_files} - {()}
     return {ids: equality_schema(metadata, ids, snapshot_ids) for ids in sorted(field_ids)}
 
@@ -42,12 +42,11 @@ def equality_schemas(
 def equality_schema(
     metadata: TableMetadata, field_ids: Collection[int], snapshot_ids: Sequence[int | None]
 ) -> TableSchema:
-    """The schema in which the keys of equality delete files and of data files are compared.
+    """The schema in which keys of equality deletes and of data files are compared.
 
-    Each field comes from the newest schema that led to one of the states, in the widest type that it has there. A table
-    that was replaced may give its field id another type. A field that was dropped before a commit knew it comes from
-    the newest other schema. Nested fields stay in their structs. All fields are optional: a key
-    that a file lacks is null.
+    Each field comes from the newest schema that led to one of the states, in its widest type there; a replaced table
+    may give its field id another type. A field dropped before a commit knew it comes from the newest other schema.
+    Nested fields stay in their structs. All fields are optional: a key that a file lacks is null.
 
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
@@ -72,7 +71,6 @@ def _newest_first(schemas: Iterable[Schema]) -> list[Schema]:
 
 
 def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[NestedField]:
-    """The wanted fields, each inside its structs."""
     selected = []
     for field in fields:
         if field.field_id in wanted:
@@ -85,7 +83,6 @@ def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[Ne
 
 
 def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> list[NestedField]:
-    """The fields of both sequences; a struct that is in both gets the fields of both."""
     merged = {field.field_id: field for field in fields}
     for other in others:
         field = merged.get(other.field_id, other)
@@ -108,7 +105,7 @@ _PARALLEL_READS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyGroup:
-    """Delete files of one field-id set whose keys are in memory together, or a slice of one file that is too large."""
+    """Delete files of one field-id set whose keys are in memory together, or a slice of one."""
 
     field_ids: tuple[int, ...]
     delete_ids: tuple[int, ...]
@@ -118,11 +115,8 @@ class _KeyGroup:
 class EqualityDeletes:
     """The positions that equality delete files delete from data files.
 
-    The keys of as many delete files as fit into memory are looked up together, so that the key columns of a data file
-    are read once for all of them.
-
-    Args:
-        memory_bytes: memory for keys; keys that do not fit are read again for each data file.
+    The keys of as many delete files as fit into memory are looked up together. The others are read again for each data
+    file.
 
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
@@ -149,9 +143,9 @@ class EqualityDeletes:
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
     def of(self, data_file: DataFile, delete_ids: Collection[int]) -> dict[int, BitMap64]:
-        """Positions that each of these delete files deletes from the data file; those that delete none are left out.
+        """Positions by delete file; those that delete none are left out.
 
-        The caller checks that a delete file applies to the data file at all.
+        The caller checks that a delete file applies.
         """
         asked = frozenset(delete_ids)
         found: dict[int, BitMap64] = {}
@@ -187,7 +181,7 @@ class EqualityDeletes:
         return HashIndex.of(RowHashes.concat(hashes), numbers)
 
     def _key_hashes(self, file: DataFile | DeleteFile, field_ids: tuple[int, ...]) -> Iterator[tuple[int, RowHashes]]:
-        """The hashes of a file's keys, as (position of the first row, hashes)."""
+        """(position of the first row, hashes of keys)."""
         # Delete files are opened once, and by several threads.
         footers, projections = (None, None) if isinstance(file, DeleteFile) else (self._footers, self._projections)
         for first, batch in read_data_file(
@@ -203,7 +197,7 @@ class EqualityDeletes:
 
 
 def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:
-    """Groups of neighbouring delete files of one field-id set, each with no more keys than allowed."""
+    """Neighbours of one field-id set, with at most ``max_keys`` each."""
     # Files of 4, 5, 3 and 25 keys with room for 10:  [4 5] [3] and four quarters of 25, each read for itself.
     by_field_ids: dict[tuple[int, ...], list[int]] = {}
     for number, delete_file in delete_files.items():
@@ -242,10 +236,10 @@ def _add_positions(
 
 
 def key_hashes(keys: pa.RecordBatch, hash_key: int) -> RowHashes:
-    """The hash of each key: equal if Iceberg's Java reader calls the keys equal.
+    """The hash of each key, equal if Iceberg's Java reader calls the keys equal.
 
-    Null equals null and NaN equals NaN. In contrast to rows that are compared as changes, 0.0 is not -0.0: Java
-    compares floating-point keys by their bits. A null struct is not a struct of nulls.
+    Null equals null and NaN equals NaN. Unlike in compared rows, 0.0 is not -0.0: Java compares by bits. A null struct
+    is not a struct of nulls.
 
     >>> hashes = key_hashes(pa.record_batch({"key": [0.0, -0.0, 0.0, None, None]}), 7)
     >>> hashes[0] == hashes[2], hashes[0] == hashes[1], hashes[3] == hashes[4]
@@ -262,7 +256,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _by_bits(array: Any) -> Any:
-    """Floating-point values as integers with the same bits, all NaNs as one."""
+    """Floats as integers with the same bits, all NaNs as one."""
     if pa.types.is_struct(array.type):
         children = [_by_bits(array.field(index)) for index in range(array.type.num_fields)]
         names = [field.name for field in array.type]

@@ -1,4 +1,4 @@
-"""An Avro object container file: its schema, and its blocks of encoded rows, decompressed one at a time.
+"""An Avro object container file: its schema, and its blocks of rows, decompressed one at a time.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
@@ -62,7 +62,7 @@ def _inflated(content: bytes, max_bytes: int) -> bytes:
 
 
 def _unsnapped(content: bytes, max_bytes: int) -> bytes:
-    """Snappy's own framing says the size, as an unsigned varint; Avro adds a checksum at the end."""
+    """Snappy gives the size as an unsigned varint; Avro adds a checksum at the end."""
     size = 0
     for place, byte in enumerate(content[:5]):
         size |= (byte & 0x7F) << 7 * place
@@ -85,7 +85,7 @@ def _unzstd(content: bytes, max_bytes: int) -> bytes:
 
 
 def _of_streams(decompressor: Callable[[], _Decompressor], content: bytes, max_bytes: int) -> bytes:
-    """The bytes of one stream, or of several streams one after the other."""
+    """One stream, or several one after the other."""
     plain = b""
     while content:
         stream = decompressor()
@@ -117,30 +117,26 @@ _MOST_UNBACKED: Final = 1 << 20
 class Unbacked:
     """Rows and elements of a file that took none of its bytes: nulls, and records without fields.
 
-    Other values are bounded by the bytes that hold them. These are bounded only by a number in the file.
+    Only a number in the file bounds them.
     """
 
     def __init__(self) -> None:
         self._left = _MOST_UNBACKED
 
     def take(self, count: int) -> None:
-        """Count some; raises as ``require``."""
         self.require(count)
         self._left -= count
 
     def require(self, count: int) -> None:
-        """Raise ValueError if the file may not have so many more."""
+        """ValueError if the file may not have so many more."""
         if count > self._left:
             raise ValueError(f"it promises more than {_MOST_UNBACKED} rows or elements that have no bytes")
 
 
 class AvroDecoder:
-    """PyIceberg's decoder, which does not check the end of its bytes, kept within its bytes.
+    """PyIceberg's decoder, kept within its bytes, whose end it does not check.
 
     Padding covers the numbers of a row that begins inside; ``check`` refuses values that ended outside.
-
-    Attributes:
-        elements: number of elements of arrays and entries of maps in the current row so far.
     """
 
     __slots__ = ("_limit", "_read", "_unbacked", "elements", "read_boolean", "read_int", "tell")
@@ -154,12 +150,12 @@ class AvroDecoder:
         self.read_boolean, self.read_int = decoder.read_boolean, decoder.read_int
 
     def check(self) -> None:
-        """Raise EOFError if a value ended after the last byte."""
+        """EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
             raise EOFError(f"a value ends after the last of {self._limit} bytes")
 
     def rows(self, count: int) -> Iterator[None]:
-        """Yield once for each row, which the caller reads and checks; ValueError if the bytes cannot hold so many."""
+        """Yield once for each row to read; ValueError if the bytes cannot hold so many."""
         self._unbacked.require(count - self._limit)
         for _ in range(count):
             start, self.elements = self.tell(), 0
@@ -169,28 +165,25 @@ class AvroDecoder:
 
     @property
     def is_at_end(self) -> bool:
-        """True if every byte was read."""
         return self.tell() == self._limit
 
     def read_float(self) -> bytes:
-        """The 4 bytes of a float, little-endian."""
+        """Little-endian."""
         return self._read(4)
 
     def read_double(self) -> bytes:
-        """The 8 bytes of a double, little-endian; PyIceberg 0.12 would turn them into a float."""
+        """Little-endian; PyIceberg 0.12 would turn them into a float."""
         return self._read(8)
 
     def read_fixed(self, size_bytes: int) -> bytes:
-        """That many bytes."""
         self._require(size_bytes)
         return self._read(size_bytes)
 
     def read_bytes(self) -> bytes:
-        """Bytes whose number comes before them."""
         return self.read_fixed(self.read_int())
 
     def sequence(self) -> Iterator[None]:
-        """Yield once for each element of an array or entry of a map, which the caller reads."""
+        """Yield once for each element to read of an array or map."""
         while count := self.read_int():
             # A negative count means that the size of these elements in bytes follows.
             if count < 0:
@@ -227,8 +220,6 @@ _UNDECODABLE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroBlock:
-    """Place of a block's encoded rows in the file."""
-
     offset: int
     size_bytes: int
     num_rows: int
@@ -246,7 +237,6 @@ class AvroContainer:
 
     @classmethod
     def open(cls, source: InputStream) -> Self:
-        """Read the header, and the place of each block."""
         with decoding():
             metadata, start = _header(source)
             sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
@@ -256,7 +246,6 @@ class AvroContainer:
             return cls(source=source, schema=schema, codec=codec, blocks=blocks, unbacked=Unbacked())
 
     def content(self, block: AvroBlock) -> bytes:
-        """The encoded rows of a block."""
         with decoding():
             if block.size_bytes > MAX_BLOCK_BYTES:
                 raise ValueError(
@@ -279,7 +268,7 @@ def decoding() -> Iterator[None]:
 
 
 def _header(source: InputStream) -> tuple[dict[str, bytes], int]:
-    """The metadata, and the offset of the first block; a long schema makes a long header."""
+    """The metadata, and the offset of the first block."""
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     # A header is read in one request of 64 KiB, and only a schema longer than that takes another.
     size = _HEADER_BYTES

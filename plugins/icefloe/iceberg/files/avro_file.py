@@ -1,4 +1,4 @@
-"""An Avro data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
+"""An Avro data file, opened: Arrow batches of its own columns, in bounded memory."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,14 +54,14 @@ AvroField = tuple[pa.Field, Values]
 
 
 def record_fields(schema: AvroSchema) -> list[AvroField]:
-    """The fields of a file's schema, which is a record, each with its reader of values; nothing is read yet."""
+    """The fields of a file's schema with their readers; nothing is read yet."""
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its schema is no record")
     return _fields(schema, _Names({}, count()).inside(schema))
 
 
 class _Names:
-    """Named types from earlier in the schema: a type is written out only where it appears first."""
+    """Named types from earlier in the schema, where each first appears."""
 
     def __init__(
         self, known: dict[str, tuple[AvroSchema, "_Names"]], values: Iterator[int], namespace: str = ""
@@ -71,19 +71,18 @@ class _Names:
         self._namespace = namespace
 
     def count_value(self) -> None:
-        """Raise ValueError if there are too many: types that name each other twice grow exponentially."""
+        """ValueError if there are too many: types that name each other twice grow exponentially."""
         if next(self._values) >= MAX_VALUES:
             raise ValueError(f"its schema has more than {MAX_VALUES} fields and elements")
 
     def inside(self, schema: AvroSchema) -> "_Names":
-        """The names as they are used inside a named type, which is one of them from now on."""
+        """The names inside a named type, which is one of them from now on."""
         full = self._full(schema["name"], schema.get("namespace", self._namespace))
         inner = _Names(self._known, self._values, full.rpartition(".")[0])
         self._known[full] = schema, inner
         return inner
 
     def find(self, name: str) -> tuple[AvroSchema, "_Names"]:
-        """A named type, and the names as they are used inside it."""
         return self._known[self._full(name, self._namespace)]
 
     def _full(self, name: str, namespace: str) -> str:
@@ -164,7 +163,6 @@ def _logical(schema: AvroSchema, plain: str) -> Values:
 
 
 def _bytes(schema: AvroSchema, kind: pa.DataType, read: Callable[[AvroDecoder], bytes]) -> Values:
-    """Values of bytes, of a uuid in bytes, or of a decimal in bytes."""
     if schema.get("logicalType") == "uuid":
         return LeafValues(pa.uuid(), read, kind)
     if schema.get("logicalType") == "decimal":
@@ -174,7 +172,7 @@ def _bytes(schema: AvroSchema, kind: pa.DataType, read: Callable[[AvroDecoder], 
 
 
 def _little_endian(unscaled: bytes) -> bytes:
-    """Arrow's 128 bits of a number that is in two's complement, the highest byte first."""
+    """Arrow's 128 bits of a big-endian number in two's complement."""
     return int.from_bytes(unscaled, "big", signed=True).to_bytes(16, "little", signed=True)
 
 
@@ -202,7 +200,7 @@ class AvroRows:
 
     @property
     def num_rows(self) -> int:
-        """The rows of the file, by its blocks."""
+        """The rows of all blocks."""
         return sum(block.num_rows for block in self.container.blocks)
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
@@ -211,7 +209,7 @@ class AvroRows:
         return ()
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """Blocks that are read together, as (first row, rows, blocks): one, or several small ones."""
+        """(first row, rows, blocks) read together: one block, or several small ones."""
         del left_out
         first = rows = 0
         numbers: list[int] = []
@@ -230,7 +228,7 @@ class AvroRows:
         return 0
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of consecutive blocks, in order."""
+        """The rows of consecutive blocks."""
         with decoding():
             batch = _Batch(self.container.schema, columns, self.container.unbacked)
             for number in groups:
@@ -240,13 +238,11 @@ class AvroRows:
                 yield batch.finish()
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Selection of some top-level columns; all are decoded, because only decoding finds the end of a value."""
+        """All columns are decoded: only decoding finds the end of a value."""
         return selected_columns(self.schema.names, positions)
 
 
 class _Batch:
-    """Rows that are being collected."""
-
     def __init__(self, schema: AvroSchema, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
         self._unbacked = unbacked
         fields = record_fields(schema)
@@ -259,7 +255,7 @@ class _Batch:
         self.num_rows = 0
 
     def add(self, content: bytes, num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a block, and yield a batch whenever one is full."""
+        """Yields each full batch."""
         decoder, start = AvroDecoder(content, self._unbacked), 0
         for _ in decoder.rows(num_rows):  # Avro is read value by value; avro_values has the measurement
             for read in self._read:
@@ -277,7 +273,6 @@ class _Batch:
         self._encoded_bytes += decoder.tell() - start
 
     def finish(self) -> pa.RecordBatch:
-        """The rows since the last batch."""
         num_rows, self.num_rows = self.num_rows, 0
         self._encoded_bytes = self._elements = 0
         schema = pa.schema([field for field, _ in self._fields])

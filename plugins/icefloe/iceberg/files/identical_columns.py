@@ -1,6 +1,6 @@
-"""Columns whose bytes are equal in two Parquet files, so that equal positions hold equal values, undecoded.
+"""Columns with equal bytes in two Parquet files: equal values at equal positions, undecoded.
 
-The footers are compared first. Bytes are read only of columns that have one layout in both files.
+The footers are compared first. Bytes are read only of columns with one layout.
 """
 
 import re
@@ -32,7 +32,7 @@ class ColumnLayout:
 
     Attributes:
         decoding: all that decides how its bytes become the table's values.
-        ranges: (first byte, number of bytes) of each chunk, row group by row group; none if the file lacks the column.
+        ranges: (first byte, number of bytes) of each chunk, by row group; none if the file lacks the column.
     """
 
     decoding: tuple[object, ...]
@@ -40,7 +40,6 @@ class ColumnLayout:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its chunks."""
         return sum(size for _, size in self.ranges)
 
 
@@ -49,8 +48,7 @@ class FileLayout:
     """The columns to read of one file.
 
     Attributes:
-        decoding: what decides how any of its columns is decoded: the writer, and the rows of each row group.
-        columns: by name in the table, dotless.
+        decoding: the writer, and the rows of each row group.
     """
 
     decoding: tuple[object, ...]
@@ -58,7 +56,7 @@ class FileLayout:
 
     @classmethod
     def of(cls, opened: ProjectedFile) -> Self | None:
-        """The layout of an open file; None if it is no Parquet file, or if something about it is in doubt."""
+        """None if a file is not Parquet, or something is in doubt."""
         if not isinstance(opened.rows, ParquetRows):
             return None
         metadata = opened.rows.file.metadata
@@ -86,12 +84,10 @@ class FileLayout:
         return cls(decoding=written, columns=columns)
 
     def size_bytes(self, names: Iterable[str]) -> int:
-        """Bytes of the chunks of some columns."""
         return sum(self.columns[name].size_bytes for name in names)
 
 
 def _leaf_numbers(columns: Sequence[FileColumn]) -> list[range]:
-    """The numbers of the leaves of each top-level column; a footer lists the leaves of all columns one by one."""
     found: list[range] = []
     start = 0
     for column in columns:
@@ -134,7 +130,7 @@ def _chunk_decoding(chunk: pq.ColumnChunkMetaData) -> tuple[object, ...]:
 
 
 def _range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """First byte and number of bytes of a chunk, as Arrow finds them: a dictionary page may come first."""
+    """First byte and number of bytes, as Arrow finds them: a dictionary page may come first."""
     first = int(chunk.data_page_offset)
     dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
     return int(dictionary) if dictionary and dictionary < first else first, int(chunk.total_compressed_size)
@@ -154,11 +150,10 @@ def identical_columns(
     table: str,
     footers: KeptFooters | None = None,
 ) -> frozenset[str]:
-    """The columns that hold equal values at equal positions of two files, by their bytes.
+    """Names of top-level columns with equal bytes, so equal values at equal positions, in two files.
 
-    Returns:
-        Names of top-level columns of the schema. No names if the files are no Parquet files of one layout, or if the
-        columns take a small share of the bytes. A column that both files lack is identical if it has one value.
+    Empty if the files are not Parquet of one layout, or the columns have few bytes. A column that both lack counts if
+    it has one value.
     """
     if {one.file_format, other.file_format} != {"PARQUET"}:
         return frozenset()
@@ -186,8 +181,6 @@ def _layout(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """A chunk of a column that both files have, at its place in each."""
-
     name: str
     starts: tuple[int, int]
     size: int
@@ -198,7 +191,6 @@ class _Span:
 
 
 def _spans(first: FileLayout, second: FileLayout, names: Iterable[str]) -> list[_Span]:
-    """The chunks to compare, in the order of the first file."""
     found = [
         _Span(name=name, starts=(start, other), size=size)
         for name in names
@@ -208,7 +200,7 @@ def _spans(first: FileLayout, second: FileLayout, names: Iterable[str]) -> list[
 
 
 def _runs(spans: Iterable[_Span]) -> Iterator[list[_Span]]:
-    """Chunks that follow one another in both files, to be read in few requests."""
+    """Neighbours in both files, to be read in few requests."""
     run: list[_Span] = []
     for span in spans:
         if run and run[-1].stops != span.starts:
@@ -220,8 +212,6 @@ def _runs(spans: Iterable[_Span]) -> Iterator[list[_Span]]:
 
 
 class _Pieces:
-    """Reads pieces of one file."""
-
     def __init__(self, file: DataFile, io: FileIO, table: str) -> None:
         self._path = file.path
         self._table = table
@@ -243,7 +233,7 @@ class _Pieces:
 
 
 def _compare(run: Sequence[_Span], one: _Pieces, other: _Pieces, unequal: set[str]) -> None:
-    """Adds the columns of a run whose bytes differ."""
+    """Adds the columns whose bytes differ."""
     for begin in range(0, run[-1].stops[0] - run[0].starts[0], _PIECE_BYTES):
         first, second = (start + begin for start in run[0].starts)
         inside = [

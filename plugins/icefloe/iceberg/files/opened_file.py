@@ -1,4 +1,4 @@
-"""The contract of an opened data file, the same for every format, and projections kept from file to file."""
+"""The contract of an opened data file of any format, and kept projections."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,34 +23,34 @@ BATCH_BYTES: Final = 16 << 20
 
 
 class OpenedFile(Protocol):
-    """The rows of one file as Arrow batches of the file's own columns, in order and in bounded memory."""
+    """The rows of a file as Arrow batches of its own columns, in order and in bounded memory."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's columns as they are read, field ids in their metadata."""
+        """The file's columns, field ids in their metadata."""
 
     @property
     def num_rows(self) -> int | None:
-        """Number of rows of the file; None if only reading the whole file shows it."""
+        """Number of rows; None if only reading all of them shows it."""
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
-        """Groups without a row that passes a filter, by the file itself; ``columns`` are all columns of the file."""
+        """Groups without a row that passes a filter; ``columns`` are all columns of the file."""
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """Groups that are read together, in order, as (first row, rows, groups); no groups for left-out rows."""
+        """(first row, rows, groups) read together, in order; no groups for left-out rows."""
 
     def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
-        """Bytes that must be held to decode a group, whatever the batches; arguments as in `dictionary_pages`."""
+        """Bytes that decoding a group must hold; arguments as in `parquet_sizes.dictionary_bytes`."""
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the run that ``group_runs`` gave last, in order."""
+        """The rows of the last run of ``group_runs``, in order."""
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Selection of some top-level columns: their names, None for all, and the index of each one in a batch."""
+        """Names of some top-level columns, None for all, and each one's index in a batch."""
 
 
 def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-    """The selection of a format whose columns are told apart by name; all are read if a name appears twice.
+    """The selection by names; all columns are read if a name appears twice.
 
     >>> selected_columns(["a", "b", "c"], {2, 0})
     (['a', 'c'], {0: 0, 2: 1})
@@ -66,8 +66,6 @@ _KEPT_SCHEMAS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """A projection, with all that it was planned from."""
-
     schema: TableSchema
     file_schema: pa.Schema
     constants: Mapping[str, Constant]
@@ -76,10 +74,7 @@ class _Kept:
 
 
 class KeptProjections:
-    """The last projection of each of a few schemas.
-
-    Used by one thread.
-    """
+    """The last projection of each of a few schemas, for one thread."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, bool], _Kept] = OrderedDict()
@@ -92,7 +87,7 @@ class KeptProjections:
         *,
         keep_dictionaries: bool,
     ) -> tuple[tuple[FileColumn, ...], Projection]:
-        """The columns of a file, and their projection; arguments and errors are those of `plan_projection`."""
+        """The columns of a file, and their projection; see `plan_projection`."""
         # A schema is kept with its projection, so no other one gets its id.
         key = id(schema), keep_dictionaries
         kept = self._kept.get(key)

@@ -1,6 +1,6 @@
-"""An ORC data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory.
+"""An ORC data file, opened: Arrow batches of its own columns, in bounded memory.
 
-pyarrow's ``ORCFile`` decodes whole stripes; its dataset scanner decodes the same stripes batch by batch.
+pyarrow's ``ORCFile`` decodes whole stripes, its dataset scanner batch by batch.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class OrcRows:
     """The rows of one file.
 
     Attributes:
-        batch_rows: the most rows in a batch; fewer than asked for if rows are large.
+        batch_rows: at most; fewer than asked for if rows are large.
     """
 
     fragment: ds.FileFragment
@@ -51,7 +51,7 @@ class OrcRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's columns as they are read; the attributes of their ORC types are in their metadata."""
+        """The file's columns, with the attributes of their ORC types."""
         return self.fragment.physical_schema
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
@@ -60,7 +60,7 @@ class OrcRows:
         return ()
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """All rows in one run: pyarrow does not say which rows a stripe has."""
+        """One run: pyarrow does not show the rows of a stripe."""
         del left_out
         if self.num_rows:
             yield 0, self.num_rows, [0]
@@ -71,7 +71,7 @@ class OrcRows:
         return 0
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the file, in order; ``groups`` is its only run."""
+        """The rows of the file; ``groups`` is its only run."""
         del groups
         names = self.schema.names if columns is None else list(columns)
         _refuse_paths(names, self.schema)
@@ -97,7 +97,7 @@ def _scan(fragment: ds.FileFragment, names: Sequence[str], batch_rows: int) -> I
 
 
 def _row_bytes(footer: orc.ORCFile, fragment: ds.FileFragment) -> float:
-    """Approximate bytes of a row, by the first rows and by the average size in the file; at least 1."""
+    """Approximate, by first rows and average; at least 1."""
     rows = max(footer.nrows, 1)
     # Without timestamps: one that pyarrow cannot hold would fail here, where nothing names its column.
     names = [field.name for field in fragment.physical_schema if not _holds_timestamps(field.type)]
@@ -106,7 +106,7 @@ def _row_bytes(footer: orc.ORCFile, fragment: ds.FileFragment) -> float:
 
 
 def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
-    """Refuse a column that is named like a path into another: pyarrow reads nulls; Iceberg allows no such schema."""
+    """Refuse a column named like a path into another: pyarrow reads nulls."""
     for name in names:
         parts = name.split(".")
         parents = {".".join(parts[:length]) for length in range(1, len(parts))}
@@ -130,7 +130,7 @@ def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno."""
+    """Arrow reports damage as an OSError; an error of the disk sets errno."""
     try:
         yield
     except pa.ArrowException as cause:

@@ -1,4 +1,4 @@
-"""A Parquet data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
+"""A Parquet data file, opened: Arrow batches of its own columns, in bounded memory."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 
 
 def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
-    """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none."""
+    """The row groups that may hold a passing row; unusable statistics rule out none."""
     may_match = range_condition(row_filter.expression)
     found_leaves = list(leaves(columns))
     if len(found_leaves) != metadata.num_columns:
@@ -70,7 +70,7 @@ def _range(field: NestedField, leaf: FileColumn, chunk: pq.ColumnChunkMetaData, 
 
 
 def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.Statistics, str], object] | None:
-    """Reader of a minimum or maximum; None if the file's type does not compare with the column's type."""
+    """None if the file's type does not compare with the column's."""
     types = pa.types
     if isinstance(field_type, StringType):
         return _raw
@@ -91,7 +91,7 @@ def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.St
 
 
 def _raw(statistics: pq.Statistics, bound: str) -> object:
-    """Text as bytes; dates and times as numbers, which have the years that Python has not."""
+    """Text as bytes; dates and times as numbers: Python lacks some years."""
     return getattr(statistics, f"{bound}_raw")
 
 
@@ -115,8 +115,7 @@ class ParquetRows:
     """The rows of one file, or of some of its row groups.
 
     Attributes:
-        batch_rows: the most rows in a batch; fewer than asked for if rows are large.
-        footer: footer of the file, with which it can be opened again.
+        batch_rows: at most; fewer than asked for if rows are large.
     """
 
     source: InputStream
@@ -139,9 +138,8 @@ class ParquetRows:
         """Read and check the footer, unless it is known.
 
         Args:
-            pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage. If a
-                row group is too large for that, its columns are fetched in pieces.
-            dictionary_columns: keep text columns encoded that are encoded in the file.
+            pre_buffer: fetch the chunks of a few row groups in few large requests, for remote storage; the columns of a
+                row group too large for that are fetched in pieces.
         """
         if footer is None:
             footer = _checked_footer(source)
@@ -166,12 +164,12 @@ class ParquetRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's columns as they are read, field ids in their metadata."""
+        """The file's columns, field ids in their metadata."""
         return self.file.schema_arrow
 
     @property
     def num_rows(self) -> int:
-        """The rows of the row groups, by the footer."""
+        """The rows of the row groups."""
         metadata = self.file.metadata
         if len(self.groups) == metadata.num_row_groups:
             return int(metadata.num_rows)
@@ -183,9 +181,9 @@ class ParquetRows:
         return frozenset(self.groups).difference(matching_row_groups(metadata, columns, row_filter))
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """Row groups that are read together, as (first row, rows, row groups): one, or several small ones.
+        """(first row, rows, row groups) read together: one row group, or several small ones.
 
-        Row groups that are left out make runs of their own, without row groups.
+        Left-out rows make runs of their own, without row groups.
         """
         first = 0
         for is_left_out, neighbours in groupby(self.groups, key=lambda group: group in left_out):
@@ -211,15 +209,13 @@ class ParquetRows:
         return dictionary_bytes(self.source, self.file.metadata, columns, most=most)
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of consecutive row groups, in order."""
+        """The rows of consecutive row groups."""
         return self.file.iter_batches(self.batch_rows, row_groups=groups, columns=columns, use_threads=False)
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Selection of some top-level columns.
+        """Names of some top-level columns, None for all, and each one's index in a batch.
 
-        Returns:
-            Their names, None for all, and the index of each one in a batch. All are read if names do not identify
-            columns: the same name twice, or names with dots, which pyarrow takes for paths.
+        All are read if there are duplicates, or dots, which pyarrow takes for paths.
         """
         names = self.schema.names
         if any("." in name for name in names):
@@ -228,7 +224,7 @@ class ParquetRows:
 
 
 def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:
-    """Bytes of each column that are read at once; 0 for whole column chunks."""
+    """0 for whole column chunks."""
     # pyarrow would hold all column chunks of a row group. Writers make row groups of a whole file, too.
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     large = [group for group in groups if group.total_byte_size > most]
@@ -253,7 +249,7 @@ def _checked_footer(source: InputStream) -> CheckedFooter:
 
 
 def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array | None:
-    """The distinct values of a top-level text column; the first value if the column is not encoded."""
+    """Distinct values of a top-level text column; its first value if it is not encoded."""
     size_bytes = group_dictionary_bytes(source, metadata.row_group(group), {column}, most=_MOST_MEASURED_BYTES)
     if size_bytes > _MOST_MEASURED_BYTES:
         return None
@@ -264,7 +260,7 @@ def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, colu
 
 
 def _encoded_text(metadata: pq.FileMetaData) -> list[str]:
-    """The top-level text columns that the writer dictionary-encoded throughout, judged by their size."""
+    """The top-level text columns that are encoded throughout, judged by their size."""
     return [
         metadata.schema.column(column).path
         for column in range(metadata.num_columns)

@@ -1,8 +1,7 @@
 """The footer of a Parquet file, checked before Arrow looks at its column chunks.
 
-Arrow checks a chunk's metadata when it is asked for. A fault there is a C++ exception that pyarrow does not catch, and
-it ends the process. So one damaged or hostile footer would take its worker along, try after try. A footer in plain
-text with encrypted columns does so too.
+Arrow meets a fault in a chunk's metadata with a C++ exception that ends the process: a damaged or hostile footer would
+take its worker along, try after try. A plain footer with encrypted columns does so too.
 
 Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -42,7 +41,7 @@ _TRUE, _FALSE, _BYTE, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT 
 
 
 def read_footer(source: InputStream) -> pq.FileMetaData:
-    """The footer of a file; a look at any of its column chunks is safe."""
+    """A footer whose column chunks are safe to look at."""
     size = source.seek(0, os.SEEK_END)
     tail = _tail(source, size, _LIKELY_BYTES)
     if tail.endswith(_ENCRYPTED_FOOTER):
@@ -104,9 +103,9 @@ def _unusual() -> NoReturn:
 
 
 class _Compact:
-    """A reader of Thrift's compact protocol, for bytes that Arrow could read.
+    """A reader of Thrift's compact protocol.
 
-    It refuses forms that Arrow may understand in another way, such as a field that is there twice.
+    It refuses forms that Arrow may read in another way, such as a repeated field.
     """
 
     def __init__(self, data: bytes, place: int) -> None:
@@ -114,7 +113,7 @@ class _Compact:
         self._place = place
 
     def struct(self, wanted: dict[int, Any]) -> dict[int, Any]:
-        """The wanted fields of the struct that begins here; ends at the byte after the struct."""
+        """The wanted fields of the struct here; ends at the byte after it."""
         found: dict[int, Any] = {}
         field = 0
         data, place = self._data, self._place
@@ -217,23 +216,17 @@ _KEPT_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFooter:
-    """A footer whose column chunks were checked.
-
-    Attributes:
-        row_bytes: approximate bytes of a row, as from `largest_row_bytes`.
-    """
+    """A footer whose column chunks were checked; ``row_bytes`` as from `largest_row_bytes`."""
 
     metadata: pq.FileMetaData
     row_bytes: float
 
 
 class KeptFooters:
-    """The footers of the files that were opened last, by path. Data files never change.
-
-    Used by one thread: that of a map task.
+    """The footers of the last files, by path, for one thread. Data files never change.
 
     Args:
-        max_bytes: the most bytes of footers to keep; one that is larger alone is not kept.
+        max_bytes: of all footers; a larger one is not kept.
     """
 
     def __init__(self, max_bytes: int = _KEPT_BYTES) -> None:
@@ -245,7 +238,7 @@ class KeptFooters:
         return self._kept.get(path)
 
     def add(self, path: str, footer: CheckedFooter) -> None:
-        """Keeps a footer; those that were added first make room for it."""
+        """Keeps a footer; the oldest ones make room for it."""
         if path in self._kept:
             return
         self._kept[path] = footer
@@ -264,7 +257,7 @@ class RowGroupSize:
 
     @classmethod
     def of_file(cls, file: DataFile, *, io: FileIO, table: str) -> list[Self]:
-        """The row groups of a Parquet file, in order. Reads its footer only."""
+        """The row groups of a Parquet file, in order, by its footer."""
         opener = data_file_input(io, file.path, table=table)
         with reading_data_file(file.path, table=table), opener.open() as source:
             metadata = read_footer(source)

@@ -1,7 +1,7 @@
-"""Sizes of rows and dictionaries of a Parquet file, found before they are decoded.
+"""Sizes of rows and dictionaries of a Parquet file, before they are decoded.
 
-A reader holds the dictionary page of each column whole. The footer only tells its compressed size: 2 MiB of zstd may be
-500 MiB. The header of the page tells the true size.
+A reader holds each column's dictionary page whole. The footer has only its compressed size (2 MiB of zstd may be 500
+MiB), the page's header the true one.
 
 Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -35,10 +35,10 @@ class DictionaryBound(Protocol):
 def dictionary_bytes(
     source: InputStream, metadata: pq.FileMetaData, columns: Collection[str] | None, *, most: int
 ) -> int:
-    """Bytes of the dictionaries that are decoded together: those of a row group, of the row group with the most.
+    """Bytes of the dictionaries decoded together, in the row group with the most.
 
     Args:
-        most: sizes up to this one need not be exact. No header is read to tell one from another.
+        most: sizes up to this one need not be exact.
     """
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     large = (group for group in groups if group.total_byte_size > most)
@@ -48,7 +48,7 @@ def dictionary_bytes(
 def group_dictionary_bytes(
     source: InputStream, group: pq.RowGroupMetaData, columns: Collection[str] | None, *, most: int
 ) -> int:
-    """Bytes of the dictionaries that are decoded together with one row group."""
+    """Bytes of the dictionaries decoded together with one row group."""
     chunks = [group.column(number) for number in range(group.num_columns)]
     # No dictionary is larger than its chunk. From the largest chunk on, headers are read until the rest cannot matter.
     largest = [
@@ -65,7 +65,7 @@ def group_dictionary_bytes(
 
 
 def _page_bytes(source: InputStream, chunk: pq.ColumnChunkMetaData) -> int:
-    """Bytes of the dictionary page of a chunk, decompressed; 0 if its header is none, which decoding will say."""
+    """Decompressed; 0 for a bad header, which decoding reports."""
     source.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
     header = source.read(_HEADER_BYTES)
     place, found = 0, 0
@@ -77,7 +77,7 @@ def _page_bytes(source: InputStream, chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
-    """The number at a place, and the place after it."""
+    """The number, and the place after it."""
     raw = shift = 0
     for byte in data[place:]:
         place += 1
@@ -99,12 +99,11 @@ Dictionary = Callable[[int, str], pa.Array | None]
 
 
 def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
-    """Approximate bytes of a row, in the row groups with the largest rows; at least 1.
+    """Approximate bytes of a row, where rows are largest; at least 1.
 
     Args:
-        dictionary: gives the distinct values of a top-level text column in a row group as far as it is
-            dictionary-encoded, None if they are too large; called only if values are long and the footer does not
-            show their length.
+        dictionary: the distinct values of a top-level text column in a row group as far as it is encoded, None if too
+            large; called only if values are long and the footer does not show their length.
     """
     groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
     largest = heapq.nlargest(
@@ -120,7 +119,7 @@ def _row_bytes(group: pq.RowGroupMetaData, number: int, dictionary: Dictionary) 
 
 
 def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictionary) -> int:
-    """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
+    """0 unless a dictionary may hold it, so that the chunk's size says little."""
     # A dictionary of one text of 1 MB makes a chunk of 1 MB and, decoded, rows of 1 MB each.
     size_bytes = chunk.total_uncompressed_size
     if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:

@@ -1,4 +1,4 @@
-"""Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
+"""Reads data files: batches in the table's schema with positions, in bounded memory."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -51,8 +51,7 @@ def open_rows(
     """The rows of an open file.
 
     Args:
-        is_near: True if it answers many small requests fast; otherwise ORC and Avro files are copied first.
-        dictionary_columns: keep text columns encoded that are encoded in the file, if the format shows it.
+        is_near: many small requests are fast; otherwise ORC and Avro files are copied first.
     """
     if file_format == "PARQUET":
         rows = ParquetRows.open(
@@ -86,7 +85,7 @@ def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
 
 @contextmanager
 def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
-    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
+    """On local disk: pyarrow reads ORC by 128 KiB, Avro has 64-KiB blocks."""
     with ExitStack() as owned:
         folder = owned.enter_context(task_folder("file", local_folders(os.environ)[0]))
         path = folder / "copy"
@@ -108,12 +107,11 @@ class ReadOptions(TypedDict):
     """The columns to read of a data file, and how.
 
     Attributes:
-        schema: the columns; batches have exactly ``schema.arrow``.
-        batch_rows: the most rows in a batch, `BATCH_ROWS` if not given; a few batches are in memory at a time.
-        dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
-            values have the schema's type. That is far less to decode and to hash. `plain_batch` decodes them.
-        decoded: is given each batch of the file's own columns as it is decoded.
-        bound: refuses dictionaries that are too large to be held; none if not given.
+        batch_rows: `BATCH_ROWS` by default; a few batches are in memory at a time.
+        dictionary_columns: keep encoded text columns as dictionary arrays: less to decode and to hash. `plain_batch`
+            decodes them.
+        decoded: gets each batch of the file's own columns as it is decoded.
+        bound: refuses dictionaries that are too large to hold; by default none.
     """
 
     schema: TableSchema
@@ -129,8 +127,6 @@ class ReadOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectedFile:
-    """An open data file and the projection of its columns."""
-
     source: InputStream
     rows: OpenedFile
     file_columns: tuple[FileColumn, ...]
@@ -147,11 +143,10 @@ class ProjectedFile:
             yield batch
 
     def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch in the schema's columns."""
         return self.projection.apply(batch, self.places)
 
     def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """The rows at positions within a run of row groups; stops decoding after the last one."""
+        """The rows at positions within a run; stops decoding after the last one."""
         # Positions 3 and 9 in batches of 4 rows:  row 3 of the first batch, none of the second, row 1 of the third.
         start = 0
         for batch in self.batches(groups) if len(wanted) else ():
@@ -165,7 +160,7 @@ class ProjectedFile:
 
 @contextmanager
 def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[ProjectedFile]:
-    """Opens a file; arguments and errors are those of ``read_data_file``."""
+    """Opens a file; see ``read_data_file``."""
     schema, io, table = options["schema"], options["io"], options["table"]
     keeps_dictionaries = options.get("dictionary_columns", False)
     if file.file_format not in READABLE_FORMATS:
@@ -229,9 +224,6 @@ def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None
 def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """All rows of a data file, in order, as (position of the first row, batch).
 
-    Args:
-        file: a data file of the table, or a delete file with rows of its own.
-
     Raises:
         FileGoneError: the file does not exist.
     """
@@ -246,13 +238,9 @@ def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
 def read_matching_rows(
     file: DataFile, *, row_filter: "RowFilter", **options: Unpack[ReadOptions]
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-    """All rows of a data file in order, without row groups that the footer statistics rule out.
+    """All rows of a data file in order, without row groups that the statistics rule out.
 
-    Args:
-        row_filter: bound to the schema; rows that do not pass are read with those that do.
-
-    Yields:
-        The position of the first row, the number of rows, and the rows; None if the rows are left out.
+    Yields the first row's position, the number of rows, and the rows; None if they are left out.
     """
     with open_projected(file, **options) as opened:
         left_out = opened.rows.groups_without(row_filter, opened.file_columns)
@@ -269,12 +257,10 @@ def read_matching_rows(
 def read_rows(
     file: DataFile, positions: NDArray[np.int64] | BitMap64, **options: Unpack[ReadOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows at some positions of a data file, in order; row groups without such rows are not decoded.
+    """The rows at some positions, in order; row groups without any are not decoded.
 
     Args:
-        positions: ascending, each once, from 0 to ``file.record_count``, exclusive; a bitmap is turned into a list for
-            one run of row groups at a time.
-        options: as for `read_data_file`; the errors are the same, too.
+        positions: ascending, each once, below ``file.record_count``; a bitmap becomes a list one run at a time.
     """
     _check_positions(file, positions)
     if not len(positions):
@@ -285,7 +271,7 @@ def read_rows(
 
 
 def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """A batch of ``read_data_file(dictionary_columns=True)``, or rows taken from one, in exactly ``schema.arrow``."""
+    """A batch of ``read_data_file(dictionary_columns=True)``, or rows from one, in exactly ``schema.arrow``."""
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
     ]
@@ -293,10 +279,9 @@ def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
 
 
 def check_values(rows: pa.RecordBatch, file: DataFile, *, table: str) -> None:
-    """Stops if a value of a file's rows is not what its type allows.
+    """Stops if a value is not what its type allows.
 
-    A writer may leave bytes that are no UTF-8 in a text column, or a decimal of too many digits. No sink can hold them,
-    and a reader of the shuffle cannot tell them from damage.
+    Text that is no UTF-8, or a decimal of too many digits: no sink can hold them, and to the shuffle they are damage.
     """
     try:
         rows.validate(full=True)

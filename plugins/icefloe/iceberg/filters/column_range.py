@@ -1,4 +1,4 @@
-"""The known range of a column's values in a file or row group, and the check that a filter can be true of one."""
+"""The known range of a column's values, and filters that it rules out."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
@@ -32,9 +32,9 @@ class ColumnRange:
     """Bounds of the values of one column; by default nothing is known.
 
     Attributes:
-        lower: no value but null and NaN is below it; None if no bound is known. Text as UTF-8 bytes.
-        upper: no value but null and NaN is above it; None if no bound is known.
-        is_one_value: True if no value but null differs from ``lower``.
+        lower: no value but null and NaN is below it; None if unknown. Text as UTF-8 bytes.
+        upper: none but these is above it; None if unknown.
+        is_one_value: no value but null differs from ``lower``.
     """
 
     lower: Any = None
@@ -51,7 +51,7 @@ _UNKNOWN = ColumnRange()
 
 
 def range_condition(expression: BooleanExpression) -> RangeCondition:
-    """The condition that is false only if a bound expression without ``not`` is true of no row.
+    """False only if a bound expression without ``not`` is true of no row.
 
     >>> from pyiceberg.expressions import LessThan
     >>> from pyiceberg.schema import Schema
@@ -73,7 +73,7 @@ def range_condition(expression: BooleanExpression) -> RangeCondition:
 
 
 def comparable(value: Any) -> Any:
-    """A literal's value as it compares with bounds: text by its UTF-8 bytes."""
+    """A literal's value: text by its UTF-8 bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -91,7 +91,6 @@ def _leaf(predicate: Any) -> RangeCondition:
 
 
 def _of_values(predicate: Any) -> Callable[[ColumnRange], bool]:
-    """The condition that some value that is not null may match."""
     match predicate:
         case BoundIn():
             values = sorted(map(comparable, predicate.value_set))

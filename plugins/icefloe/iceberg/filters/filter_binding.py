@@ -1,7 +1,7 @@
-"""Binds a filter's names and values to a schema, so that SQL's rules hold: null compares with nothing.
+"""Binds a filter to a schema by SQL's rules: null compares with nothing.
 
-PyIceberg's own binding answers ``x < 3000000000`` on an int column with "every row", even if x is null. It rounds 1.5
-to 2 for an int column, and takes a required field of a missing struct for a value. None of that happens here.
+PyIceberg's own answers ``x < 3000000000`` on an int column with "every row", even if x is null. It rounds 1.5 to 2 for
+an int column, and takes a required field of a missing struct for a value.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ _EXACT: Final = Context(prec=76)
 
 
 def fitted_literal(literal: Literal[Any], field_type: PrimitiveType) -> Literal[Any]:
-    """The literal in the column's type, exactly as the column holds an equal value.
+    """The literal in the column's type, exactly as the column holds it.
 
     >>> from pyiceberg.expressions.literals import literal
     >>> fitted_literal(literal(Decimal("1.5")), DecimalType(9, 2)), fitted_literal(literal(2**40), IntegerType())
@@ -113,12 +113,12 @@ _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 
 
 def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, given: ExpandedText) -> BooleanExpression:
-    """The expression over the columns of a schema, by field id, with literals of the columns' own types.
+    """The expression by field id, with literals of the columns' own types.
 
-    It has no ``not``: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
+    It has no ``not``: negations are in the predicates, and a negated order of floats lets NaN pass.
 
     Args:
-        given: the text of the expression, because errors show no value of the environment.
+        given: text of the expression, because errors show no value of the environment.
     """
     try:
         return _Binding(schema, table, given).bind(expression, is_negated=False)
@@ -222,7 +222,7 @@ class _Binding:
 
 
 def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> BooleanExpression:
-    """A comparison with a number that is outside of the range of the column's type."""
+    """A comparison with a number outside of the column's range."""
     # No int reaches 3000000000. So x < 3000000000 is true of every x but null, and x > 3000000000 of none.
     if isinstance(predicate, EqualTo):
         return AlwaysFalse()
@@ -234,7 +234,7 @@ def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> 
 
 
 def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
-    """The fields, all of them optional: inside a struct that is null a required field is null too."""
+    """Inside a null struct a required field is null too."""
     return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
 
 

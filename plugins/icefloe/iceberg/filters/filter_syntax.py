@@ -1,4 +1,4 @@
-"""The text of a row filter, read as an Iceberg expression; a schema gives its names and values their meaning later."""
+"""The text of a row filter, read as an unbound Iceberg expression."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     """The unbound expression; `column_name` gives the names in it.
 
     Args:
-        written: the text with its ``${NAME}``, which errors quote; None if it has no ``${NAME}``.
+        written: with its ``${NAME}``, which errors quote; None if it has none.
 
     >>> parse_filter("a = 1")
     EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
@@ -77,7 +77,7 @@ def _with_hidden_dots(text: str) -> str:
 
 
 def column_name(predicate: Any) -> str:
-    """The dotted name of the column that a comparison of an unbound expression names.
+    """The dotted name of a comparison's column.
 
     >>> column_name(parse_filter('"a.b" = 1')), column_name(parse_filter('a."b.c" = 1'))
     ('a.b', 'a.b.c')
@@ -86,7 +86,7 @@ def column_name(predicate: Any) -> str:
 
 
 def _readable_length(text: str) -> int:
-    """Number of characters from the start that make a complete expression."""
+    """Length of the longest beginning that is a complete expression."""
     try:
         found = next(boolean_expression.scan_string(_with_hidden_dots(text), max_matches=1), None)
     except ValueError:
@@ -95,7 +95,7 @@ def _readable_length(text: str) -> int:
 
 
 def comparisons(expression: BooleanExpression) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The comparisons of an unbound expression: the name of a column, and the values that it is compared with.
+    """The comparisons: a column's name, and the values it is compared with.
 
     >>> dict(comparisons(parse_filter("a = 1 and not (b > 2 or c is null)")))
     {'a': (1,), 'b': (2,), 'c': ()}
@@ -122,7 +122,7 @@ def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:
-    """The value of a tree whose leaves have values that ``&`` and ``|`` join: booleans, masks, other trees.
+    """The value of a tree whose leaves have values for ``&`` and ``|``: booleans, masks, trees.
 
     >>> from pyiceberg.expressions import EqualTo, LessThan
     >>> fold(EqualTo("a", 1) & LessThan("b", 2), lambda leaf: leaf.literal.value == 1, bool)

@@ -117,13 +117,12 @@ def _is_in(values: pa.Array, literals: Collection[Any]) -> pa.Array:
 class RowFilter:
     """A filter that is bound to a schema.
 
-    A row passes if the expression is true, as in SQL's WHERE: a comparison with null is not true, and neither is its
-    negation. NaN is equal to nothing and neither less nor greater than anything, as in PyIceberg's scans.
+    A row passes as in SQL's WHERE: a comparison with null is not true, nor is its negation. NaN is neither equal to,
+    less nor greater than anything, as in PyIceberg's scans.
 
     Attributes:
-        text: as it was written, ``${ENV}`` unexpanded.
-        fields: the columns that it compares; for a nested column the innermost field.
-        compared: by each name in the text, the values that the column is compared with.
+        fields: of the compared columns the innermost field.
+        compared: by each name in the text, the values.
     """
 
     text: str
@@ -138,7 +137,7 @@ class RowFilter:
         """The filter in a text, over the columns of a schema.
 
         Args:
-            written: the text with its ``${ENV}``, which errors quote; None if it has no ``${ENV}``.
+            written: with its ``${ENV}``, which errors quote; None if it has none.
         """
         given = ExpandedText.of(text, written)
         parsed = parse_filter(text, written=written)
@@ -168,7 +167,7 @@ class RowFilter:
         return frozenset(ids[name] for name in self.columns)
 
     def rounds(self, name: str) -> bool:
-        """True if a column is compared with other numbers while it is a float than while it is a double."""
+        """True if a column is compared with other numbers as a float than as a double."""
         numbers = [float(value) for value in self.compared[name]]
         narrow = [pa.scalar(number, pa.float64()).cast(pa.float32(), safe=False).as_py() for number in numbers]
         # A number beyond all floats is compared as it is.

@@ -3,12 +3,12 @@
 Read in this order:
 
 - `history`: snapshots, lineage, branches
-- `loaded_table`: one version of a table's metadata, handed down through planning, and its earlier versions
-- `passage`: the snapshots of a range, found once and handed down; a tag that was moved
-- `rollback`: the state on which a branch lands that left a snapshot
-- `first_snapshot`: whether a range can begin with a snapshot; the snapshot at a time
+- `loaded_table`: one version of a table's metadata, and earlier ones
+- `passage`: the snapshots of a range; a tag that was moved
+- `rollback`: the state on which a branch lands
+- `first_snapshot`: whether a range can begin with a snapshot; the one at a time
 - `pins`: branches and tags that keep snapshots from expiring
-- `lag`: the lag of a cursor, the commits that its moves skip or repeat, and when its snapshot expires
+- `lag`: the lag of a cursor, its moves, its snapshot's expiry
 - `summaries`: rows as the writers counted them
 """
 

@@ -1,4 +1,4 @@
-"""The first snapshot of a range: whether history starts with it, and which one was current at a time."""
+"""The first snapshot of a range: whether history starts with it; the snapshot at a time."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,6 @@ class SnapshotOrigin(Enum):
 
 
 def origin_of(snapshot: Snapshot, reader: ManifestReader) -> SnapshotOrigin:
-    """The origin of a snapshot, by its manifests; raises as ``ManifestReader``."""
     manifests = reader.manifests(snapshot)
     if any(_shows_older_files(manifest, snapshot.snapshot_id) for manifest in manifests):
         return SnapshotOrigin.GAP
@@ -50,10 +49,9 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> SnapshotOrigin:
 
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
-    """Raise unless the files still exist that a snapshot with an expired parent removed.
+    """Raise unless the files exist that a snapshot with an expired parent removed.
 
-    These files were live only in the parent, so its expiry may have deleted them: Java's does, PyIceberg's does not.
-    The snapshot's own manifests name them.
+    They were live only in the parent, whose expiry may have deleted them: Java's does, PyIceberg's does not.
     """
 
     def is_there(path: str) -> bool:
@@ -95,17 +93,16 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def snapshot_at(table: LoadedTable, timestamp: datetime, *, branch: str = MAIN) -> int | None:
-    """The id of the snapshot that was current at a time, by the snapshot log; on other branches by the lineage's times.
+    """The id of the snapshot current at a time, by the snapshot log; on other branches by the lineage's times.
 
     Args:
-        timestamp: with an offset; a snapshot committed in that very millisecond counts.
+        timestamp: with an offset; a snapshot of that very millisecond counts.
 
     Returns:
-        None if the table had no snapshot yet: a range from there starts with the history, and a range that ends there
-        is empty.
+        None if the table had no snapshot yet: a range from there starts with the history.
 
     Raises:
-        ExpiredHistoryError: the snapshot that was current then has expired.
+        ExpiredHistoryError: that snapshot has expired.
     """
     if timestamp.tzinfo is None:
         raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
@@ -131,7 +128,7 @@ def _moves(history: History, branch: str) -> Sequence[BranchMove]:
 def _refuse_gap(
     history: History, reader: ManifestReader, before: Sequence[BranchMove], following: BranchMove, timestamp: datetime
 ) -> None:
-    """Raise if a snapshot that expired may have been current between two moves."""
+    """Raise if an expired snapshot may have been current between."""
     # The log says 1, then 3, and a time between them is asked for. If 3 comes from 1, it was 1. Otherwise a snapshot in
     # between may have expired, unless the branch was moved: to a snapshot that it had before, to one whose parent is
     # still there, or to a new beginning.

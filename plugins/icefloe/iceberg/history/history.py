@@ -1,4 +1,4 @@
-"""The snapshots of a table, their lineage, its branches, and the snapshots that the branches pointed to over time."""
+"""The snapshots of a table, their lineage, and its branches now and over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,20 +53,16 @@ class ExpiredHistoryError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMove:
-    """A branch began to point to a snapshot at a time."""
-
     snapshot_id: int
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The past of a table, by one version of its metadata; nothing is read.
+    """The past of a table, by one version of its metadata.
 
     Attributes:
-        snapshots: the snapshots that still exist, by id.
-        log: the snapshots that ``main`` pointed to, oldest first; expired snapshots may leave gaps.
-        last_updated_ms: time when the metadata was written.
+        log: snapshots that ``main`` pointed to, oldest first; expired ones may leave gaps.
     """
 
     table_name: str
@@ -91,7 +87,7 @@ class History:
         """The snapshot that a branch or tag points to; None for ``main`` of a table without any.
 
         Raises:
-            UnknownBranchError: there is neither a branch nor a tag of that name.
+            UnknownBranchError: there is no such branch or tag.
         """
         ref = self.refs.get(branch)
         if ref is None and branch == MAIN:
@@ -105,7 +101,7 @@ class History:
         return self.snapshot(ref.snapshot_id)
 
     def is_tag(self, name: str) -> bool:
-        """True if a name is the name of a tag: one state of the table, without a history of its own."""
+        """True for a tag: one state of the table, without a history of its own."""
         ref = self.refs.get(name)
         return ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG
 
@@ -124,7 +120,7 @@ class History:
         return None if found is None else RecordedSnapshot.of(found)
 
     def lineage(self, snapshot_id: int) -> list[Snapshot]:
-        """The snapshot and its ancestors, newest first, as far back as they still exist."""
+        """The snapshot and its existing ancestors, newest first."""
         lineage = list(ancestry(self.snapshots, self.snapshot(snapshot_id).snapshot_id))
         if (oldest := lineage[-1]).parent_snapshot_id in self.snapshots:
             raise TerminalError(
@@ -134,7 +130,7 @@ class History:
         return lineage
 
     def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
-        """True if the two snapshots are the same, or the remaining metadata shows that the first is an ancestor."""
+        """True if both are the same, or the remaining metadata shows it."""
         # An ancestor may have expired: its child still names it.
         return any(
             ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
@@ -142,7 +138,7 @@ class History:
         )
 
     def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
-        """The newest existing snapshot that both descend from; each descends from itself, too."""
+        """The newest existing snapshot from which both descend; one may be the other."""
         others = {snapshot.snapshot_id for snapshot in ancestry(self.snapshots, other_id)}
         return next((s.snapshot_id for s in ancestry(self.snapshots, one_id) if s.snapshot_id in others), None)
 
@@ -161,7 +157,7 @@ class History:
         )
 
     def _given(self, oldest: Snapshot | None = None) -> str:
-        """The part of the history that there is. Metadata does not say if the rest expired or was never given."""
+        """Metadata does not say if the rest expired or was never given."""
         oldest = oldest or min(self.snapshots.values(), key=lambda each: each.timestamp_ms, default=None)
         known = f", the oldest is {oldest.snapshot_id} of {time_of_ms(oldest.timestamp_ms)}" if oldest else ""
         given = f"the catalog gave {len(self.snapshots)} snapshot{'s' * (len(self.snapshots) != 1)}{known}"
@@ -169,7 +165,7 @@ class History:
 
 
 def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[Snapshot, ...] | None:
-    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
+    """The part of a lineage after a snapshot, oldest first; None if it lacks the snapshot."""
     newer: list[Snapshot] = []
     for snapshot in lineage:
         if snapshot.snapshot_id == after_snapshot_id:

@@ -1,4 +1,4 @@
-"""A cursor on its branch: its lag, the commits that a move skips or repeats, and when its snapshot may expire."""
+"""A cursor on its branch: its lag, the commits of a move, its snapshot's expiry."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ class Lag:
     """The lag of a cursor behind the head of its branch.
 
     Attributes:
-        snapshots: number of snapshots between the two, without ``replace``; None if the cursor is not in the branch's
-            history.
-        rows: number of records in the data files that these snapshots added and deleted, carried-over records too, and
-            of the positions and keys in their delete files; None if a summary does not say.
-        since_timestamp_ms: time when the oldest of these snapshots was committed; None if there are none.
+        snapshots: without ``replace``; None if the cursor is not in the branch's history.
+        rows: records that these added and deleted, carried-over ones too, and positions and keys of deletes; None if a
+            summary does not say.
+        since_timestamp_ms: of the oldest of these snapshots; None if there are none.
     """
 
     snapshots: int | None
@@ -34,10 +33,10 @@ class Lag:
 
 
 def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
-    """The lag of the cursor; a cursor of None is before the first snapshot. Reads nothing.
+    """The lag; a cursor of None is before the first snapshot. Reads nothing.
 
     Args:
-        is_loading: the cursor's own snapshot is delivered in part only; it counts too, and its rows are not known.
+        is_loading: the cursor's snapshot is delivered only in part; it counts too, its rows are unknown.
     """
     pending = commits_behind(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id)
     if pending is None:
@@ -53,7 +52,7 @@ def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None,
 
 
 def commits_behind(history: History, *, branch: str, cursor_snapshot_id: int | None) -> Sequence[Snapshot] | None:
-    """The snapshots of a branch after the cursor, oldest first, no ``replace``; None if it is not in the history."""
+    """The snapshots after the cursor, oldest first, no ``replace``; None if the history lacks it."""
     newest = history.head(branch)
     lineage = history.lineage(newest.snapshot_id) if newest else []
     commits = lineage[::-1] if cursor_snapshot_id is None else commits_after(lineage, cursor_snapshot_id)
@@ -67,7 +66,7 @@ def _loading(pending: Sequence[Snapshot], loaded: Snapshot | None) -> Lag:
 
 
 def touched_records(snapshot: Snapshot) -> int | None:
-    """Records in the files that a snapshot added and deleted; None if its summary does not say."""
+    """None if the summary does not say."""
     records = changed_records(snapshot)
     return None if records is None else sum(records) + deletes_added(snapshot)
 
@@ -99,7 +98,7 @@ class CursorDistance:
 def cursor_distance(
     history: History, cursor_snapshot_id: int | None, snapshot_id: int, *, branch: str
 ) -> CursorDistance | None:
-    """The commits that a move of the cursor skips or repeats; None if the cursor's own snapshot expired."""
+    """The commits that a move skips or repeats; None if the cursor's snapshot expired."""
     head = history.head(branch)
     if head is None or not any(each.snapshot_id == snapshot_id for each in history.lineage(head.snapshot_id)):
         raise UnknownSnapshotError(
@@ -129,13 +128,10 @@ _LATEST: Final = 253_402_300_799_999
 
 
 def next_expiry_ms(metadata: TableMetadata, snapshot_id: int) -> int | None:
-    """Time from which ``expire_snapshots`` may remove a snapshot, in milliseconds since 1970; may be past.
+    """Time from which ``expire_snapshots`` may remove a snapshot, in ms since 1970; may be past.
 
-    It holds for the table as it is now, and if the procedure is called without a time or ids. A later commit may turn
-    None into a time: the head of a branch is kept, a former head is not.
-
-    Returns:
-        None if the snapshot is kept whatever the time, or is not in the table.
+    None if kept or missing. It holds for the present table and a call without a time or ids: the head of a branch is
+    kept, a former head is not.
 
     Source: the table spec, "Snapshot Retention Policy" and "Snapshot References", and RemoveSnapshots of Iceberg 1.11.
     """
@@ -150,9 +146,9 @@ def next_expiry_ms(metadata: TableMetadata, snapshot_id: int) -> int | None:
 
 
 def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: int) -> int:
-    """Time until which a branch keeps the last of some snapshots, the first of which is its head.
+    """Time until which a branch keeps the last of some snapshots from its head on.
 
-    From the head on it keeps ``min_snapshots``, then snapshots that are young enough. It stops at the first older one.
+    It keeps ``min_snapshots`` from the head, then young ones up to the first that is too old.
 
     >>> day = 86_400_000
     >>> kept_until_ms([9 * day, 4 * day, 2 * day], min_snapshots=1, max_age_ms=5 * day) // day
@@ -167,7 +163,7 @@ def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: i
 def _kept_by(
     name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, object]
 ) -> int | None:
-    """Time until which a branch or tag keeps a snapshot; None if it does not lead to the snapshot."""
+    """None if it does not lead there."""
     lineage = list(ancestry(snapshots, ref.snapshot_id))
     if ref.snapshot_ref_type is SnapshotRefType.TAG:
         lineage = lineage[:1]
@@ -189,6 +185,6 @@ def _kept_by(
 
 
 def _number(properties: Mapping[str, object], key: str, default: int) -> int:
-    """A property; one that is not a number counts as absent, because a forecast should not fail over it."""
+    """Not a number counts as absent: a forecast should not fail over it."""
     value = natural(str(properties.get(key, default)))
     return default if value is None else value

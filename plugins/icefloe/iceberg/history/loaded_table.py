@@ -1,4 +1,4 @@
-"""A table as planning sees it: loaded once, with its history and its metadata files, each read once."""
+"""A table as planning sees it, with its history and metadata files, each read once."""
 
 import json
 import logging
@@ -48,10 +48,7 @@ class MetadataVersion:
 
 
 class MetadataLog:
-    """The metadata files of a table, oldest first; the last one is the table as it was loaded and is not read.
-
-    Each other file is read once, when it is asked for.
-    """
+    """The metadata files of a table, oldest first, read once on demand, but the last, loaded one."""
 
     def __init__(self, table: Table) -> None:
         metadata = table.metadata
@@ -71,7 +68,7 @@ class MetadataLog:
         return len(self.timestamps_ms)
 
     def version(self, index: int) -> MetadataVersion | None:
-        """One version; None if its file is gone, for example after a clean-up of old metadata files."""
+        """One version; None if the file is gone, for example cleaned up."""
         if index not in self._versions:
             self._versions[index] = self._read(self._files[index])
         return self._versions[index]
@@ -84,14 +81,14 @@ class MetadataLog:
             self._versions.update(zip(missing, read, strict=True))
 
     def newest_first(self) -> Iterator[MetadataVersion | None]:
-        """The versions from the table as it was loaded back to the oldest; raises as ``version``."""
+        """Versions from the loaded table back; raises as ``version``."""
         for index in range(len(self) - 1, -1, -1):
             # Read ahead, since each version is a file, and what is looked for may be many versions ago.
             self.prefetch(range(index - 7, index + 1))
             yield self.version(index)
 
     def moved_at_ms(self, name: str) -> int:
-        """Time since which a branch or tag points to its snapshot, as far back as the files show; in ms."""
+        """Time in ms since which a branch or tag points to its snapshot, as far as the files show."""
         versions = zip(self.newest_first(), reversed(self.timestamps_ms), strict=True)
         current, since = next(versions)
         head = None if current is None else current.branch_heads.get(name)
@@ -111,13 +108,11 @@ class MetadataLog:
 
 
 class LoadedTable:
-    """One version of a table's metadata, handed down through planning so that nothing is looked up or read twice.
+    """One version of a table's metadata, handed down through planning so that nothing is read twice.
 
     Attributes:
-        metadata: as loaded; only this version counts.
-        history: snapshots, branches and tags of the metadata.
-        log: earlier versions of the metadata; each file is read when it is asked for.
-        manifests: reads manifest lists and manifests, and keeps the lists and the entries of delete manifests.
+        metadata: only this version counts.
+        manifests: keeps manifest lists and the entries of delete manifests.
     """
 
     def __init__(self, table: Table) -> None:
@@ -132,9 +127,8 @@ class LoadedTable:
     def found(self, recorded: RecordedSnapshot) -> tuple[Table, int]:
         """The table, and the id that a recorded snapshot has in it.
 
-        If its writer has used the id for another snapshot, the recorded one has a negative id, as a rule that number.
-        It is a snapshot of the table that is returned as long as its manifest list can be read. Otherwise it counts as
-        expired.
+        If its writer has used the id for another snapshot, the recorded one gets a negative id. It counts as expired if
+        its manifest list cannot be read.
         """
         table, snapshot_id, path = self._table, recorded.snapshot_id, recorded.manifest_list
         found = self.metadata.snapshot_by_id(snapshot_id)

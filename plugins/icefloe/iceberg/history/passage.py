@@ -1,4 +1,4 @@
-"""The passage of a branch from one snapshot to another: every snapshot of a range, found once and handed down."""
+"""The passage of a branch through a range: every snapshot, found once."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ __all__ = ["Passage", "find_passage", "find_tag_passage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """The way of a branch or tag through a range: at most one landing, then commits.
+    """The way of a branch or tag through a range: a landing at most, then commits.
 
     Attributes:
         after_snapshot_id: exclusive; None: from the start of the history, or a load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
         landing: reached before the commits; None if they go on from ``after_snapshot_id``.
-        before: the snapshot that the first commit came from; None if there was none, or if it has expired.
-        commits: snapshots, oldest first; each is the parent of the next one.
+        before: the snapshot before the first commit; None if there was none, or it expired.
+        commits: oldest first, each the parent of the next.
     """
 
     after_snapshot_id: int | None
@@ -43,12 +43,12 @@ class Passage:
 
     @property
     def parents(self) -> Mapping[int, Snapshot | None]:
-        """The snapshot before each of the commits, by the commit's id; None if there was none, or if it has expired."""
+        """The snapshot before each commit, by the commit's id; None if there is none any more."""
         before = (self.before, *self.commits)
         return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
 
     def up_to_first_of(self, snapshot_ids: Collection[int]) -> "Passage":
-        """The beginning of the passage that ends with the first of some snapshots; all of it if it has none of them."""
+        """The passage up to the first of some snapshots; all of it without one."""
         if self.landing is not None and self.landing.snapshot.snapshot_id in snapshot_ids:
             return replace(self, up_to_snapshot_id=self.landing.snapshot.snapshot_id, commits=())
         for number, snapshot in enumerate(self.commits, 1):
@@ -70,27 +70,23 @@ def find_passage(
 ) -> Passage:
     """The snapshots that lead from one snapshot of a branch to another.
 
-    Reads metadata files if the branch was rolled back, and manifests if history starts inside the range.
+    Reads metadata files after a rollback, and manifests if history starts inside the range.
 
     Args:
-        table: as loaded; only this version of its metadata counts.
-        branch: a branch, or a tag, which means the history of the snapshot that it points to.
-        after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
-            the parent of an existing snapshot, and the files that this snapshot removed still exist.
+        branch: a branch, or a tag, which means the history of its snapshot.
+        after_snapshot_id: exclusive; None: from the start of the history. It may have expired if a child exists, and
+            the files that this removed.
         up_to_snapshot_id: inclusive; None: the head of the branch.
-        was_head: the caller knows that the end was the branch's head once. It need not be proven by the history, which
-            expiry may have cut after it.
-        after_was_head: the caller knows the same of the start. If nothing says how the branch left it, the difference
-            of the two states is delivered.
+        was_head: the caller knows that the end was the branch's head once; expired history need not prove it.
+        after_was_head: the same of the start. If its end is unknown, the difference of the two states is delivered.
         load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
-            since the oldest existing snapshot. Its state comes first as a landing, unless history starts with it. The
-            last two need ``after_snapshot_id`` to be None.
-        on_rollback: what to do if the branch left the start behind (rollback, another snapshot set current, table
-            replaced). ``compensate``: a landing on the snapshot that became current, then the commits since. ``fail``:
-            raise.
+            since the oldest snapshot, a landing unless history starts with it. The last two need ``after_snapshot_id``
+            None.
+        on_rollback: if the branch left the start behind, ``compensate``: a landing on the snapshot that became current,
+            then the commits since; ``fail``: raise.
 
     Raises:
-        NotAnAncestorError: the start is not an ancestor of the end, and there is no rollback to compensate.
+        NotAnAncestorError: the start is no ancestor of the end, and no rollback is compensated.
         ExpiredHistoryError: the range starts before the oldest existing snapshot.
     """
     if load != "changes" and after_snapshot_id is not None:
@@ -112,13 +108,11 @@ def find_passage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finder:
-    """Finds the passages of one branch."""
-
     table: LoadedTable
     branch: str
 
     def end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
-        """The snapshot with which a range ends; None if the branch has no snapshot."""
+        """None if the branch has no snapshot."""
         head = self.table.history.head(self.branch)
         if up_to_snapshot_id is None:
             return head
@@ -136,7 +130,7 @@ class _Finder:
         )
 
     def from_oldest(self, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
-        """The passage from the oldest snapshot; its state is a landing, unless history starts with it."""
+        """The oldest state is a landing, unless history starts with it."""
         oldest = lineage[-1]
         origin = origin_of(oldest, self.table.manifests)
         if needs_start and origin is SnapshotOrigin.GAP:
@@ -154,7 +148,6 @@ class _Finder:
     def since(
         self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption, was_head: bool
     ) -> Passage:
-        """The passage from a snapshot to the first snapshot of a lineage."""
         landing = None
         before = self.table.history.snapshots.get(after_snapshot_id)
         commits = commits_after(lineage, after_snapshot_id)
@@ -188,12 +181,8 @@ def find_tag_passage(
 ) -> Passage:
     """A landing on the state that a tag points to now, from the state that it pointed to.
 
-    Commits between the two are left out: readers of the tag never saw their states. There is no landing if the tag was
-    not moved. If it was moved over ``replace`` snapshots only, these are the commits.
-
-    Args:
-        table: as loaded; only this version of its metadata counts. Earlier ones are read for the time of the move.
-        on_rollback: ``compensate`` if it may have been moved to a snapshot that does not descend from that one.
+    Readers of the tag never saw commits between. There is no landing if the tag was not moved, or over ``replace``
+    snapshots only; these are the commits then.
 
     Raises:
         ExpiredHistoryError: the snapshot that it pointed to has expired.

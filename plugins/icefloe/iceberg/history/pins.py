@@ -1,4 +1,4 @@
-"""Branches and tags that keep snapshots from expiring until a pipeline has delivered them."""
+"""Branches and tags that keep snapshots until a pipeline has delivered them."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ class NeededSnapshots:
     """The snapshots that a pipeline still needs.
 
     Attributes:
-        head_id: head of the pipeline's branch; None if that has no snapshot.
+        head_id: None if the branch has no snapshot.
         lineage: from the head back to where the pipeline goes on, newest first.
-        further: snapshots apart from that, such as a state that the branch was rolled back from.
+        further: others, such as a state that the branch was rolled back from.
     """
 
     head_id: int | None = None
@@ -39,14 +39,14 @@ class NeededSnapshots:
         further: Iterable[int] = (),
         pinned_end_id: int | None = None,
     ) -> Self:
-        """The snapshots from the place where a pipeline goes on, that one included, to the head of its branch.
+        """The snapshots from the place where a pipeline goes on, inclusive, to its branch's head.
 
-        None of them if there is a gap between the two: a pipeline that cannot go on must not hold up expiry for ever.
-        If the place itself is still there, the pipeline goes on as far as its pins lead, so these snapshots count too.
+        No snapshots if there is a gap: a pipeline that cannot go on must not hold up expiry for ever. If the place
+        still exists, the snapshots to which the pins lead count too.
 
         Args:
-            since_id: the snapshot that is delivered; its files show what later deletes removed. None: from the start.
-            pinned_end_id: the last snapshot to which the pipeline's pins lead from there; None: they lead nowhere.
+            since_id: delivered; its files show what later deletes removed. None: from the start.
+            pinned_end_id: the last snapshot to which the pins lead; None: nowhere.
         """
         head = history.head(branch)
         if head is None:
@@ -70,12 +70,11 @@ class NeededSnapshots:
 
     @property
     def snapshot_ids(self) -> tuple[int, ...]:
-        """All of them."""
         return (*self.lineage, *self.further)
 
 
 def _way_back(history: History, head_id: int, since_id: int | None, *, over: Collection[int]) -> tuple[list[int], bool]:
-    """The snapshots from a head back to another one, newest first, and whether they reach it (None: the start)."""
+    """Newest first, and whether they reach the other (None: the start)."""
     # After a rollback the way leads over the newest ancestor that both have.
     delivered = {each.snapshot_id for each in ancestry(history.snapshots, since_id)}
     lineage = history.lineage(head_id)
@@ -93,7 +92,7 @@ def _way_back(history: History, head_id: int, since_id: int | None, *, over: Col
 
 
 def _moves_since(history: History, branch: str, since_id: int | None) -> Collection[int]:
-    """The snapshots to which a branch has moved since it last left one, as far as the table's metadata says."""
+    """Since the branch last left a snapshot, as far as the metadata says."""
     moves = [move.snapshot_id for move in history.log] if branch == MAIN else []
     if since_id not in moves:
         return ()
@@ -123,7 +122,7 @@ class PinNames:
         return f"{self.branch}_{snapshot_id}"
 
     def is_own(self, name: str) -> bool:
-        """True for the branch and the tags of this pipeline."""
+        """True for this pipeline's branch and tags."""
         rest = name.removeprefix(f"{self.branch}_")
         return name == self.branch or (rest != name and _ID.fullmatch(rest) is not None)
 
@@ -138,7 +137,7 @@ class PinnedRefs:
 
     @classmethod
     def of(cls, history: History, names: PinNames) -> Self:
-        """Those in the metadata of a table."""
+        """The ones in a table's metadata."""
         branch = history.refs.get(names.branch)
         own = {name: ref.snapshot_id for name, ref in history.refs.items() if names.is_own(name)}
         own.pop(names.branch, None)
@@ -149,7 +148,6 @@ class PinnedRefs:
         )
 
     def __bool__(self) -> bool:
-        """True if there is any."""
         return self.branch_head_id is not None or bool(self.tagged)
 
     @property
@@ -158,7 +156,7 @@ class PinnedRefs:
         return sorted(self.tagged)
 
     def end_after(self, snapshot_id: int, history: History) -> int | None:
-        """The last snapshot to which these lead from the one that is delivered; None if they lead no further."""
+        """The last snapshot to which these lead from the delivered one; None: no further."""
         end_id = self.branch_head_id
         if end_id is None or end_id == snapshot_id:
             return None
@@ -170,8 +168,6 @@ class PinnedRefs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinMoves:
-    """One commit that moves the branch and the tags of a pipeline."""
-
     branch_head_id: int | None
     kept_snapshots: int = 0
     new_tags: Mapping[str, int]
@@ -181,9 +177,8 @@ class PinMoves:
 def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinMoves | None:
     """The moves that keep the snapshots a pipeline needs; None if they are kept already.
 
-    Each commit to the catalog takes a place in the table's metadata log, in which icefloe finds the snapshots of one
-    commit. So tags that are not needed any more go only with the next move. As long as a pipeline catches up, and
-    as long as nothing is committed to the table, there is none.
+    Each commit takes a place in the table's metadata log, in which icefloe finds commits. So old tags go only with the
+    next move.
     """
     if held.head_id is None:
         return None
@@ -201,13 +196,13 @@ def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinM
 
 
 def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, further: Iterable[int] = ()) -> PinnedRefs:
-    """Keeps the snapshots that a pipeline still needs, in at most one commit to the table; returns what is kept then.
+    """Keeps the snapshots that a pipeline needs, in at most one commit; returns what is kept.
 
-    Spark's ``expire_snapshots`` keeps as many ancestors of a branch as the branch says. PyIceberg's keeps nothing but
-    the snapshots that a branch or tag points to. So there are both, and neither ever expires by its age.
+    Spark's ``expire_snapshots`` keeps ancestors of a branch, PyIceberg's only snapshots that a branch or tag points to.
+    So there are both, and neither expires by its age.
 
     Args:
-        since_id: the snapshot that is delivered; None: from the start of the history.
+        since_id: delivered; None: from the start of the history.
     """
 
     def change(loaded: Table) -> ManageSnapshots | None:
@@ -222,12 +217,12 @@ def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, fur
 
 
 def may_have_pins(history: History, pipeline: str) -> bool:
-    """True if a table has branches or tags of a pipeline of that name, perhaps of another one with the same name."""
+    """True if there are pins of a pipeline of that name, perhaps of another one."""
     return any(name.startswith(f"icefloe_{pipeline}_") for name in history.refs)
 
 
 def let_go(table: Table, names: PinNames) -> None:
-    """Drops the branch and the tags of a pipeline in one commit; raises as `pin`."""
+    """Drops the branch and tags of a pipeline in one commit; raises as `pin`."""
 
     def change(loaded: Table) -> ManageSnapshots | None:
         found = PinnedRefs.of(History.of(loaded), names)

@@ -1,4 +1,4 @@
-"""The state on which a branch lands when it leaves a snapshot: rolled back, moved or replaced."""
+"""The state on which a branch lands when it leaves a snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ __all__ = ["Landing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """A state that is reached at once, without commits: of a load, or of a branch or tag that was moved.
+    """A state reached at once, without commits: of a load, or of a moved branch or tag.
 
     Attributes:
-        left_snapshot_id: the state that was left for it; None: every row of the state is new.
-        timestamp_ms: time when the state became current.
+        left_snapshot_id: left for this one; None: every row is new.
     """
 
     snapshot: Snapshot
@@ -50,8 +49,8 @@ def landing_of_rollback(
     """The state to which a branch moved when it left a snapshot.
 
     Args:
-        lineage: the end of the range and its ancestors, newest first; the snapshot that was left is none of them.
-        was_head: the caller knows that the branch led to that snapshot once, whatever the table still says.
+        lineage: of the end, newest first; the snapshot that was left is not in it.
+        was_head: the caller knows that the branch led to that snapshot once.
     """
     history, up_to, oldest = table.history, lineage[0], lineage[-1]
     if after_snapshot_id not in history.snapshots:
@@ -94,11 +93,10 @@ def landing_of_rollback(
 
 
 def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
-    """Moves of the branch, oldest first, from ``after_snapshot_id`` on.
+    """Moves of the branch, oldest first, from ``after_snapshot_id`` on; empty if nothing is known.
 
-    For ``main`` they come from the snapshot log. For other branches, and if a replaced table has cleared that log, they
-    come from the metadata files, read from the newest back. If the metadata files reach back to a time before the
-    snapshot and the branch never pointed to it, all their moves are returned. Empty if nothing is known.
+    From ``main``'s snapshot log; for other branches, and if a replaced table cleared that log, from the metadata files.
+    If these reach back before the snapshot and the branch never pointed to it, all their moves are returned.
     """
     if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
         return history.log
@@ -115,17 +113,15 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
 def landing_after(
     history: History, moves: Sequence[BranchMove], *, was_head: bool, after_snapshot_id: int, up_to_snapshot_id: int
 ) -> BranchMove | None:
-    """The last move of the branch between two snapshots that was not a commit.
+    """The last move between two snapshots that was not a commit; None if none is known.
+
+    It goes to the end or an ancestor of it; if nothing else is known, to the nearest common ancestor or, without one,
+    the end.
 
     Args:
-        was_head: True if the branch counts as having led to ``after_snapshot_id`` if nothing is known. ``main`` has a
-            log, so without that snapshot in it, it counts only if the caller knows; see `landing_of_rollback`.
-        after_snapshot_id: the snapshot that the branch left; not an ancestor of the end.
-
-    Returns:
-        The snapshot that became current, an ancestor of the end or the end itself, and the time; None if the branch is
-        not known to have moved from one to the other. If nothing is known but that it led there, it counts as moved to
-        the nearest common ancestor or, without one, to the end.
+        was_head: the branch counts as having led there if nothing is known; for ``main``, which has a log, only if the
+            caller knows (`landing_of_rollback`).
+        after_snapshot_id: left by the branch; not an ancestor of the end.
     """
     fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
     if not moves:
@@ -151,10 +147,10 @@ def landing_after(
 def went_back(
     history: History, moves: Sequence[BranchMove], landing: BranchMove | None, *, after_snapshot_id: int
 ) -> bool:
-    """True if a branch is known to have moved to a snapshot that is older than the one it left.
+    """True if a branch is known to have moved to an older snapshot.
 
-    Then nothing is missing if the snapshots between the two have expired, so that no common ancestor shows: the
-    changes are the difference of the two states. V1 tables number no snapshots, so nothing is known of them.
+    The changes are then the difference of the two states, though no common ancestor shows. V1 tables number no
+    snapshots, so nothing is known of them.
     """
     if landing is None or not moves:
         return False
@@ -180,6 +176,6 @@ def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: in
 
 
 def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
-    """True if the first metadata file is older than a snapshot, and no metadata file is missing."""
+    """True if the first metadata file is older, and none is missing."""
     *_, first = versions = [*log.newest_first()]
     return first is not None and None not in versions and snapshot_id not in first.snapshot_ids

@@ -1,4 +1,4 @@
-"""Snapshot summaries: rows for the audit, the writers' own count next to ours, and bytes of files for planning."""
+"""Snapshot summaries: rows as writers counted them, and bytes for planning."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,12 +17,10 @@ _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files
 
 
 def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | None:
-    """Number of rows that a step adds to the table, by snapshot summaries, without the deletes of delete files.
+    """Number of rows that a step adds by summaries, without the deletes of delete files.
 
-    A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals.
-
-    Returns:
-        None if a summary does not say, if a snapshot is gone, or for one part of a load.
+    A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals. None if
+    a summary does not say, if a snapshot is gone, or for one part of a load.
     """
     if step.kind is StepKind.COMMIT:
         deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
@@ -35,16 +33,15 @@ def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | No
 
 
 def record_delta(snapshot: Snapshot | None) -> int | None:
-    """Added less deleted records of one snapshot; None if its summary does not say."""
+    """None if the summary does not say."""
     counts = changed_records(snapshot)
     return None if counts is None else counts[0] - counts[1]
 
 
 def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
-    """Records in the data files that a snapshot added and deleted; None if its summary does not say.
+    """Records in added and deleted data files; None if the summary does not say.
 
-    Writers leave out counts of 0. So a missing count of records is 0 if the count of files is missing too and the
-    summary counts anything at all.
+    Writers leave out counts of 0. So a missing count is 0 if the count of files is missing too, but not every count.
     """
     summary = _properties(snapshot)
     if not any(key in summary for key in (*_WRITTEN_BY_ALL, _ADDED[0], _DELETED[0])):
@@ -54,7 +51,7 @@ def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
 
 
 def deletes_added(snapshot: Snapshot | None) -> int:
-    """Positions and keys in the delete files of a snapshot, less those that it took over from older delete files."""
+    """Positions and keys, less those from older delete files."""
     summary = _properties(snapshot)
     added, removed = (_number(summary, f"{verb}-position-deletes") or 0 for verb in ("added", "removed"))
     return max(0, added - removed) + (_number(summary, "added-equality-deletes") or 0)
@@ -66,10 +63,10 @@ def total_records(snapshot: Snapshot | None) -> int | None:
 
 
 def file_bytes_bound(snapshots: Mapping[int, Snapshot], steps: Sequence[Step]) -> int | None:
-    """Upper bound of the bytes of all files that a scan of the steps can read; None if summaries do not say.
+    """Upper bound of the bytes of files that the steps can read; None if summaries do not say.
 
-    A step reads files that it added, and files that were live before it. A file of the second kind was live before the
-    first step, or was added by an earlier step or by a ``replace`` between two steps.
+    A step reads files that it added, and files live before it: at the start, or added by an earlier step or
+    ``replace``.
     """
     # Steps 1 to 3 read at most what was live before step 1, and what 1, 2 and 3 added.
     sizes: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Manifests and their entries as values; fields that the spec lets writers leave out are inherited.
+"""Manifests and their entries as values; fields left out are inherited.
 
 Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
 """
@@ -43,7 +43,7 @@ _CONTENT_SIZE: Final = 145
 
 
 class EntryStatus(IntEnum):
-    """Status of a file in a snapshot, numbered as in the Iceberg spec."""
+    """Status of a file, numbered as in the Iceberg spec."""
 
     EXISTING = 0
     ADDED = 1
@@ -55,10 +55,9 @@ class ManifestFile:
     """One line of a manifest list; counts are None if a V1 writer left them out.
 
     Attributes:
-        path: its location; the same path always has the same content, except for inherited fields.
-        holds_deletes: True if it lists delete files instead of data files.
+        path: the same path always has the same content, except for inherited fields.
         sequence_number: inherited by its added files; 0 in V1 tables.
-        first_row_id: in V3 tables the first ``_row_id`` of its data files without one.
+        first_row_id: in V3 tables, the first ``_row_id`` of its data files without one.
     """
 
     path: str
@@ -76,7 +75,7 @@ class ManifestFile:
 
     @property
     def live_rows(self) -> int | None:
-        """Number of rows in its live files; None if the writer did not say."""
+        """Rows in its live files; None if the writer did not say."""
         if self.added_rows_count is None or self.existing_rows_count is None:
             return None
         return self.added_rows_count + self.existing_rows_count
@@ -93,10 +92,9 @@ class DataEntry:
     """A data file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        snapshot_id: of the snapshot that added or deleted it, as written (older PyIceberg: the adding one for both).
-        lower_bounds: by field id, in the spec's binary single-value form; may be cut.
-        upper_bounds: by field id, in the same form; may be cut.
-        null_value_counts: by field id; a column that is missing here may hold nulls.
+        snapshot_id: that added or deleted it, as written (older PyIceberg: the adding one for both).
+        lower_bounds: by field id, like the others, in the spec's binary single-value form; bounds may be cut.
+        null_value_counts: a missing column may hold nulls.
     """
 
     status: EntryStatus
@@ -113,9 +111,8 @@ class DeleteEntry:
     """A delete file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        is_unpartitioned: True if its spec has no fields, which makes equality deletes global.
-        lower_bounds: by field id, in the spec's binary single-value form; may be cut. For position deletes: of the
-            paths.
+        is_unpartitioned: its spec has no fields, which makes equality deletes global.
+        lower_bounds: as in `DataEntry`; for position deletes: of the paths.
     """
 
     status: EntryStatus
@@ -134,7 +131,7 @@ class DeleteEntry:
 
     @property
     def only_data_file(self) -> str | None:
-        """The only data file that position deletes reach, if their reference or the bounds of their paths say so."""
+        """The only data file of position deletes, if their reference or path bounds say so."""
         deletes = self.delete_file
         if deletes.content is FileContent.EQUALITY_DELETES:
             return None
@@ -156,7 +153,7 @@ def data_entries(
     types: Sequence[PrimitiveType | None],
     paths: Container[str] | None = None,
 ) -> Iterator[DataEntry]:
-    """The entries of a data manifest, in its order, with inherited ids and numbers."""
+    """In the manifest's order, with inherited ids and numbers."""
     sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
@@ -195,7 +192,7 @@ def delete_entries(
     spec: PartitionSpec,
     types: Sequence[PrimitiveType | None],
 ) -> Iterator[DeleteEntry]:
-    """The entries of a delete manifest, as ``data_entries``."""
+    """As ``data_entries``."""
     sources = _identity_sources(spec)
     for raw in raw_entries:
         file = raw.file
@@ -233,7 +230,7 @@ def delete_entries(
 
 
 def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
-    """The source field ids of identity partition fields, by partition field id."""
+    """By partition field id."""
     return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
 
 
@@ -244,7 +241,7 @@ def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
 
 
 def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
-    """By partition field id, in the order of the spec, in which a manifest need not have them."""
+    """In the spec's order, which a manifest need not have."""
     # One partition must not have two values: what one manifest deletes in it would reach no file of another.
     written = {field_id: (kind, value) for field_id, kind, value in raw.partition}
     found: dict[int, Constant] = {}

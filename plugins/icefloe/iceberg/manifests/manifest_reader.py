@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class ManifestReader:
-    """Reads manifests of one table; keeps manifest lists and delete files, which several steps ask for.
+    """Reads manifests of one table; keeps manifest lists and delete files.
 
     Args:
         table: its io, specs and name are used, never its catalog.
@@ -54,16 +54,16 @@ class ManifestReader:
 
     @cached_property
     def key_types(self) -> KeyTypes:
-        """Types in which the bounds of key columns are compared, by field id."""
+        """Types in which key bounds are compared, by field id."""
         return key_types(self._schemas)
 
     @cached_property
     def partition_types(self) -> Mapping[int, Sequence[PrimitiveType | None]]:
-        """Types of partition values, by spec id; None if a type is not known."""
+        """Types of partition values, by spec id; None if unknown."""
         return partition_types(self._specs, self._schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The manifests of a snapshot, in the order of its manifest list."""
+        """The manifests of a snapshot, in the order of its list."""
         found = self._lists.get(snapshot.snapshot_id)
         if found is None:
             what = f"manifest list of snapshot {snapshot.snapshot_id}"
@@ -74,13 +74,13 @@ class ManifestReader:
         return found
 
     def data_entries(self, manifest: ManifestFile, paths: Container[str] | None = None) -> list[DataEntry]:
-        """Entries of a data manifest, DELETED ones too: all, or those of some data files; raises as ``manifests``."""
+        """All entries, DELETED ones too, or those of some data files; raises as ``manifests``."""
         with reading_metadata(self._table_name, "manifest", manifest.path):
             spec, types = self._spec(manifest), self.partition_types[manifest.spec_id]
             return list(data_entries(manifest, self._raw_entries(manifest), spec, types, paths))
 
     def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
-        """Every entry of a delete manifest, DELETED ones too; raises as ``manifests``."""
+        """Every entry, DELETED ones too; raises as ``manifests``."""
         found = self._delete_entries.get(manifest.path)
         if found is None:
             with reading_metadata(self._table_name, "manifest", manifest.path):

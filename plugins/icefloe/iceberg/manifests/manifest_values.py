@@ -1,4 +1,4 @@
-"""Values in manifests that compare: column bounds and partition values, with their types."""
+"""Values in manifests that compare: column bounds and partition values."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
@@ -58,7 +58,7 @@ KeyTypes = Mapping[int, PrimitiveType]
 
 
 class Bounded(Protocol):
-    """A file with column bounds in Iceberg's binary form, in the type each column had when the file was written."""
+    """A file with column bounds in Iceberg's binary form, in the types of when it was written."""
 
     @property
     def lower_bounds(self) -> Mapping[int, bytes]:
@@ -70,7 +70,7 @@ class Bounded(Protocol):
 
 
 def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[object, object]]:
-    """(lower, upper) by field id for the columns whose bounds order files; floats, with their NaNs, are left out."""
+    """(lower, upper) by field id of the columns whose bounds order files, so not of floats."""
     bounds: dict[int, tuple[Any, Any]] = {}
     for field_id in file.lower_bounds.keys() & file.upper_bounds.keys() & set(schema.field_ids):
         field_type = schema.find_type(field_id)
@@ -87,12 +87,7 @@ def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[objec
 def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
     r"""A bound as a value; text and binary stay bytes, which have the same order.
 
-    Args:
-        field_type: current type of the column. It may have been widened since the file was written. After a rollback,
-            it may have been wider then.
-
-    Returns:
-        None if it was written in a type that does not compare with the column's type, or is NaN.
+    None for NaN, or if it was written in a type that does not compare: the column's type may have changed since.
 
     >>> decoded_bound(LongType(), b"\x07\0\0\0"), decoded_bound(TimestampType(), b"\x07\0\0\0")
     (7, None)
@@ -109,10 +104,10 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
 
 
 def key_types(schemas: Collection[Schema]) -> KeyTypes:
-    """The types in which the bounds of key columns are compared: the widest one of each column.
+    """The widest type of each key column, in which bounds are compared.
 
-    Columns inside structs are left out: writers may or may not count the nulls of the struct as nulls of the column.
-    So are columns that another table of that name, which this one replaced, had in another type.
+    Not of columns inside structs, whose nulls writers may count otherwise, nor of columns that a replaced table of that
+    name had in another type.
     """
     columns = {field.field_id for schema in schemas for field in schema.fields}
     return {field_id: kind for field_id, kind in widest_types(schemas).items() if field_id in columns}
@@ -129,10 +124,9 @@ _FLOAT: Final = Struct("<f")
 def partition_types(
     specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]
 ) -> Mapping[int, Sequence[PrimitiveType | None]]:
-    """The types of partition values by spec id, from the widest type of each source column; None: not known.
+    """The types of partition values by spec id, from the widest source types; None: not known.
 
-    A table that replaces another may keep its specs and field ids. If it has a source column in another type, the type
-    of its values is not known.
+    A replaced table may have left specs and field ids of a column in another type.
     """
     sources = widest_types(schemas)
     return {
@@ -152,7 +146,7 @@ def _result_type(field: PartitionField, source: PrimitiveType | None) -> Primiti
 
 
 def partition_value(kind: PrimitiveType | None, written: PrimitiveType, value: Any) -> Constant:
-    """A partition value in the one form that it has, whatever type its manifest gives it.
+    """A partition value in its one form, whatever type its manifest gives it.
 
     >>> partition_value(DateType(), IntegerType(), 17486), partition_value(DateType(), DateType(), 17486)
     ('2017-11-16', '2017-11-16')
@@ -163,7 +157,6 @@ def partition_value(kind: PrimitiveType | None, written: PrimitiveType, value: A
 
 
 def _fitted(kind: PrimitiveType, written: PrimitiveType, value: Any) -> Any:
-    """The value in Python's type for a result type."""
     unit = _NANOSECONDS.get(type(kind))
     if unit is not None:
         # A number without a unit has that of the result. A date becomes the timestamp it was promoted to.
@@ -206,7 +199,7 @@ def _decimal(kind: DecimalType, value: Any) -> Decimal:
 
 
 def partition_range(kind: object, value: Constant) -> ColumnRange:
-    """The range of a column or partition field that has one value in every row.
+    """The range of a column or partition field with one value in every row.
 
     >>> partition_range(DateType(), "1970-01-08").lower, partition_range(DateType(), None).may_hold_values
     (7, False)
@@ -220,7 +213,7 @@ def partition_range(kind: object, value: Constant) -> ColumnRange:
 
 
 def _comparable_value(kind: Any, value: Constant) -> Any:
-    """A value that compares; None for NaN, and for a date of a column whose types are not known."""
+    """None for NaN, and for a date of a column of unknown types."""
     if isinstance(kind, DateType) and isinstance(value, int):
         return value
     if isinstance(kind, TimestampType | TimestamptzType) and "T" not in str(value):

@@ -1,8 +1,7 @@
-"""Avro's binary encoding out of a table's metadata file; every length is checked against the bytes that are left.
+"""Avro's binary encoding in metadata files; lengths are checked against the bytes left.
 
-PyIceberg's fast decoder reads past its bytes if a length says so. A damaged or malicious manifest ends the process, or
-puts the process's memory into a path. That decoder still reads single numbers: for them it checks the end of its
-bytes.
+PyIceberg's fast decoder reads past its bytes if a length says so: a malicious manifest ends the process, or puts its
+memory into a path. It still reads single numbers, whose end it checks.
 """
 
 from typing import Final
@@ -17,7 +16,7 @@ _PADDING: Final = bytes(4096)
 
 
 class MetadataDecoder(BinaryDecoder):
-    """Reads values in order; EOFError if a value ends after the last byte, ValueError for a negative length."""
+    """EOFError if a value ends after the last byte, ValueError for a negative length."""
 
     def __init__(self, content: bytes) -> None:
         decoder = new_decoder(content + _PADDING)
@@ -87,10 +86,10 @@ class MetadataDecoder(BinaryDecoder):
 
 
 def field_count(schema: StructType, known: dict[int, int]) -> int:
-    """Number of fields of a type; the fields of types inside it count as often as the types are used.
+    """Number of fields of a type; inner types count as often as they are used.
 
     Args:
-        known: the counts of types that were counted before, by `id`: a type that is used twice is one object.
+        known: counts from before by `id`: a type that is used twice is one object.
     """
     found = 1 + sum(_values(field.field_type, known) for field in schema.fields)
     if found > MAX_FIELDS:
@@ -114,7 +113,7 @@ def _values(value_type: IcebergType, known: dict[int, int]) -> int:
 
 
 def _parts(value_type: ListType | MapType) -> list[tuple[IcebergType, bool]]:
-    """The types in an element, each with True if the element always has a value of it."""
+    """The types in an element, with True if it always has a value of the type."""
     if isinstance(value_type, ListType):
         return [(value_type.element_type, value_type.element_required)]
     return [(value_type.key_type, True), (value_type.value_type, value_type.value_required)]

@@ -1,16 +1,15 @@
 """PyIceberg's private parts that planning needs, pinned to 0.12.0 by tests/iceberg/manifests/test_pyiceberg_avro.py.
 
-PyIceberg's own manifest readers project to the V2 schema and so drop ``first_row_id``, ``referenced_data_file`` and
-the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2. It
-looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
+PyIceberg's manifest readers project to the V2 schema, without ``first_row_id``, ``referenced_data_file`` and the place
+of a deletion vector. This file uses the V3 schemas, which also read V1 and V2, and looks slots up by field id (Iceberg
+spec, "Manifests" and "Manifest lists").
 
-PyIceberg's readers also turn every double into a float, so that partitions of different values look like one. They
-cannot open a manifest with nanoseconds, or with two decimals, uuids or fixed values of one type among its partition
-fields. They read manifests of Iceberg's Java library past their end if partitions have fixed values
-(apache/iceberg 17501): the Java library writes the length before the value, which Avro does not.
+They also turn doubles into floats, so that different partitions look like one. They cannot open manifests with
+nanoseconds, or with two decimals, uuids or fixed values of one type among the partition fields. They read manifests of
+Iceberg's Java library past their end if partitions have fixed values (apache/iceberg 17501): Java writes the length
+before the value, which Avro does not.
 
-And they trust the numbers in the file: a length reads the memory after its bytes, a block is decompressed without a
-limit.
+And they trust lengths, and decompress blocks without a limit.
 """
 
 import json
@@ -80,8 +79,8 @@ class FieldSummary:
     """Summary of one partition field over the files of a manifest.
 
     Attributes:
-        lower_bound: of the other files, in the spec's binary single-value form; None if all are null or NaN.
-        upper_bound: of the other files, in the same form; None if all are null or NaN.
+        lower_bound: like the upper one of values other than null and NaN, in the binary single-value form; None if
+            there are none.
     """
 
     contains_null: bool
@@ -95,9 +94,8 @@ class RawEntry:
 
     Attributes:
         status: 0 EXISTING, 1 ADDED, 2 DELETED.
-        snapshot_id: of the snapshot that added or deleted the file; None is inherited from the manifest.
-        sequence_number: the data sequence number; None is inherited.
-        file: the values of the ``data_file`` struct by their field id.
+        snapshot_id: that added or deleted the file; None is inherited.
+        file: the ``data_file`` struct by field id.
         partition: (partition field id, type, value) in the order of the spec.
     """
 
@@ -110,7 +108,7 @@ class RawEntry:
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[dict[str, object]]:
-    """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
+    """The manifests in a list: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
 
     Source: https://iceberg.apache.org/spec/#manifest-lists
     """
@@ -200,7 +198,7 @@ class _MetadataFile(AvroFile[Record]):
 
 
 def _fits(reader: Reader, data: bytes, count: int) -> bool:
-    """True if a block of so many rows ends exactly at the end of its bytes."""
+    """True if the rows end exactly at the end of the bytes."""
     decoder = MetadataDecoder(data)
     try:
         for _ in range(count):
@@ -212,7 +210,7 @@ def _fits(reader: Reader, data: bytes, count: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reader | None]:
-    """The schema of a file, its reader, and a reader for fixed values as Java writes them; None if it has none."""
+    """With a reader for fixed values as Java writes them, if there are any."""
     schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
     readers, java_readers, accessor = _ExactReaders(), _JavaReaders(), SchemaPartnerAccessor()
     read_schema = _MANIFEST_LIST if is_list else _MANIFEST_ENTRY
@@ -254,7 +252,7 @@ class _SchemaConversion(AvroSchemaConversion):
 
 
 def _has_other_bytes(avro: Mapping[str, Any]) -> bool:
-    """True if the bytes of a value are not those that PyIceberg expects for its logical type."""
+    """True if they are not those that PyIceberg expects for the logical type."""
     match avro["logicalType"]:
         case "decimal":
             return bool(avro.get("size") != decimal_required_bytes(avro["precision"]))

@@ -1,4 +1,4 @@
-"""Changes of one step to data files: the terms of the files that count for it. Nothing is read here."""
+"""Changes of one step to data files: the terms that count for it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ class KeptFiles:
     """The live files of a manifest that stay in a step while delete files change.
 
     Attributes:
-        paths: their paths; a path that the manifest lists twice is there once.
         changes: the delete files in force before and after the step, by reach; only if they differ.
     """
 
@@ -31,7 +30,7 @@ class KeptFiles:
     changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
 
     def changing(self) -> Iterator[tuple[DataEntry, tuple[DeleteNumbers, DeleteNumbers]]]:
-        """The files on which other delete files are in force after the step, with those before and after."""
+        """Files with other delete files in force, with those before and after."""
         for entry, reach in zip(self.entries, self.reaches, strict=True):
             change = self.changes.get(reach)
             if change is not None:
@@ -40,9 +39,9 @@ class KeptFiles:
 
 @dataclass(frozen=True)
 class DeleteTargets:
-    """Live files of one manifest that delete files of the batch can reach, and the reach of each.
+    """Live files of one manifest that delete files of the batch can reach, with their reach.
 
-    A hundred steps ask for the same thousands of files: what is found for one step holds for all.
+    A hundred steps ask for the same thousands of files: one answer holds for all.
     """
 
     entries: Sequence[DataEntry]
@@ -59,17 +58,17 @@ class DeleteTargets:
         return frozenset(self.reaches)
 
     def between(self, in_force: InForce) -> KeptFiles:
-        """The files in a step; ``in_force`` looks up the delete files before and after it."""
+        """``in_force`` gives the delete files before and after the step."""
         pairs = ((reach, in_force(reach)) for reach in self.distinct)
         changes = {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later}
         return KeptFiles(entries=self.entries, paths=self.paths, reaches=self.reaches, changes=changes)
 
 
 class FileTerm(NamedTuple):
-    """The rows of a data file that are live if some delete files are in force, and their weight.
+    """The rows of a data file that are live with some delete files, and their weight.
 
-    The terms of a step add up to its change. An added file is +1 and a removed file is -1, with the delete files in
-    force on it. A file that stays while its delete files change is -1 with the old ones and +1 with the new ones.
+    A step's change is a sum: an added file is +1, a removed file -1, with the delete files in force. A file whose
+    delete files change is -1 with the old ones and +1 with the new ones.
 
     Attributes:
         weight: +1 or -1, or more if a table lists a file more than once.
@@ -82,10 +81,9 @@ class FileTerm(NamedTuple):
 
 
 class StepTerms(NamedTuple):
-    """The terms of one step: those of single files, then those of files that stay while their delete files change.
+    """The terms of one step: single files, then files that stay while their delete files change.
 
-    A delete file of keys may change what is in force on each data file of a table, and a batch may have a hundred of
-    them: the terms of files that stay are not made one by one.
+    One delete file of keys may change all data files of a table: their terms are not made one by one.
     """
 
     single: Sequence[FileTerm]
@@ -104,7 +102,7 @@ class StepFiles(Protocol):
     """The data files that count for a step."""
 
     def terms(self, index: DeleteFileIndex) -> StepTerms:
-        """The terms whose sum is the step's change; terms that cancel are left out."""
+        """The terms whose sum is the step's change, without those that cancel."""
         ...
 
 
@@ -112,10 +110,9 @@ class Difference(NamedTuple):
     """The data files in which two states of a table can differ.
 
     Attributes:
-        before: live files of the manifests that only the earlier state lists.
-        after: files of the manifests that only the later state lists, those that they call DELETED too.
-        kept: files of other manifests that delete files reach which only one of the states has, by manifest.
-        deletes: the delete files that are live before and after.
+        before: live files of manifests in the earlier state only.
+        after: files of manifests in the later state only, DELETED ones too.
+        kept: files of other manifests that delete files of one state only reach, by manifest.
     """
 
     before: Sequence[DataEntry]
@@ -126,7 +123,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedFiles:
-    """The files of a step: of each pair of states that it consists of, oldest first."""
+    """Of each pair of states that the step consists of, oldest first."""
 
     differences: Sequence[Difference]
 
@@ -141,7 +138,7 @@ class ComparedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFiles:
-    """The live files and delete files of a state, in the order of its manifests, and the part of them to load."""
+    """The live files and delete files of a state, in manifest order, and the part to load."""
 
     entries: Sequence[DataEntry]
     snapshot_id: int
@@ -168,7 +165,6 @@ class LoadedFiles:
 
 
 def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:
-    """The later state less the earlier one."""
     # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
     #   a   -1 with the delete files before
     #   b   +1 with the delete files after
@@ -194,19 +190,19 @@ def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:
 
 
 def _key(entry: DataEntry) -> tuple[object, ...]:
-    """Entries with one key list the same rows, reached by the same delete files."""
+    """Equal keys: the same rows, reached by the same delete files."""
     return entry.data_file.path, entry.data_file.sequence_number, entry.partition
 
 
 def _is_any_listed_twice(terms: StepTerms) -> bool:
-    """True if a file that stays is in two manifests, or has a term of its own."""
+    """In two manifests, or with a term of its own."""
     paths = {term.entry.data_file.path for term in terms.single}
     num_paths = len(paths) + sum(len(files.entries) for files in terms.kept)
     return len(paths.union(*(files.paths for files in terms.kept))) < num_paths
 
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
-    """One term per data file and delete files in force, in the order of appearance; terms that cancel are dropped."""
+    """One term per data file and delete files in force, without cancelled ones."""
     # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:

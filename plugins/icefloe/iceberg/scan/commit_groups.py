@@ -27,8 +27,8 @@ class Publication:
     """The two versions of the metadata between which a snapshot appeared.
 
     Attributes:
-        absent_index: the newest version known not to list it; None if the log does not reach back to one.
-        present_index: the oldest version known to list it.
+        absent_index: the newest known not to list it; None if the log does not reach back to one.
+        present_index: the oldest known to list it.
     """
 
     absent_index: int | None
@@ -45,8 +45,8 @@ class CommitGroups:
     """Snapshots in commits.
 
     Attributes:
-        groups: oldest first; every snapshot is in one group.
-        unknown: neighbours that were split because nothing proves that one commit published both.
+        groups: oldest first; every snapshot is in one.
+        unknown: neighbours that were split, because nothing proves that one commit published them.
     """
 
     groups: tuple[tuple[Snapshot, ...], ...]
@@ -74,10 +74,9 @@ class CommitGroups:
 def commit_groups(
     snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption
 ) -> CommitGroups:
-    """The snapshots of a lineage, oldest first, grouped by the commits that published them.
+    """The snapshots of a lineage, oldest first, by the commits that published them.
 
-    Reads the metadata files around the snapshots' times and, if clocks were wrong, as many more as it takes. Reads no
-    files for a single snapshot or for ``split``.
+    Reads the metadata files around the snapshots' times, and none for a single snapshot or for ``split``.
     """
     if commit_groups == "split" or len(snapshots) < 2:
         return CommitGroups(groups=tuple((snapshot,) for snapshot in snapshots))
@@ -87,7 +86,7 @@ def commit_groups(
 
 
 def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[Publication]) -> CommitGroups:
-    """Group neighbours that appeared in the same version, if that version is known exactly."""
+    """Group neighbours that appeared in the same, exactly known version."""
     #   snapshots                 a       b       c
     #   absent in, present in     3, 4    3, 4    4, 5        groups [a b] [c]
     groups: list[list[Snapshot]] = []
@@ -109,8 +108,8 @@ def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[P
 def publication(snapshot: Snapshot, versions: Versions) -> Publication:
     """The versions between which a snapshot of the newest version appeared.
 
-    Looks at the version that the clocks suggest, then next to it, then halves the rest: a snapshot that still exists
-    is in every version since its first.
+    Looks where the clocks suggest, then next to it, then halves the rest: a snapshot is in every version since its
+    first.
     """
     # A snapshot that versions 3 to 5 list:
     #   0 .   1 .   2 .   3 x   4 x   5 x

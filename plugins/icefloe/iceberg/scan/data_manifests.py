@@ -1,4 +1,4 @@
-"""The data files that the steps of a batch change, read from data manifests as each step asks for them."""
+"""The data files that the steps change, read from manifests on demand."""
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -20,13 +20,12 @@ from icefloe.storage.requests import map_parallel
 
 
 class ManifestPruning:
-    """Partitions and paths of the data files that some delete files can reach.
+    """Partitions and paths of data files that some delete files can reach.
 
-    Args:
-        delete_files: equality deletes of an unpartitioned spec reach every file, others the files of their partition.
+    Equality deletes of an unpartitioned spec reach every file, others the files of their partition.
 
     Attributes:
-        named: the data files that delete files name, which count by the path, whatever their partition is.
+        named: data files that delete files name; they count whatever their partition is.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class ManifestPruning:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
-        """True if a data manifest may list a file that is reached; False only if it lists none.
+        """False only if a manifest lists no file that is reached.
 
         A file that a delete file of another partition names is left aside.
         """
@@ -60,12 +59,12 @@ class ManifestPruning:
         return self._included[manifest.path]
 
     def is_in_place(self, entry: DataEntry) -> bool:
-        """True if a data file is named, and every manifest that lists it in its partition is included."""
+        """True if a file is named, and every manifest that lists it in its partition is included."""
         spec_id, values = entry.partition
         return entry.data_file.path in self.named.names and values in self._partitions.get(spec_id, ())
 
     def paths(self, manifest: ManifestFile) -> Container[str] | None:
-        """The only files of a manifest that can be reached; None if any file may be reached."""
+        """The only files of a manifest that can be reached; None: any file."""
         is_any = self._is_global or manifest.spec_id in self._reaches_partitions
         return None if is_any and self.includes(manifest) else self.named
 
@@ -93,7 +92,7 @@ class ManifestPruning:
 
 
 def _listed(kind: PrimitiveType | None, summary: FieldSummary) -> ColumnRange:
-    """Range of the partition values in one field of a manifest's files; NaN is not within the bounds."""
+    """NaN is outside the bounds."""
     if kind is None:
         return ColumnRange()
     return ColumnRange(
@@ -107,7 +106,7 @@ _Content = tuple[str, int, int | None]
 
 
 class DataManifests:
-    """Reads data manifests; those with files that delete files reach are read once for all steps."""
+    """Reads data manifests; those that delete files reach are read once for all steps."""
 
     def __init__(self, reader: ManifestReader, deletes: LiveDeletes) -> None:
         self._reader = reader
@@ -135,7 +134,6 @@ class DataManifests:
         return Difference(before=before, after=new, kept=kept, deletes=of.deletes)
 
     def _read(self, gone: Sequence[ManifestFile], new: Sequence[ManifestFile]) -> list[list[DataEntry]]:
-        """The entries of manifests that only the earlier, and of those that only the later of two states lists."""
         listed = [[manifest for manifest in each if not manifest.holds_deletes] for each in (gone, new)]
         # The manifests that one commit wrote are those that the next one replaces.
         unread = [manifest for manifest in chain(*listed) if _content(manifest) not in self._recent]
@@ -146,7 +144,6 @@ class DataManifests:
         return entries
 
     def _reached_in(self, manifests: Iterable[ManifestFile]) -> list[DeleteTargets]:
-        """Live files that a delete file can reach which the batch adds or removes, by manifest."""
         live = [manifest for manifest in manifests if not manifest.holds_deletes]
         found = self._targets([manifest for manifest in live if self._pruning.includes(manifest)])
         for reached in found:
@@ -163,7 +160,7 @@ class DataManifests:
         return [self._reached[_content(manifest)] for manifest in manifests]
 
     def _meet(self, entries: Iterable[DataEntry]) -> None:
-        """Remembers named data files that are where their delete files say: if all are, nobody looks elsewhere."""
+        """If all named files are in their delete files' partitions, nobody looks elsewhere."""
         if self._pruning.named.names:
             self._met.update(entry.data_file.path for entry in entries if self._pruning.is_in_place(entry))
 
@@ -176,5 +173,5 @@ class DataManifests:
 
 
 def _content(manifest: ManifestFile) -> _Content:
-    """Key of a manifest's entries: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
+    """A later snapshot may give row ids to an older manifest's files."""
     return manifest.path, manifest.sequence_number, manifest.first_row_id

@@ -1,4 +1,4 @@
-"""The delete files that reach each data file, and whether keys of both can meet."""
+"""The delete files that reach each data file."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ def key_ranges(
     null_value_counts: Mapping[int, int],
     types: KeyTypes,
 ) -> tuple[ColumnRange, ...]:
-    """The known ranges of the key columns of a data file or equality delete file.
+    """The known ranges of a file's key columns.
 
     Args:
-        null_value_counts: by field id; a column that is missing may hold nulls, or be missing in the file.
-        types: of columns that compare; nothing is known of the other columns.
+        null_value_counts: by field id; a missing column may hold nulls, or be missing in the file.
+        types: of columns that compare; of others nothing is known.
     """
 
     def known(field_id: int) -> ColumnRange:
@@ -54,7 +54,7 @@ def key_ranges(
 
 
 def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -> bool:
-    """True if some row may have a key that is deleted, given the ranges of the key's columns in the same order.
+    """True if some row may have a deleted key, by the ranges of the key's columns.
 
     >>> small, large = ColumnRange(lower=1, upper=4), ColumnRange(lower=5, upper=9, may_hold_nulls=False)
     >>> may_share_key([small], [large]), may_share_key([small], [small]), may_share_key([small], [ColumnRange()])
@@ -76,7 +76,6 @@ def may_meet(one: ColumnRange, other: ColumnRange) -> bool:
 
 
 def _is_below(one: ColumnRange, other: ColumnRange) -> bool:
-    """True if all values of one column are known to be below all values of another."""
     return one.upper is not None and other.lower is not None and bool(one.upper < other.lower)
 
 
@@ -88,14 +87,13 @@ _NEVER_CUT: Final = (".avro", ".orc", ".parquet")
 
 
 class DataFileNames:
-    """The data files that position deletes name, each by its path, or by how it begins if a writer cut the path."""
+    """Data files that position deletes name, by path, or by its beginning if a writer cut it."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
         self._lengths = sorted({len(name) for name in self.names if not name.endswith(_NEVER_CUT)})
 
     def of(self, path: str) -> list[str]:
-        """The names that a data file may have."""
         return [name for name in {path, *(path[:length] for length in self._lengths)} if name in self.names]
 
     def __contains__(self, path: object) -> bool:
@@ -103,14 +101,9 @@ class DataFileNames:
 
 
 class DeleteFileIndex:
-    """The delete files of all states that a batch compares, found by data file.
+    """The delete files of all compared states, found by data file.
 
-    A delete file that can remove rows of a data file can do so in every state, so each pair is checked only once. The
-    delete files in force on the data file at a state are then an intersection of numbers. Threads that read manifests
-    may ask at once: answers never change, and what is remembered of them twice is equal.
-
-    Args:
-        key_types: of the table's columns, to leave out equality deletes whose keys a data file cannot hold.
+    A delete file reaches a data file in every state or none, so each pair is checked once. Threads may ask at once.
     """
 
     def __init__(self, entries: Sequence[DeleteEntry], key_types: KeyTypes) -> None:
@@ -129,15 +122,13 @@ class DeleteFileIndex:
         self._names = DataFileNames(self._by_name)
 
     def __getitem__(self, number: int) -> DeleteFile:
-        """A delete file by its number."""
         return self._entries[number].delete_file
 
     def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
-        """The manifest entries of some numbers."""
         return (self._entries[number] for number in numbers)
 
     def reach(self, data: DataEntry) -> DeleteNumbers:
-        """The delete files that can remove rows of a data file, at whatever state."""
+        """The delete files that can remove its rows, in any state."""
         if not self._entries:
             return NO_DELETES
         key = data.data_file.path, data.data_file.sequence_number, data.partition
@@ -150,9 +141,9 @@ class DeleteFileIndex:
         return reach
 
     def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
-        """Looks up, for reaches of data files, the delete files in force at each of some states, in their order.
+        """Looks up, by reach, the delete files in force at each state, in order.
 
-        If a deletion vector is in force, position delete files are not: a writer merges them into it.
+        A deletion vector in force replaces position delete files: a writer merges them into it.
         """
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
@@ -200,7 +191,7 @@ class DeleteFileIndex:
     def _can_remove_rows(
         self, number: int, data: DataEntry, held: dict[tuple[int, ...], Sequence[ColumnRange]]
     ) -> bool:
-        """True if a delete file can remove rows of a data file; ``held`` keeps the ranges of its keys, by field ids."""
+        """``held`` keeps key ranges by field ids."""
         entry = self._entries[number]
         if not _can_apply(entry, data):
             return False
@@ -227,7 +218,7 @@ class DeleteFileIndex:
 
 
 def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
-    """True if the spec lets a delete file remove rows of a data file."""
+    """True if the spec lets it remove rows."""
     deletes, data_file = entry.delete_file, data.data_file
     # Equality deletes leave files of their own commit alone: an upsert deletes the old row of a key and adds the new
     # one in one commit. Position deletes may name files of their own commit, as a writer that changes its mind about a

@@ -1,4 +1,4 @@
-"""Data files that a row filter can leave unread, by their manifest entries."""
+"""Data files that a row filter leaves unread, by their manifest entries."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -40,10 +40,10 @@ _FIRST_WRAPPED_HOUR: Final = (1 << 32) - (1 << 63) // 3_600_000_000
 
 
 class FilterPruning:
-    """Rules out files without a row that passes a filter; never a file that holds such a row.
+    """Rules out files without a passing row; never a file that has one.
 
-    It checks partition values, by the spec each file was written with, and the column bounds and null counts of the
-    manifest. Values that are missing, or that have a type that does not compare, rule out nothing.
+    By partition values, of each file's spec, and the bounds and null counts of the manifest. Missing values, or values
+    of a type that does not compare, rule out nothing.
     """
 
     def __init__(self, row_filter: RowFilter, specs: Mapping[int, PartitionSpec]) -> None:
@@ -54,7 +54,7 @@ class FilterPruning:
         self._partitions: dict[object, bool] = {}
 
     def may_match(self, entry: DataEntry) -> bool:
-        """True if the file must be read, because some of its rows may pass."""
+        """True if some of its rows may pass."""
         known = self._partitions.get(entry.partition)
         if known is None:
             known = self._partitions[entry.partition] = self._partition_may_match(*entry.partition)
@@ -97,7 +97,7 @@ class FilterPruning:
 
 
 def _projected(expression: BooleanExpression, spec: PartitionSpec) -> BooleanExpression:
-    """The condition of a filter on the partition values of a spec; identity fields are checked as columns instead."""
+    """Identity fields are checked as columns."""
 
     def projected(predicate: BoundPredicate) -> BooleanExpression:
         source = predicate.term.ref().field
@@ -138,13 +138,13 @@ def _part_range(part: PartitionField, source: IcebergType, value: Constant) -> C
 
 
 def _may_be_rounded_up(transform: Transform[Any, Any], source: IcebergType) -> bool:
-    """True if a writer may have rounded times before 1970 towards 1970, as Iceberg up to 0.10 did."""
+    """Iceberg up to 0.10 rounded times before 1970 towards 1970."""
     is_exact = isinstance(transform, DayTransform) and isinstance(source, DateType)
     return isinstance(transform, TimeTransform) and not is_exact
 
 
 def _may_have_overflown(value: int, transform: Transform[Any, Any]) -> bool:
-    """True if a writer may have made this number of one that is far away, because the true one did not fit."""
+    """True if the true number may have been too far away to fit."""
     if isinstance(transform, HourTransform):
         return abs(value) >= _FIRST_WRAPPED_HOUR
     # One of the smallest numbers may have been truncated to one of the largest; a long may have been an int then.

@@ -1,4 +1,4 @@
-"""The first steps of a passage, or the first files of a load, that fit into one batch."""
+"""The first steps of a passage, or files of a load, that fit into one batch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ __all__ = ["first_steps", "next_part"]
 
 
 def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> int:
-    """Number of leading steps that read at most ``max_bytes`` of files together, each file once; at least one.
+    """Number of leading steps, at least one, within ``max_bytes`` of files, each file once.
 
-    If the snapshots' summaries prove that all steps fit, no manifest is read.
+    If the summaries prove that all steps fit, no manifest is read.
     """
     if len(steps) < 2 or surely_fit(table, steps, max_bytes=max_bytes):
         return len(steps)
@@ -27,7 +27,6 @@ def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -
 
 
 def surely_fit(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> bool:
-    """True if the snapshots' summaries prove that steps read at most ``max_bytes``."""
     bound = file_bytes_bound(table.history.snapshots, steps)
     return bound is not None and bound <= max_bytes
 
@@ -42,7 +41,7 @@ def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
 
 
 def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
-    """Bytes of the files that each step reads and no earlier step does."""
+    """Of files that no earlier step reads."""
     sizes = {step.change_ordinal: 0 for step in steps}
     first_steps: dict[int, int] = {}
     # A file counts for the first step that reads it: terms come in the order of the steps.
@@ -57,7 +56,7 @@ def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
 
 
 def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
-    """The range of a load as it is, or only its first files if all of them have more than ``max_bytes``."""
+    """All, or the first files if all have more than ``max_bytes``."""
     if surely_fit(table, snapshots.steps, max_bytes=max_bytes):
         return snapshots
     [step] = snapshots.steps
@@ -76,7 +75,7 @@ def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) 
 
 
 def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
-    """The next files of a load after the delivered ones. The range begins and ends at the load's snapshot.
+    """The next files of a load, as a range that begins and ends at its snapshot.
 
     Raises:
         ExpiredHistoryError: the snapshot expired, and its files with it.
@@ -100,7 +99,7 @@ def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_
 def first_steps(
     passage: Passage, table: LoadedTable, *, commit_groups: CommitGroupsOption, max_steps: int, max_bytes: int
 ) -> SnapshotRange:
-    """The first steps of a passage that fit into one batch; at least one step, or one file of a load."""
+    """The first steps that fit into one batch; at least one step, or one file of a load."""
     snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=max_steps)
     fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
     if fitting < len(snapshots.steps):

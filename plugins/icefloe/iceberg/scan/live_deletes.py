@@ -1,4 +1,4 @@
-"""The states that a batch compares, and the delete files of each, read from manifests before any data manifest."""
+"""The states that a batch compares, and their delete files, read before data manifests."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ Entry = TypeVar("Entry", DataEntry, DeleteEntry)
 
 
 class ListedStates(NamedTuple):
-    """The manifests of states by snapshot id, and the state before each commit, unless that has expired."""
+    """Manifests by snapshot id, and the state before each commit, unless it has expired."""
 
     manifests: Mapping[int, Sequence[ManifestFile]]
     parents: Mapping[int, int]
 
     def compared(self, step: Step) -> list["Comparison"]:
-        """The pairs of states whose differences add up to a step, without those that list the same manifests."""
+        """Pairs of states whose differences add up to a step, without those with the same manifests."""
         if step.kind is StepKind.COMMIT:
             pairs = [(self.parents.get(each), each) for each in step.snapshot_ids]
         else:
@@ -45,12 +45,11 @@ class ListedStates(NamedTuple):
 class Comparison:
     """Two states whose difference is a change, and the manifests in which they can differ.
 
-    What is live in the states counts, as for every reader of them. The manifests of a commit may say otherwise.
+    The states' live files count, as for every reader. The manifests of a commit may say otherwise.
 
     Attributes:
-        before_id: snapshot of the earlier state; None if it has expired, or if the table was empty.
-        gone: manifests that only the earlier state lists.
-        new: manifests that only the later state lists; without an earlier state, those that its snapshot wrote.
+        before_id: the earlier state; None if it has expired, or the table was empty.
+        new: without an earlier state, those that its snapshot wrote.
     """
 
     before_id: int | None
@@ -63,11 +62,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDeletes:
-    """The states that the steps of a batch compare, with the delete files of each.
-
-    Attributes:
-        changed: the delete files that a step adds or removes.
-    """
+    """The compared states; ``changed`` has the delete files that a step adds or removes."""
 
     index: DeleteFileIndex
     compared: Mapping[Step, Sequence[Comparison]]
@@ -75,7 +70,7 @@ class LiveDeletes:
 
     @classmethod
     def read(cls, steps: Sequence[Step], states: ListedStates, reader: ManifestReader) -> Self:
-        """Reads the delete manifests of the states that steps compare, each of them once."""
+        """Reads the delete manifests of the compared states, each once."""
         compared = {step: states.compared(step) for step in steps}
         ids = dict.fromkeys(each for pair in chain(*compared.values()) for each in (pair.before_id, pair.after_id))
         listed = {each: [m for m in states.manifests[each] if m.holds_deletes] for each in ids if each is not None}
@@ -110,14 +105,13 @@ class LiveDeletes:
 
 
 class _Numbers:
-    """Gives numbers to delete files, in the order in which it meets them."""
+    """In the order in which it meets delete files."""
 
     def __init__(self) -> None:
         self.entries: list[DeleteEntry] = []
         self._known: dict[tuple[DeleteId, int], int] = {}
 
     def of(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
-        """The numbers of some delete files."""
         return DeleteNumbers([self._number(entry) for entry in entries])
 
     def _number(self, entry: DeleteEntry) -> int:
@@ -135,7 +129,7 @@ def live_entries(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
-    """The entries of files that were live before a snapshot, if nothing but its own manifests is left to tell."""
+    """The entries of files live before, if only the snapshot's own manifests are left."""
     found = [entry for entry in own if entry.status is not EntryStatus.ADDED]
     for entry in own:
         # PyIceberg up to 0.11.1 gave DELETED entries the id of the snapshot that had added the file.
@@ -151,7 +145,7 @@ def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
 
 
 def _only_in(one: Iterable[ManifestFile], other: Iterable[ManifestFile]) -> list[ManifestFile]:
-    """The manifests of one list that the other one does not have, or has less often."""
+    """Those that one list has more often."""
     # Where a manifest gives its files another sequence number, other delete files reach them.
     left = Counter((each.path, each.sequence_number) for each in other)
     found = []

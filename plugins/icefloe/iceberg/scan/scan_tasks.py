@@ -1,8 +1,7 @@
-"""Scan tasks: each data file of a batch once, with the weights of its rows in the steps.
+"""Scan tasks: each data file of a batch once, with the weights of its rows.
 
-A file is read once more if the table also lists it with other constants, as in another partition, or if its rows have
-other row ids in another step, or none. Rows are paired by the row ids that the step's own manifests give them, so a
-step delivers the same changes in whatever batch it is read.
+A file is read again with other constants, as in another partition, or with other row ids. Rows are paired by the row
+ids of the step's own manifests, so a step delivers the same changes in whatever batch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,11 +26,7 @@ __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """The weight, in one step, of the rows that are live if some delete files are in force.
-
-    Attributes:
-        weight: never 0; the terms of one step add up.
-    """
+    """The weight, never 0, of the rows in one step that are live with some delete files."""
 
     change_ordinal: int
     weight: int
@@ -47,8 +42,7 @@ class TermsOfFiles:
     """The terms of each data file, step by step.
 
     Attributes:
-        entries: manifest entry by the identity of the data file, in the order in which terms first name the files.
-        terms: terms by identity; of files without an entry none.
+        terms: by identity; none of files without an entry.
     """
 
     def __init__(self, may_match: Callable[[DataEntry], bool]) -> None:
@@ -61,7 +55,6 @@ class TermsOfFiles:
         self._lists: dict[int, tuple[Sequence[DataEntry], Sequence[_TermsOfFile | None]]] = {}
 
     def add(self, ordinal: int, term: FileTerm) -> None:
-        """Adds the term of one file."""
         if self._may_match(term.entry):
             identity = term.entry.data_file.identity
             self._name(identity, term.entry)
@@ -69,7 +62,6 @@ class TermsOfFiles:
             self.terms.setdefault(identity, []).append(planned)
 
     def add_kept(self, ordinal: int, files: KeptFiles) -> None:
-        """Adds the terms of files that stay."""
         pairs = {
             reach: (self._term(ordinal, -1, earlier), self._term(ordinal, 1, later))
             for reach, (earlier, later) in files.changes.items()
@@ -84,7 +76,7 @@ class TermsOfFiles:
                 of_file.terms.extend(pair)
 
     def _lists_of(self, entries: Sequence[DataEntry]) -> Sequence[_TermsOfFile | None]:
-        """The terms of each file; None if it does not count."""
+        """None if a file does not count."""
         known = self._lists.get(id(entries))
         if known is None:
             lists = [self._list_of(entry.data_file.identity) if self._may_match(entry) else None for entry in entries]
@@ -114,10 +106,10 @@ FirstRowIds = Mapping[str, int]
 
 
 def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
-    """The row ids of each step that may hold updates; a step that only adds or only removes files has no pairs.
+    """The row ids of each step that both adds and removes files, and so may hold updates.
 
     Args:
-        terms_by_ordinal: all terms of each step, including terms of files that are not read.
+        terms_by_ordinal: also terms of files that are not read.
     """
     return {ordinal: _first_row_ids(terms) for ordinal, terms in terms_by_ordinal if _has_both_signs(terms)}
 
@@ -141,9 +133,8 @@ class ScanTask:
     """One data file to read, and the weights of its rows.
 
     Attributes:
-        terms: by ordinal, at least one; data files with equal terms share one tuple.
-        partition: spec id and partition values: files of one partition probably hold the same rows.
-        lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
+        terms: by ordinal, at least one; tasks with equal terms share one tuple.
+        partition: spec id and values: files of one partition probably hold the same rows.
     """
 
     data_file: DataFile
@@ -158,8 +149,7 @@ class ScanPlan:
     """The files that a batch reads.
 
     Attributes:
-        tasks: each data file once for its constants and each first row id, in the order of the steps and manifests
-            that name it first.
+        tasks: in the order in which steps and manifests name the files.
     """
 
     tasks: tuple[ScanTask, ...]
@@ -168,22 +158,22 @@ class ScanPlan:
 
     @property
     def inserts_only(self) -> bool:
-        """True if no step removes a row: no rows can cancel, so they need not be shuffled together."""
+        """True if no step removes a row: none can cancel, so none need be shuffled together."""
         return all(term.weight > 0 for terms in _distinct(self.tasks) for term in terms)
 
     @property
     def ordinals_with_deletes(self) -> frozenset[int]:
-        """The steps in which delete files remove rows of a data file, so that record counts are not exact."""
+        """The steps whose record counts are not exact, because of delete files."""
         return frozenset(term.change_ordinal for terms in _distinct(self.tasks) for term in terms if term.delete_files)
 
     @property
     def file_size_bytes(self) -> int:
-        """Bytes of all data files, as often as they are read, plus the bytes that are read of each delete file once."""
+        """Bytes of data files as often as they are read, and of each delete file once."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
         return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
 
     def sizes(self) -> Iterator[int]:
-        """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
+        """Bytes of each data file and the delete files that no earlier data file needs."""
         seen: set[int] = set()
         met: set[int] = set()
         for task in self.tasks:
@@ -195,12 +185,11 @@ class ScanPlan:
 
     @property
     def record_count(self) -> int:
-        """Number of rows of all data files, as often as they are read, before any delete."""
+        """Rows of data files as often as they are read, before any delete."""
         return sum(task.data_file.record_count for task in self.tasks)
 
 
 def _distinct(tasks: Iterable[ScanTask]) -> Iterable[tuple[Term, ...]]:
-    """The terms of tasks, those that several share once."""
     return {id(task.terms): task.terms for task in tasks}.values()
 
 
@@ -218,8 +207,7 @@ def plan_scan_tasks(
     """The data files with the changes of ``steps``; reads manifests only.
 
     Args:
-        may_match: True if a file may hold rows that count; other files are not read.
-        by_row_id: True if rows are identified by their row ids.
+        may_match: False if no row of a file counts; it is not read.
     """
     read_before = table.manifests.manifests_read
     deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
@@ -251,11 +239,11 @@ def scan_tasks(
     *,
     may_match: Callable[[DataEntry], bool] = _every_file,
 ) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once for its constants and each first row id.
+    """The tasks that read every changed file once for its constants and row ids.
 
     Args:
-        row_ids: from `row_ids_of_steps`; in other steps, any row ids will do. It is looked at after the last term, so
-            it may be filled as the terms are made.
+        row_ids: from `row_ids_of_steps`; in other steps, any will do. Looked at after the last term, so it may be
+            filled meanwhile.
     """
     found = TermsOfFiles(may_match)
     for ordinal, (single, kept) in terms_by_ordinal:
@@ -284,7 +272,7 @@ def _with_row_ids(file: DataFile, first_row_id: int | None) -> DataFile:
 def _by_first_row_id(
     file: DataFile, terms: Sequence[Term], row_ids: Mapping[int, FirstRowIds]
 ) -> Iterable[tuple[int | None, Sequence[Term]]]:
-    """Terms of one file that have the same row ids; terms that may have any row ids are added to the first."""
+    """Terms without a choice are added to the first."""
     if not row_ids:
         return [(file.first_row_id, terms)]
     own = {
@@ -300,7 +288,6 @@ def _by_first_row_id(
 
 
 def _states_of(steps: Iterable[Step], table: LoadedTable) -> ListedStates:
-    """The manifests of every state that the steps compare."""
     snapshots = table.history.snapshots
     # The start of a commit may expire while its batch is open: only a comparison of states cannot do without it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}

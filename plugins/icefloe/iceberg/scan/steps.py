@@ -1,4 +1,4 @@
-"""The steps of a range of snapshots: its commits in their order, numbered, as many as one batch may have."""
+"""The steps of a range: its commits, numbered, as many as one batch may have."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,11 +28,7 @@ __all__ = ["SnapshotRange", "plan_range"]
 
 
 def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
-    """Check every ``replace`` snapshot among some commits of a passage; see `check_replace`.
-
-    Returns:
-        A warning for each that could not be checked.
-    """
+    """Check ``replace`` snapshots; a warning for each that cannot be checked."""
     before = passage.parents
     replaces = [snapshot for snapshot in snapshots if is_replace(snapshot)]
     parents = {each.snapshot_id: parent for each in replaces if (parent := before[each.snapshot_id]) is not None}
@@ -45,14 +41,10 @@ def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: Loade
 
 
 def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader, *, table: str) -> str | None:
-    """Compare the live rows before and after a ``replace`` snapshot if both are known exactly.
+    """Compare the live rows before and after; a warning if they are not known exactly.
 
-    If there are no delete files and the manifest lists count as many rows before as after, nothing is read. Otherwise
-    the rows of the files that the snapshot replaced are counted: a deletion vector says how many of them are deleted,
-    other delete files do not.
-
-    Returns:
-        None if they agree; a warning if they could not be checked.
+    Nothing is read if there are no delete files and the manifest lists have equal counts. Otherwise the replaced files'
+    rows are counted, which only deletion vectors allow.
     """
     parent_id = states.parents.get(snapshot_id)
     before = None if parent_id is None else _records(states.manifests[parent_id])
@@ -87,7 +79,7 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
 
 
 def _records(manifests: Iterable[ManifestFile]) -> int | None:
-    """Number of rows of a state by its manifest list; None if it has delete files or no counts."""
+    """None if it has delete files or no counts."""
     listed = list(manifests)
     counts = [manifest.live_rows for manifest in listed]
     is_exact = None not in counts and not any(manifest.holds_deletes for manifest in listed)
@@ -95,7 +87,7 @@ def _records(manifests: Iterable[ManifestFile]) -> int | None:
 
 
 def _step(snapshot_id: int) -> Step:
-    """The step that the snapshot would be if it were not a ``replace``."""
+    """As if it were not a ``replace``."""
     return Step(
         change_ordinal=0,
         kind=StepKind.COMMIT,
@@ -112,7 +104,7 @@ def _all_rows(term: FileTerm) -> int:
 
 
 def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:
-    """Number of live rows of one data file; None if anything other than one deletion vector deletes rows."""
+    """None if anything other than one deletion vector deletes rows."""
     if not term.delete_files:
         return _all_rows(term)
     [first, *others] = (delete_files[number] for number in term.delete_files)
@@ -131,8 +123,7 @@ class SnapshotRange:
     Attributes:
         after_snapshot_id: exclusive; None: from the start of the history, or an initial load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
-        steps: by ordinal; empty if there is nothing to do.
-        is_reload: the table is loaded again, because history that its changes need has expired.
+        is_reload: the table is loaded again, because history that its changes need expired.
     """
 
     after_snapshot_id: int | None
@@ -154,7 +145,7 @@ def plan_range(
     commit_groups: CommitGroupsOption = "fuse",
     max_steps: int | None = None,
 ) -> SnapshotRange:
-    """The steps that lead from one snapshot of a branch to another; reads metadata only."""
+    """The steps from one snapshot of a branch to another; reads metadata only."""
     passage = find_passage(
         table,
         branch=branch,
@@ -173,7 +164,7 @@ def steps_of(
     commit_groups: CommitGroupsOption = "fuse",
     max_steps: int | None = None,
 ) -> SnapshotRange:
-    """The steps of a passage; commits that do not fit into ``max_steps`` are left out, never half a commit.
+    """The steps of a passage, at most ``max_steps``, never half a commit.
 
     Args:
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
@@ -200,7 +191,7 @@ def steps_of(
 def _groups(
     snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption, room: int | None
 ) -> CommitGroups:
-    """The oldest commits, of which at most ``room`` are steps; finding all of them would read more files."""
+    """At most ``room`` steps; finding all commits would read more files."""
     if room is None:
         return group_commits(snapshots, log, commit_groups=commit_groups)
     size = _SNAPSHOTS_PER_COMMIT * (room + 1)
@@ -216,7 +207,7 @@ def _groups(
 
 
 def _landing_step(landing: Landing) -> Step:
-    """A state as the first step: all its rows, or the difference to the state that was left."""
+    """All its rows, or the difference to the state that was left."""
     return Step(
         change_ordinal=0,
         kind=StepKind.INITIAL if landing.left_snapshot_id is None else StepKind.STATES,
@@ -229,7 +220,7 @@ def _landing_step(landing: Landing) -> Step:
 
 
 def _commit_step(change_ordinal: int, changing: Sequence[Snapshot], parent: Snapshot | None) -> Step:
-    """A commit: its snapshots that change rows, and the state before the first of them, unless it has expired."""
+    """Snapshots that change rows, and the state before, unless expired."""
     last = changing[-1]
     return Step(
         change_ordinal=change_ordinal,

@@ -1,4 +1,4 @@
-"""The Arrow type of each Iceberg type, the same as in PyIceberg's ``Schema.as_arrow``, without field metadata."""
+"""The Arrow type of each Iceberg type, as in PyIceberg's ``Schema.as_arrow``."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -58,7 +58,7 @@ _BY_TYPE: Final[Mapping[type[IcebergType], pa.DataType]] = {
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's rows, the same for every file and every writer.
+    """The Arrow schema of a table's rows, the same for every file and writer.
 
     Strings, binaries and lists have 64-bit offsets, nothing is dictionary-encoded.
 
@@ -79,7 +79,7 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
 
 
 def initial_value(field: NestedField) -> pa.Scalar:
-    """The value of a column in files that lack it: its initial default, in its type, or null.
+    """A column's value in files that lack it: its initial default or null.
 
     >>> initial_value(NestedField(1, "at", TimestampType(), initial_default=date(1970, 1, 2))).value
     86400000000

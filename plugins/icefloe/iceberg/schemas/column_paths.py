@@ -1,4 +1,4 @@
-"""Columns by path: dotted names resolved against a schema, nested in structs but not in lists or maps."""
+"""Columns by dotted names, nested in structs but not in lists or maps."""
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +26,7 @@ _NAMED: Final = 10
 
 
 def struct_paths(schema: Schema) -> dict[int, tuple[str, ...]]:
-    """Paths by field id: the names from the top of the schema down to a column, in the schema's order.
+    """Names from the top of the schema down, by field id, in its order.
 
     >>> from pyiceberg.types import LongType
     >>> struct_paths(Schema(NestedField(2, "place", StructType(NestedField(3, "id", LongType())))))
@@ -41,7 +41,7 @@ def fields_by_name(schema: Schema) -> dict[str, NestedField]:
 
 
 def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Suggestions for an unknown name: the most similar known names, or the first few if none is similar.
+    """The most similar known names, otherwise the first few.
 
     >>> nearest_names("Citi", ["id", "city", "citizen"]), nearest_names("x", ["id", "city"])
     (('city', 'citizen'), ('id', 'city'))
@@ -83,7 +83,7 @@ def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[Co
 
 
 def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPath]) -> list[pa.Array | pa.ChunkedArray]:
-    """The identifier values of each row: null if the value or a struct around it is null.
+    """The identifier values of each row: null if a struct around them is.
 
     >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})
     >>> identity_columns(batch, [("place", "id")])[0].to_pylist()
@@ -97,7 +97,7 @@ def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPat
 
 
 def has_columns(schema: pa.Schema, paths: Sequence[ColumnPath]) -> bool:
-    """True if rows of a schema have the columns of all paths.
+    """True if a schema has the columns of all paths.
 
     >>> schema = pa.schema([("place", pa.struct([("id", pa.int64())]))])
     >>> has_columns(schema, [("place", "id")]), has_columns(schema, [("place", "id"), ("place", "town")])
@@ -127,7 +127,7 @@ def _unusable(schema: Schema, name: str, known: Sequence[str]) -> TerminalError:
 
 
 def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
-    """The named columns with everything inside them, in the schema's order, ids and defaults kept.
+    """The named columns with all inside, in the schema's order, ids and defaults kept.
 
     >>> from pyiceberg.types import LongType
     >>> place = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", LongType()))

@@ -1,4 +1,4 @@
-"""Conversions of a file's arrays into the table's: small steps, planned once and applied to every batch."""
+"""Conversions of a file's arrays into the table's, planned once per file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["FilledField", "TakenField"]
 
 
 class Conversion(Protocol):
-    """Turns an array into another of the same length; knows nothing of files."""
+    """Turns an array into another of the same length."""
 
     def apply(self, array: pa.Array) -> pa.Array:
         """The array that the next step, or the table, expects."""
@@ -21,8 +21,6 @@ class Conversion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The array is right as it is."""
-
     def apply(self, array: pa.Array) -> pa.Array:
         return array
 
@@ -69,7 +67,7 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class KeepDictionary:
-    """A dictionary-encoded array that stays one; its distinct values get the table's type."""
+    """A dictionary-encoded array whose distinct values get the table's type."""
 
     values: Conversion
     index_type: pa.DataType
@@ -82,7 +80,7 @@ class KeepDictionary:
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """All null: the column had no type yet when the file was written."""
+    """All null: the file's column had no type yet."""
 
     target: pa.DataType
 
@@ -92,8 +90,6 @@ class Nulls:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Two steps, one after the other."""
-
     first: Conversion
     second: Conversion
 
@@ -102,7 +98,7 @@ class Chain:
 
 
 def null_array(kind: pa.DataType, num_rows: int) -> pa.Array:
-    """An array of nulls; required fields inside it hold values that no reader sees.
+    """An array of nulls; required fields inside hold values that no reader sees.
 
     >>> array = null_array(pa.struct([pa.field("id", pa.int32(), nullable=False)]), 2)
     >>> array.to_pylist(), array.field(0).null_count
@@ -116,7 +112,7 @@ def null_array(kind: pa.DataType, num_rows: int) -> pa.Array:
 
 
 def without_nulls(array: pa.Array) -> pa.Array:
-    """The array with its nulls replaced by whatever its buffers hold: zeros, empty text, empty lists.
+    """Nulls become whatever the buffers hold: zeros, empty text, empty lists.
 
     >>> without_nulls(pa.array([[1], None])).to_pylist()
     [[1], []]
@@ -146,8 +142,8 @@ class Parent:
     """The parent of fields: one struct, list or batch.
 
     Attributes:
-        validity: mask of the rows in which the parent and the structs around it are there; None: all rows. A required
-            struct in a Parquet file does not show that a struct around it is null.
+        validity: mask of the rows in which the parent and its outer structs exist; None: all. A required struct in
+            Parquet does not show that an outer one is null.
     """
 
     field: Callable[[int], pa.Array]
@@ -160,7 +156,7 @@ class TakenField:
     """A field that the file has.
 
     Attributes:
-        required_name: the column's dotted name if the table requires a value and the file does not promise one.
+        required_name: dotted, if the table requires a value and the file does not promise one.
     """
 
     position: int
@@ -168,7 +164,6 @@ class TakenField:
     required_name: str | None = None
 
     def read(self, parent: Parent) -> pa.Array:
-        """The field's array."""
         array = parent.field(self.position)
         if self.required_name is None or not array.null_count:
             return self._converted(array, parent)
@@ -191,7 +186,6 @@ class FilledField:
     value: pa.Scalar
 
     def read(self, parent: Parent) -> pa.Array:
-        """The value, once for each row."""
         rows = parent.num_rows
         return pa.repeat(self.value, rows) if self.value.is_valid else null_array(self.value.type, rows)
 
@@ -201,7 +195,7 @@ Field = TakenField | FilledField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructStep:
-    """A struct with the table's fields; rows that are null stay null."""
+    """A struct with the table's fields; null rows stay null."""
 
     target: pa.DataType
     fields: Sequence[Field]
@@ -210,7 +204,6 @@ class StructStep:
         return self.inside(array, None)
 
     def inside(self, array: pa.Array, parent: Parent | None) -> pa.Array:
-        """The same for a struct inside of another one."""
         # optional a { required b { optional c } }:  where a is null, b is not null in the file, because it is required,
         # and c is null. Seen from b alone this looks like a missing value.
         around = None if parent is None else parent.validity
@@ -223,7 +216,7 @@ class StructStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListStep:
-    """A list with the table's elements; null lists stay null, empty ones empty."""
+    """Null lists stay null, empty ones empty."""
 
     target: pa.DataType
     element: Field
@@ -240,7 +233,7 @@ class ListStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapStep:
-    """A map with the table's keys and values; null maps stay null, empty ones empty."""
+    """Null maps stay null, empty ones empty."""
 
     target: pa.DataType
     key: Conversion
@@ -255,7 +248,7 @@ class MapStep:
 
 
 def _rebased(array: pa.Array, offset_type: pa.DataType) -> tuple[pa.Array, int, int]:
-    """Offsets from 0, and the range of children they point into: an array may be a slice of a larger one."""
+    """An array may be a slice of a larger one."""
     # Of [a b] [c] [d e f], a slice with the last two lists:  offsets 2 3 6, children 2 to 6, offsets from zero 0 1 4.
     offsets = array.offsets.cast(offset_type)
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
@@ -265,7 +258,7 @@ def _rebased(array: pa.Array, offset_type: pa.DataType) -> tuple[pa.Array, int, 
 
 
 def _gathered(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets and elements of a list view or a fixed-size list; pyarrow 26 casts large views to damaged arrays."""
+    """Large list views: pyarrow 26 casts them to damaged arrays."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_LIST_OFFSET)
     return pa.concat_arrays([pa.array([0], _LIST_OFFSET), pc.cumulative_sum(lengths)]), array.flatten()
 

@@ -1,4 +1,4 @@
-"""The schema of one snapshot, made wide enough for the rows of others, and the widest type of each column."""
+"""A schema made wide enough for the rows of others, and the widest type of each column."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -33,11 +33,10 @@ _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
 
 
 def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
-    """The same columns; a column is optional, or of a promoted type, if it is so in another schema.
+    """The same columns, optional or of a promoted type if they are so in another schema.
 
-    A batch delivers rows of several states, and values that one of them allowed must pass. These are nulls of a column
-    that became required later, or that is required or there again after a rollback. They are also values that do not
-    fit the type from before the column was promoted. Identifier fields stay required.
+    Values that one of several states allowed must pass: nulls of a column required elsewhere, and values that do not
+    fit the type from before a promotion. Identifier fields stay required.
 
     >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", IntegerType(), required=True)
     >>> later = Schema(id, NestedField(2, "y", LongType(), required=False))
@@ -61,10 +60,10 @@ def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
 
 
 def widest_types(schemas: Iterable[Schema]) -> Mapping[int, PrimitiveType]:
-    """The widest type of each primitive column by field id, if all its types are that type or were promoted to it.
+    """The widest type of each primitive column by field id, if its other types were promoted to it.
 
-    ``CREATE OR REPLACE TABLE`` gives the field id of a column to any column of the same name. A value of such a column
-    may be of either type, and nothing in a manifest says of which: the column is left out.
+    ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name. No manifest says of which type
+    its values are: the column is left out.
 
     >>> one, other = (NestedField(1, "a", kind, required=False) for kind in (IntegerType(), LongType()))
     >>> widest_types([Schema(other), Schema(one)])
@@ -81,7 +80,7 @@ def widest_types(schemas: Iterable[Schema]) -> Mapping[int, PrimitiveType]:
 
 
 def _held(schema: Schema) -> set[int]:
-    """The identifier fields and the structs around them, which Iceberg demands to be required."""
+    """Identifier fields and structs around them, which Iceberg requires."""
     names = [schema.find_column_name(field_id) or "" for field_id in schema.identifier_field_ids]
     parts = [name.split(".") for name in names]
     around = {".".join(each[:length]) for each in parts for length in range(1, len(each) + 1)}
@@ -123,7 +122,6 @@ class _Relaxed:
 
 
 def _is_promoted(kind: IcebergType, other: IcebergType) -> bool:
-    """True if the spec lets a column of one type become a column of the other."""
     if isinstance(kind, DecimalType) and isinstance(other, DecimalType):
         return kind.scale == other.scale and kind.precision < other.precision
     return isinstance(other, _PROMOTED.get(type(kind), ())) or (isinstance(kind, UnknownType) and other.is_primitive)

@@ -1,4 +1,4 @@
-"""The columns of a data file by field id: from the file itself, or by the table's name mapping."""
+"""The columns of a data file by field id, its own or the name mapping's."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,8 @@ class FileColumn:
     """One column of a file, or one field inside a column.
 
     Attributes:
-        field_id: None if neither the file nor the name mapping gives one; nothing reads such a column.
-        is_nullable: True if the file's own schema allows nulls.
-        children: the fields of a struct; the element of a list; key and value of a map.
+        field_id: None if neither file nor name mapping gives one: nothing reads the column.
+        children: fields of a struct; element of a list; key and value of a map.
     """
 
     field_id: int | None
@@ -37,8 +36,7 @@ class FileColumn:
 def file_columns(schema: pa.Schema, name_mapping: NameMapping | None) -> tuple[FileColumn, ...]:
     """The columns of a file, with the field id of each.
 
-    An id in the file wins; a column without one gets the id of its name in the mapping (Iceberg spec, "Column
-    Projection").
+    An id in the file wins, then the id of the name in the mapping (Iceberg spec, "Column Projection").
 
     >>> schema = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"}), ("b", pa.int64())])
     >>> [column.field_id for column in file_columns(schema, None)]
@@ -71,7 +69,7 @@ def _columns(fields: Sequence[pa.Field], mapped: Sequence[MappedField]) -> tuple
 
 
 def leaves(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
-    """The fields without fields of their own, in the order in which a Parquet file has them."""
+    """Fields without inner fields, in the order of a Parquet file."""
     for column in columns:
         yield from leaves(column.children) if column.children else (column,)
 
@@ -89,7 +87,7 @@ def _own_id(field: pa.Field) -> int | None:
 
 
 def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
-    """The fields inside a type, under the names that name mappings use for them."""
+    """Under their names in name mappings."""
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_map(kind):
@@ -100,7 +98,7 @@ def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """True if a type is one of Arrow's list layouts.
+    """True for Arrow's list layouts.
 
     >>> is_list(pa.large_list(pa.int32())), is_list(pa.map_(pa.string(), pa.int32()))
     (True, False)

@@ -48,9 +48,9 @@ _TEXT: Final = (
 
 
 def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | None:
-    """The step that turns values of a file into values of the table; None if Iceberg allows no such promotion.
+    """The step from a file's values to the table's; None if no promotion allows it.
 
-    The step raises ``pa.ArrowInvalid`` for values that do not fit, and does not round. Only nanoseconds in a file of a
+    It raises ``pa.ArrowInvalid`` for values that do not fit, and does not round. Only nanoseconds in a file of a
     microsecond column are truncated, as in PyIceberg.
 
     >>> plan_promotion(pa.int32(), pa.int64())
@@ -72,7 +72,7 @@ def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | Non
 
 
 def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> Conversion | None:
-    """The step that leaves a dictionary-encoded text column encoded; None for other columns.
+    """The step that leaves encoded text encoded; None for other columns.
 
     >>> plan_kept_dictionary(pa.dictionary(pa.int32(), pa.string()), pa.large_string())
     KeepDictionary(values=Cast(target=DataType(large_string), safe=True), index_type=DataType(int32))
@@ -111,7 +111,7 @@ def _time(source: pa.DataType, target: pa.DataType) -> Conversion | None:
 
 
 def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion:
-    """Parquet stores instants in UTC and local times as they are: zones are labels, so only the unit changes values."""
+    """Parquet stores instants in UTC, local times as they are: only the unit matters."""
     if source.unit == target.unit:
         return View(target)
     plain = Cast(pa.timestamp(target.unit), safe=source.unit != "ns")
@@ -133,7 +133,7 @@ def _after(first: Conversion | None, second: Conversion | None) -> Conversion | 
 
 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
-    """The step that undoes a widening by Iceberg's promotion; None if the type is not a wider one.
+    """The step that undoes a widening by promotion; None if the type is not wider.
 
     >>> plan_narrowing(pa.int64(), pa.int32(), column="id")
     Narrow(target=DataType(int32), column='id')
@@ -152,13 +152,10 @@ def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Values of a wider type that fit into a narrower one."""
-
     target: pa.DataType
     column: str
 
     def apply(self, array: pa.Array) -> pa.Array:
-        """A new array of the target type."""
         try:
             narrowed = array.cast(self.target)
         except pa.ArrowInvalid as cause:
@@ -176,7 +173,7 @@ class Narrow:
 
 
 def _same_values(one: pa.Array, other: pa.Array) -> bool:
-    """True if all are equal, NaN to itself: Arrow rounds floats, turns large ones into infinity and truncates times."""
+    """NaN equals itself. Arrow rounds floats, makes large ones infinite and truncates times."""
     differs = pc.not_equal(one, other)
     if pa.types.is_floating(one.type):
         differs = pc.and_(differs, pc.invert(pc.is_nan(one)))
@@ -185,7 +182,7 @@ def _same_values(one: pa.Array, other: pa.Array) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The plan that turns batches of one file into batches of the table."""
+    """Turns batches of one file into batches of the table."""
 
     schema: pa.Schema
     fields: Sequence[Field]
@@ -196,7 +193,7 @@ class Projection:
         return frozenset(field.position for field in self.fields if isinstance(field, TakenField))
 
     def apply(self, batch: pa.RecordBatch, positions: Mapping[int, int]) -> pa.RecordBatch:
-        """A batch of the table's columns; columns that need not change are not copied."""
+        """A batch of the table's columns; unchanged columns are not copied."""
         parent = Parent(field=lambda position: batch.column(positions[position]), num_rows=batch.num_rows)
         return pa.RecordBatch.from_arrays([field.read(parent) for field in self.fields], schema=self.schema)
 
@@ -206,11 +203,11 @@ def plan_projection(
 ) -> Projection:
     """Plan the projection of a file.
 
-    A column that the file lacks is filled with the first of these that exists: the constant of its identity partition,
-    its initial default, null (Iceberg spec, "Column Projection").
+    A column that the file lacks is its identity partition's constant, its initial default or null (Iceberg spec,
+    "Column Projection").
 
     Args:
-        keep_dictionaries: text columns that are read dictionary-encoded stay encoded; the schema of the result says so.
+        keep_dictionaries: encoded text columns stay encoded; the result's schema says so.
     """
     if columns and schema.fields and all(column.field_id is None for column in columns):
         raise ColumnError(
@@ -225,7 +222,7 @@ def plan_projection(
 
 
 def _delivered(field: Field, column: pa.Field) -> pa.Field:
-    """The column as ``apply`` gives it: dictionary-encoded if the file's dictionary is kept."""
+    """Dictionary-encoded if the file's dictionary is kept."""
     if isinstance(field, TakenField) and isinstance(field.step, KeepDictionary):
         return column.with_type(pa.dictionary(field.step.index_type, column.type))
     return column
@@ -297,9 +294,9 @@ def _name(path: _Path) -> str:
 
 
 def rows_in_schema(rows: pa.RecordBatch, of: TableSchema, to: TableSchema) -> pa.RecordBatch:
-    """Rows with the columns of another schema; a column that is missing gets its initial default, as in a data file.
+    """Rows with another schema's columns; a missing column gets its initial default.
 
-    Nulls of a column that became required later are kept: the rows may be from before that.
+    Nulls of a column that became required later are kept.
     """
     columns = file_columns(rows.schema, create_mapping_from_schema(of.columns))
     optional = Schema(*(field.model_copy(update={"required": False}) for field in to.columns.fields))

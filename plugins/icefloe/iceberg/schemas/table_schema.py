@@ -1,4 +1,4 @@
-"""The schema in which a batch delivers a table's rows: one snapshot's schema, with names for files without ids."""
+"""The schema in which a batch delivers rows, with names for files without ids."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,8 +42,7 @@ class TableSchema:
     """A table's columns as they are delivered, by field id.
 
     Attributes:
-        name_mapping: gives field ids to the columns of files that carry none; None if the table has no name mapping.
-        arrow: the Arrow schema of every batch.
+        name_mapping: gives field ids to columns of files without; None if the table has none.
     """
 
     columns: Schema
@@ -52,10 +51,9 @@ class TableSchema:
 
     @classmethod
     def at(cls, metadata: TableMetadata, snapshot_id: int | None, *, after_snapshot_id: int | None = None) -> Self:
-        """The schema of a snapshot; the current one if the snapshot names none (V1) or is None (no snapshot yet).
+        """The schema of a snapshot; the current one if it names none (V1) or is None.
 
-        Columns are as wide as in any schema from which rows come. These are the schemas of the snapshots that led to
-        this one, and to the start of a range that ends with it.
+        Columns are as wide as in the schemas of the snapshots that led to this one, and to the start of the range.
         """
         own = _schema_at(metadata, snapshot_id)
         before = schemas_before(metadata, (snapshot_id, after_snapshot_id))
@@ -78,7 +76,7 @@ class TableSchema:
 
     @property
     def schema_json(self) -> dict[str, object]:
-        """Iceberg's JSON of the schema, for the plan; a default that is no JSON number is a text, such as NaN."""
+        """Iceberg's JSON of the schema; a default that is no JSON number, such as NaN, is a text."""
         # PyIceberg's own JSON has null in place of NaN and infinity.
         written = self.columns.model_dump(mode="python", by_alias=True)
         return _with_float_defaults(written, partial(constant_to_json, DoubleType()))
@@ -90,7 +88,7 @@ class TableSchema:
 
     @property
     def identifier_columns(self) -> tuple[str, ...]:
-        """The table's own identifier fields, dotted if nested, in the order of the columns."""
+        """The table's own identifier fields, dotted if nested, in column order."""
         names = self.columns.identifier_field_names()
         return tuple(name for name in self.columns.column_names if name in names)
 
@@ -101,15 +99,14 @@ class TableSchema:
 
     @property
     def defaulted(self) -> frozenset[str]:
-        """Dotted names of the columns that have a value in files that lack them."""
+        """Dotted names of columns with a value in files that lack them."""
         return frozenset(name for name, field in _fields(self.columns.as_struct()) if field.initial_default is not None)
 
     def select(self, names: Sequence[str]) -> Self:
         """The schema with only some columns, in the table's order.
 
         Args:
-            names: top-level columns, or dotted ones inside structs, which leave the other fields of the struct out;
-                case sensitive.
+            names: top-level columns, or dotted ones, which leave out their struct's other fields; case sensitive.
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
@@ -132,7 +129,7 @@ def _fields(kind: IcebergType, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 def _with_float_defaults(document: Any, converted: Callable[[Any], Any]) -> Any:
-    """The JSON of a schema with other defaults of floats and doubles, also inside of other columns."""
+    """The JSON with other defaults of floats, in nested columns too."""
     if isinstance(document, Sequence) and not isinstance(document, str):
         return [_with_float_defaults(each, converted) for each in document]
     if not isinstance(document, Mapping):
@@ -149,10 +146,10 @@ def _with_float_defaults(document: Any, converted: Callable[[Any], Any]) -> Any:
 def require_comparable_states(
     metadata: TableMetadata, start_snapshot_id: int, end_snapshot_id: int, *, table: str
 ) -> None:
-    """Raise unless the columns with the same field id have the same type in both states, or one type was promoted.
+    """Raise unless the type of each field id is the same in both states, or was promoted.
 
-    They must also have the same initial default, which rows of older files have. Schema evolution ensures both.
-    ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
+    They need the same initial default too, which rows of older files have. Schema evolution ensures both; ``CREATE OR
+    REPLACE TABLE`` gives a column's field id to any column of the same name.
     """
     start, end = (TableSchema.at(metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
     before = index_by_id(covering_schema(start, [end]))
@@ -177,12 +174,11 @@ def require_comparable_states(
 
 
 def _kind(of: IcebergType) -> object:
-    """The part of a type that must be equal; the fields of nested types are compared one by one."""
+    """Without the fields of nested types, which are compared one by one."""
     return of if of.is_primitive else type(of)
 
 
 def _have_equal_defaults(one: NestedField, other: NestedField) -> bool:
-    """True if files without the column have the same value in it, whichever of the two fields they are read by."""
     was, now = initial_value(one), initial_value(other)
     if not was.is_valid or not now.is_valid:
         return bool(was.is_valid == now.is_valid)
@@ -211,7 +207,7 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
 
 
 def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
-    """The schemas of some snapshots and their ancestors; if an ancestor is gone, all schemas that may be its own."""
+    """The schemas of snapshots and ancestors; if one is gone, all that may be its own."""
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     schema_ids: set[int] = set()
     for lineage in (list(ancestry(snapshots, snapshot_id)) for snapshot_id in snapshot_ids):
@@ -240,7 +236,7 @@ def with_row_id(schema: TableSchema) -> TableSchema:
 
 
 def lineage_schema(schema: TableSchema) -> TableSchema:
-    """The row id and the last updated sequence number, and no column of the table."""
+    """The row id and the last updated sequence number only."""
     columns = Schema(
         NestedField(_FIELD_ID, ROW_ID, LongType(), required=False),
         NestedField(_SEQUENCE_NUMBER_FIELD_ID, _SEQUENCE_NUMBER, LongType(), required=False),
@@ -249,7 +245,7 @@ def lineage_schema(schema: TableSchema) -> TableSchema:
 
 
 def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: NDArray[np.int64]) -> pa.Array:
-    """Row ids from the file; if a row has none there, the row id follows from its position.
+    """Row ids from the file, otherwise by position.
 
     Args:
         first_row_id: of the file; None: it has no row ids by which its step could pair updates, whatever the file says.
@@ -262,7 +258,7 @@ def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: ND
 
 
 def inherited_sequence_numbers(numbers: pa.Array, first_row_id: int | None, sequence_number: int) -> pa.Array:
-    """Sequence numbers from the file; a row without one was last updated by the commit that added the file.
+    """Sequence numbers from the file, otherwise of the commit that added it.
 
     Args:
         first_row_id: of the file; None: its rows have no lineage, whatever the file says.
