@@ -175,7 +175,7 @@ def test_the_log_of_a_process_without_handlers_is_filtered(
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with outgoing_logs():
-        logging.getLogger("boto3").warning("sent %s", SECRET)
+        logging.getLogger("library_without_handlers").warning("sent %s", SECRET)
     assert capsys.readouterr().err == "sent ***\n"
 
 
