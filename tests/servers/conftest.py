@@ -25,6 +25,15 @@ LAKE = "lake"
 """The bucket of the warehouse."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Against a real server a process fails at each call of a batch of changes; loads and reloads are for the soak."""
+    for item in items:
+        is_walk = item.path.parent.name == "servers" and item.name.startswith("test_a_process_that_fails_at_any_call")
+        if is_walk and not item.name.endswith("-changes]"):
+            item.add_marker(pytest.mark.soak)
+
+
 @pytest.fixture(scope="session")
 def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
     """An S3 store with the bucket ``lake``."""
