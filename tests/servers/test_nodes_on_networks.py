@@ -26,7 +26,7 @@ from support.servers.spark_cluster import SparkWorker
 from support.servers.versitygw import Versitygw
 from support.servers.worker_environment import WorkerEnvironment
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(2400)]
 
 FILES: Final = 12
 PATIENCE_SECONDS: Final = 10.0
