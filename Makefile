@@ -59,7 +59,7 @@ stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, S
 test: check  ## the tests that every change must pass, `make check` first
 	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "not (extended or soak)" tests $(LIBRARY) make
 
-extended: $(VENV)/.developer  ## the tests that a release must pass in addition: more histories, every place to stop at
+extended: $(VENV)/.developer  ## the tests that a release must pass in addition: more histories, schedules and servers
 	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "extended and not soak" tests
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits

@@ -77,6 +77,11 @@ class Ending:
     outcome: BatchOutcome
     cursor: Cursor
 
+    def __post_init__(self) -> None:
+        """Refuse a reset after which something counts as delivered."""
+        if self.outcome is BatchOutcome.RESET and not self.cursor.is_beginning:
+            raise ValueError(f"a reset leaves the pipeline at its beginning, found {self.cursor}")
+
     @property
     def batch_number(self) -> int:
         """Number of the batch."""

@@ -239,7 +239,7 @@ class Checkpoint:
         """
         for number in range(before - 1, -1, -1):
             found = self.committed(number)
-            if found is None or found.end.is_beginning or found.outcome is BatchOutcome.RESET:
+            if found is None or found.end.is_beginning:
                 return None
             if found.outcome is BatchOutcome.DELIVERED:
                 return number

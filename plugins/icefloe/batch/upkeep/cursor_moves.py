@@ -1,4 +1,7 @@
-"""Beginning a pipeline again, with its present configuration and table."""
+"""Moves of the cursor: looked up, shown, then made as a batch that delivers nothing.
+
+The batch is recorded first. Any run that finds it open completes it, so a move survives a kill at any place.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -74,7 +74,7 @@ class ShuffleFolders:
             number = None if counted.is_file else natural(name)
             state = BatchState.UNKNOWN if number is None else states.state(number)
             if state is BatchState.ENDED:
-                yield self._all(folder, name, counted, Reason.ENDED, number, found.backfill_id)
+                yield self._all(folder, name, counted, number, found.backfill_id)
             elif state is BatchState.UNKNOWN and name != MARKER:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
@@ -93,17 +93,16 @@ class ShuffleFolders:
             )
 
     def _all(
-        self, folder: Folder, name: str, counted: Counted, reason: Reason, number: int | None, backfill_id: str | None
+        self, folder: Folder, name: str, counted: Counted, number: int | None, backfill_id: str | None
     ) -> Leftover:
         return Leftover(
             store=self.shuffle,
             pipeline=folder.pipeline,
             backfill_id=backfill_id,
             batch_number=number,
-            reason=reason,
+            reason=Reason.ENDED,
             objects=counted.objects,
             size_bytes=counted.size_bytes,
-            is_due=self.is_old if reason is Reason.FORGOTTEN else lambda _: True,
             **_place(folder, name, counted),
         )
 
