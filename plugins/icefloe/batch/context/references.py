@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from icefloe.batch.batch_keys import split_plan_url
+from icefloe.batch.batch_keys import begun_key, split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
@@ -112,6 +112,11 @@ class BatchReference:
     def is_over(self) -> bool:
         """True if the batch is committed; known without its plan, which cleanup deletes."""
         return self.checkpoint.committed(self.batch_number) is not None
+
+    @property
+    def has_begun_delivery(self) -> bool:
+        """True if the sink may have a part of the batch, wherever its changes are staged."""
+        return self.folder.size(begun_key()) is not None
 
     def to_environment(self) -> dict[str, str]:
         """The variables that carry credentials and settings to a driver."""

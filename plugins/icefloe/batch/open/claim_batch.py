@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from icefloe.batch.batch_keys import begun_key
 from icefloe.batch.context.batch_folder import FolderMarker, mark_folder
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import NextBatch
@@ -176,7 +175,7 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: Ne
 
 def _is_begun(batch: NextBatch) -> bool:
     """True if the sink may have a part of an open batch."""
-    return batch.is_resumed and batch.session.reference(batch.offset).folder.size(begun_key()) is not None
+    return batch.is_resumed and batch.session.reference(batch.offset).has_begun_delivery
 
 
 def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from icefloe.batch.batch_keys import begun_key, plan_url
+from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.end_batch import BatchStateError, EmptyEnd, end_without_changes, try_to_show_ends
 from icefloe.batch.context.references import BatchReference
@@ -49,7 +49,7 @@ def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pip
             + (f", or run icefloe reset {name}, which loads the table again" if reference.settings.delivery else ""),
             batch_number=number,
         )
-    if _has_begun(reference):
+    if reference.has_begun_delivery:
         raise _half_delivered(number, name, str(opened.result_configuration.get("sink.type")))
 
 
@@ -81,7 +81,7 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     if whole in (None, end.summary):
         # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
         is_moved = pipeline.delivers and _other_place(opened, pipeline) is not None
-        if not is_moved and not _has_begun(reference):
+        if not is_moved and not reference.has_begun_delivery:
             return None
     elif not _is_half_delivered(reference):
         return None
@@ -123,11 +123,6 @@ def _other_place(opened: OffsetRecord, pipeline: Pipeline) -> ChangesPlace | Non
     """None if it is not known to be another one than today's."""
     recorded, today = ChangesPlace.recorded(opened.result_configuration), ChangesPlace.of(pipeline)
     return None if recorded is None or recorded.may_be(today) else recorded
-
-
-def _has_begun(reference: BatchReference) -> bool:
-    """True if a delivery has begun, wherever the changes are staged."""
-    return reference.folder.size(begun_key()) is not None
 
 
 def _is_half_delivered(reference: BatchReference) -> bool:
