@@ -16,7 +16,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachinesInTur
     found.close()
 
 
-_AT_NODES = ("map", "reduce", "run", "commit", "test_phases", "test_late_runs")
+_AT_NODES = ("map", "reduce", "run", "test_cleanup", "test_commit_batch", "test_phases", "test_late_runs")
 """Folders and files whose tests run over nodes too, in `make extended`: what passes map outputs on, or deletes them."""
 
 

@@ -1,7 +1,6 @@
 """Rows whose author knew the public key of the row hash, but not the one of the batch."""
 
 import json
-from collections import Counter
 from random import SystemRandom
 
 import pyarrow as pa
@@ -70,13 +69,3 @@ def test_verify_is_a_second_witness_with_a_key_of_its_own(updated: Workshop, mon
     found = verify_batches(updated.session())
     assert not found.is_equal
     assert found.differing_rows == 2
-
-
-def test_two_texts_that_collide_are_two_identities(workshop: Workshop) -> None:
-    # As the only hashed column a text has another seed, so what is forged is the row that is its own identity.
-    workshop.set(identifier_columns=["id", "value", "word"]).table.append(table(PLAIN))
-    workshop.deliver()
-    workshop.replace(table(FORGED))
-    workshop.deliver()
-    kinds = Counter(workshop.changes(1)["_change_type"].to_pylist())
-    assert kinds == {"DELETE": 1, "INSERT": 1}

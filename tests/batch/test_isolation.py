@@ -2,17 +2,13 @@
 
 import json
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.plan_document import MapTask
-from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
-from icefloe.flow import Phase
 from support.pipelines.workshop import Workshop
 
 
@@ -36,19 +32,6 @@ def ids(folder: Path, batch: int) -> list[int]:
     )
 
 
-def test_pipelines_of_one_name_and_storage_do_not_see_each_others_batches(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    production, other = workshop.open(), staging(workshop).open()
-    assert production.plan_url != other.plan_url
-    other.run_route()
-    production.run_route().commit()
-    other.commit()
-    assert ids(workshop.folder / "changes", 0) == list(range(10))
-    assert ids(workshop.folder / "staging/changes", 0) == [0, 1, 2]
-    other.clean_up()
-    production.clean_up()
-
-
 def test_a_plan_of_another_checkpoint_is_not_adopted(workshop: Workshop) -> None:
     workshop.append(range(10))
     ours, theirs = workshop.open(), staging(workshop).open()
@@ -60,21 +43,6 @@ def test_a_plan_of_another_checkpoint_is_not_adopted(workshop: Workshop) -> None
     shutil.rmtree(ours.folder)
     workshop.open().deliver()
     assert ids(workshop.folder / "changes", 0) == list(range(10))
-
-
-def test_the_documents_of_tasks_cannot_be_replaced_by_those_of_another_plan(workshop: Workshop) -> None:
-    for start in (0, 10, 20):
-        workshop.append(range(start, start + 10))
-    workshop.deliver()
-    workshop.update([1, 11, 21], value=2.0)
-    batch = workshop.set(shuffle={"map_task_bytes": 1}).open()
-    first = batch.batch_folder.map_task(0)
-    # Another release groups the files in another way and writes its documents before it meets our plan.
-    other = MapTask(map_id=0, files=first.files[:0], delete_files=first.delete_files)
-    assert workshop.session().checkpoint.offset(1) is not None
-    batch.store.put("tasks/00000-0123456789abcdef.json", dump_document(other))
-    batch.deliver()
-    workshop.require_exact(batch.plan, workshop.changes(1))
 
 
 def test_a_plan_that_was_lost_is_made_again_with_the_recorded_cores(workshop: Workshop) -> None:
@@ -134,22 +102,3 @@ def test_text_of_the_environment_is_in_no_plan_and_no_record(
         assert "secret-place" not in path.read_text(), path
     assert "${TENANT}" in (batch.folder / "plan.json").read_text()
     assert batch.deliver().counts["insert"] == 10
-
-
-def test_a_variable_with_another_value_on_one_worker_stops_its_tasks(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TENANT", "1")
-    workshop.append(range(10))
-    batch = workshop.set(filter="id > ${TENANT}").open()
-    elsewhere = replace(batch, settings=replace(batch.settings, filter="id > 2"))
-    with pytest.raises(TerminalError, match="have changed since batch 0 was planned"):
-        elsewhere.run(Phase.INSERT_ONLY)
-
-
-def test_the_specification_of_a_batch_is_contained_in_its_offset(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.open()
-    document = json.loads((workshop.folder / "storage/checkpoints/events/offsets/0.json").read_text())
-    assert document["spec"].keys() == {field.name for field in fields(BatchSpec)}
-    assert document["follows"] is None

@@ -3,16 +3,14 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
+from icefloe.batch.report import BatchReport
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.shuffle.fetch import LostOutputs, NodeOutputsLostError
-from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
-from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 
 
@@ -39,12 +37,6 @@ def fail(store: Store) -> None:
     with recorded_phase(store, "shuffle_read") as tally:
         tally.tasks_run, tally.tasks_failed = 3, 1
         raise TransientError("the store timed out")
-
-
-def fail_after_cleanup(store: Store) -> None:
-    with recorded_phase(store, "shuffle_read"):
-        store.delete(["phases/shuffle_read.json"])
-        raise BatchCommittedError("another run finished it", batch_number=0)
 
 
 def test_attempts_add_up(store: Store) -> None:
@@ -81,39 +73,11 @@ def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
     assert (record.attempts, record.attempts_lost, record.is_running) == (2, 1, False)
 
 
-class OutOfTimeError(BaseException):
-    """The time limit of a task, as Airflow raises it."""
-
-
-def run_out_of_time(store: Store) -> None:
-    with recorded_phase(store, "coalesce"):
-        raise OutOfTimeError
-
-
-def test_an_attempt_that_ran_out_of_time_writes_nothing_more_because_the_store_may_hang(store: Store) -> None:
-    with pytest.raises(OutOfTimeError):
-        run_out_of_time(store)
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
-    assert (record.attempts, record.is_running) == (1, True)
-
-
-def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -> None:
-    with pytest.raises(BatchCommittedError):
-        fail_after_cleanup(store)
-    assert load_phases(store, Route.SHUFFLE, delivers=False) == ()
-
-
 def test_a_damaged_record_is_counted_from_scratch(store: Store) -> None:
     store.put("phases/coalesce.json", b"{")
     with recorded_phase(store, "coalesce"):
         pass
     assert load_phases(store, Route.SHUFFLE, delivers=False)[0].attempts == 1
-
-
-def test_phases_are_in_the_order_of_the_dag(batch: OpenBatch) -> None:
-    batch.run_route()
-    names = [record.phase for record in load_phases(batch.store, Route.SHUFFLE, delivers=False)]
-    assert names == ["plan", "shuffle_write", "coalesce", "shuffle_read"]
 
 
 def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
@@ -134,20 +98,6 @@ def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBa
 
     batch.run(Phase.SHUFFLE_WRITE, Late())  # type: ignore[arg-type]  # its map is not generic
     assert phase(batch, "shuffle_write").tasks_adopted == 1
-
-
-@data_in_the_storage
-def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -> None:
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
-    [record] = batch.batch_folder.map_outputs.records([0])
-    assert record.data is not None
-    batch.store.delete([record.data.key])
-    batch.run(Phase.SHUFFLE_READ)
-    read = phase(batch, "shuffle_read")
-    assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 1, 0)
-    report = batch.commit()
-    assert report.map_outputs_redone == 1
 
 
 def test_a_node_that_is_lost_is_recorded_before_its_outputs_are_made_again(store: Store) -> None:
@@ -171,43 +121,20 @@ def lose_a_node_and_die(store: Store) -> None:
         raise BatchCommittedError("this end leaves no record, like a kill", batch_number=0)
 
 
-def test_a_phase_without_a_lost_node_can_be_read_by_older_releases(store: Store) -> None:
-    with recorded_phase(store, "shuffle_read"):
-        pass
-    assert b"nodes_lost" not in store.get("phases/shuffle_read.json")
+def shuffled(workshop: Workshop) -> BatchReport:
+    workshop.append(range(50))
+    workshop.append(range(50, 100))
+    workshop.deliver()
+    workshop.update([1, 60], value=2.0)
+    workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1})
+    report = workshop.deliver()
+    assert report is not None
+    return report
 
 
-def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None:
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.store.delete(["0.0"])
-    with pytest.raises(MissingMapOutputError):
-        batch.coalesce()
-    assert phase(batch, "coalesce").map_outputs_missing == 1
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
-    batch.store.delete(["1.0"])
-    # The first attempt reads what coalesce found, so commit is the next to look.
-    batch.run(Phase.SHUFFLE_READ)
-    with pytest.raises(UnfinishedTasksError, match="clear shuffle_read and its downstream tasks"):
-        batch.commit()
-    batch.run(Phase.SHUFFLE_READ)
-    batch.commit()
-    read = phase(batch, "shuffle_read")
-    assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)
-
-
-@data_in_the_storage
-def test_requests_of_the_tasks_and_of_their_driver_are_reported_by_phase(batch: OpenBatch) -> None:
-    batch.run_route()
-    report = batch.commit()
-    asked = {record.phase: record.requests for record in report.phases}
-    assert all(requests is not None and requests.sent > 0 for requests in asked.values())
-    written, read = asked["shuffle_write"], asked["shuffle_read"]
-    assert written is not None
-    assert read is not None
-    assert written.create == batch.plan.num_map_tasks
-    assert written.put >= 2 * batch.plan.num_map_tasks
-    assert read.get_ranges >= report.ranges
-    assert read.races_lost == 0
-    assert report.decoded_bytes is not None
-    assert report.decoded_bytes > 0
+def test_a_report_has_the_time_of_each_phase(workshop: Workshop) -> None:
+    report = shuffled(workshop)
+    assert [phase.phase for phase in report.phases] == ["plan", "shuffle_write", "coalesce", "shuffle_read", "commit"]
+    assert all(phase.seconds > 0 and phase.attempts == 1 for phase in report.phases)
+    assert report.seconds is not None
+    assert report.seconds >= sum(phase.seconds for phase in report.phases[1:4])

@@ -94,10 +94,3 @@ def test_ranges_ask_no_catalog_for_the_tables_files(workshop: Workshop, monkeypa
         batch.run(Phase.SHUFFLE_READ)
     batch.commit()
     workshop.require_exact(batch.plan, workshop.changes(1))
-
-
-def test_a_phase_with_nothing_left_asks_no_catalog(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch.run(Phase.INSERT_ONLY)
-    monkeypatch.setattr(file_access, "table_files", None)
-    batch.run(Phase.INSERT_ONLY)
-    assert batch.commit().counts["insert"] == TASKS

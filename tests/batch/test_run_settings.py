@@ -12,7 +12,6 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.sinks.document_folder import registered
@@ -50,8 +49,3 @@ def test_no_task_goes_on_after_an_edit_of_what_a_sink_is_given(lab: Delivered, e
 def test_values_that_help_a_batch_through_may_be_edited(lab: Delivered) -> None:
     reference = opened(lab)
     replace(reference, settings=replace(reference.settings, memory_bytes=1 << 26, on_removed_rows="skip")).open()
-
-
-def test_files_that_stay_where_tasks_write_them_have_one_digest() -> None:
-    settings = RunSettings(changes="net", columns=("id",))
-    assert settings.digest == replace(settings, changes="each").digest

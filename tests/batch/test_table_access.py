@@ -13,9 +13,7 @@ from pyspark import cloudpickle
 from icefloe.batch.context.references import TaskReference, table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import MapTaskRun, run_phase
-from icefloe.batch.plan_document import Plan
 from icefloe.batch.table_access import TableAccess
-from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.confined_io import FilePlace, FilePlaces
@@ -84,20 +82,3 @@ def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_o
     for secret in (CLIENT_SECRET, "issued-for-the-catalog", uri):
         assert not any(secret.encode() in sent for sent in engine.sent)
     assert all(secret.encode() in engine.sent[0] for secret in (*vended.values(), "of-the-storage"))
-
-
-def test_a_plan_records_what_is_allowed_as_it_is_written_and_nothing_by_default(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop.append([1])
-    before = workshop.open()
-    assert "allowed_locations" not in json.loads(dump_document(before.plan))
-    monkeypatch.setenv("ARCHIVE", "archive")
-    opened = workshop.set(allowed_locations=["s3://${ARCHIVE}/events"], name="other", sink={
-        "type": "files", "path": f"file://{workshop.folder}/other",
-    }).open()  # fmt: skip
-    written = opened.plan
-    assert written.allowed_locations == ("s3://${ARCHIVE}/events",)
-    assert load_document(Plan, dump_document(written), what="it") == written
-    assert str(opened.files.places.places[-1]) == "s3://archive/events"
-    assert before.files.places.places == opened.files.places.places[:-1]

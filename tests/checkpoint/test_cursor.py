@@ -25,10 +25,6 @@ def test_the_end_of_an_abandoned_batch_is_the_place_where_it_began() -> None:
     assert not abandoned.is_move
 
 
-def test_a_first_batch_that_is_abandoned_leaves_the_pipeline_at_its_beginning() -> None:
-    assert Ending.abandoned(None).cursor == Cursor(batch_number=0, snapshot_id=None, is_beginning=True)
-
-
 def test_a_batch_that_is_given_up_half_delivered_is_followed_by_a_load() -> None:
     given_up = Ending.abandoned_half_delivered(Cursor(batch_number=4, snapshot_id=7, pipeline_since=2))
     assert given_up.outcome is BatchOutcome.ABANDONED

@@ -1,18 +1,13 @@
 import uuid
-from concurrent.futures import ThreadPoolExecutor
-from math import log2
-from threading import Barrier
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
-from support.fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from support.fakes.stores import Fault, FaultyStore, flip_byte
 from support.sample_records import BIG, a_commit, an_offset, the_pipeline
 
 
@@ -73,20 +68,6 @@ def test_a_batch_is_open_until_it_is_committed_and_then_moves_the_cursor(checkpo
     assert checkpoint.committed(1) is None
 
 
-def test_a_batch_of_an_empty_table_leaves_the_cursor_before_its_first_snapshot(checkpoint):
-    checkpoint.create_offset(an_offset(0, up_to_snapshot_id=None, steps=()))
-    checkpoint.create_commit(a_commit(0, up_to_snapshot_id=None, steps=0))
-    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=None)
-
-
-def test_another_process_sees_the_same(checkpoint, store):
-    checkpoint.create_pipeline(the_pipeline())
-    run_batches(checkpoint, 3)
-    other = Checkpoint(open_store(store.url))
-    assert other.pipeline() == the_pipeline()
-    assert (other.latest_batch(), other.cursor()) == (2, Cursor(batch_number=2, snapshot_id=BIG + 2))
-
-
 def test_the_loser_of_a_race_adopts_the_winner(checkpoint, store):
     loser = Checkpoint(store)
     assert checkpoint.create_pipeline(the_pipeline()) == the_pipeline()
@@ -96,25 +77,6 @@ def test_the_loser_of_a_race_adopts_the_winner(checkpoint, store):
     assert loser.create_offset(an_offset(0, warnings=("second",))) == first
     assert checkpoint.create_commit(a_commit(0)) == a_commit(0)
     assert loser.create_commit(a_commit(0, route="insert_only")) == a_commit(0)
-
-
-def test_a_late_run_adopts_a_batch_that_others_opened_and_went_beyond(checkpoint):
-    run_batches(checkpoint, 3)
-    assert checkpoint.create_offset(an_offset(1, warnings=("late",))) == an_offset(1)
-    assert checkpoint.create_commit(a_commit(1, route="late")) == a_commit(1)
-
-
-def test_of_racing_openers_all_work_on_the_same_batch(checkpoint):
-    racers = 6
-    barrier = Barrier(racers)
-
-    def race(racer):
-        barrier.wait()
-        return checkpoint.create_offset(an_offset(0, warnings=(f"racer {racer}",)))
-
-    with ThreadPoolExecutor(racers) as pool:
-        opened = list(pool.map(race, range(racers)))
-    assert opened == [checkpoint.offset(0)] * racers
 
 
 def test_a_batch_is_not_opened_over_an_open_one_and_the_error_names_that(checkpoint, store):
@@ -151,13 +113,6 @@ def test_a_checkpoint_that_lost_its_first_records_never_starts_over(checkpoint, 
     assert store.size("offsets/0.json") is None
 
 
-def test_a_batch_whose_offset_was_removed_is_not_opened_again(checkpoint, store):
-    run_batches(checkpoint, 3)
-    store.delete(["offsets/2.json"])
-    with pytest.raises(TerminalError, match=r"offsets/2\.json is gone"):
-        checkpoint.create_offset(an_offset(2))
-
-
 def test_a_batch_that_was_never_opened_cannot_be_committed(checkpoint, store):
     with pytest.raises(TerminalError, match=r"batch 0 of \S+ cannot be committed .*never opened \(\S+offsets/0"):
         checkpoint.create_commit(a_commit(0))
@@ -183,31 +138,6 @@ def test_a_commit_that_someone_removed_is_a_gap_never_a_new_beginning(checkpoint
         checkpoint.cursor()
 
 
-@settings(max_examples=25, deadline=None)
-@given(count=st.integers(0, 300), is_last_open=st.booleans())
-def test_the_latest_batch_is_that_of_a_plain_list_in_logarithmically_many_look_ups(count, is_last_open):
-    counting = CountingStore(open_store(f"memory://{uuid.uuid4().hex}"))
-    for number in range(count):
-        counting.inner.put(f"offsets/{number}.json", b"unread")
-    counting.inner.put("commits/7000.json", b"not looked at")
-    naive = sorted(int(found.key[8:-5]) for found in counting.inner.list("offsets"))
-    assert Checkpoint(counting).latest_batch() == (naive[-1] if naive else None)
-    assert set(counting.calls) == {"size"}
-    assert counting.calls["size"] <= 2 * log2(count + 1) + 3
-
-
-def test_nothing_is_ever_found_by_listing(store):
-    counting = CountingStore(store)
-    checkpoint = Checkpoint(counting)
-    run_batches(Checkpoint(store), 1)  # The very first batch lists once, to see that nothing older is left.
-    checkpoint.create_pipeline(the_pipeline())
-    run_batches(checkpoint, 3)
-    checkpoint.cursor()
-    checkpoint.open_batch()
-    assert "list" not in counting.calls
-    assert "put" not in counting.calls
-
-
 READS = {
     "pipeline.json": lambda checkpoint: checkpoint.pipeline(),
     "offsets/1.json": lambda checkpoint: checkpoint.open_batch(),
@@ -228,34 +158,6 @@ def test_a_damaged_record_is_one_sentence_that_names_its_url(checkpoint, store, 
     store.put(key, b"")
     with pytest.raises(TerminalError, match=f"{store.url}/{key}"):
         READS[key](checkpoint)
-
-
-@pytest.mark.parametrize("key", READS)
-def test_a_record_of_a_newer_release_stops_the_run(checkpoint, store, key):
-    checkpoint.create_pipeline(the_pipeline())
-    run_batches(checkpoint, 1)
-    checkpoint.create_offset(an_offset(1))
-    store.put(key, store.get(key).replace(b'"version": 1', b'"version": 2'))
-    with pytest.raises(TerminalError, match=f"{store.url}/{key} cannot be read as .* by this release"):
-        READS[key](checkpoint)
-
-
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("key", ["offsets/*", "commits/*"])
-def test_a_run_killed_at_a_record_is_resumed_by_the_next_without_a_gap(store, key, is_after):
-    killed = Checkpoint(FaultyStore(store, Fault(operation="create", key=key, is_after=is_after, error=SystemExit(9))))
-    with pytest.raises(SystemExit):
-        run_batches(killed, 1)
-    checkpoint = Checkpoint(store)
-    opened = checkpoint.open_batch()
-    if (key, is_after) == ("offsets/*", False):
-        assert (opened, checkpoint.latest_batch()) == (None, None)
-    elif (key, is_after) == ("commits/*", True):
-        assert (opened, checkpoint.cursor()) == (None, Cursor(batch_number=0, snapshot_id=BIG))
-    else:
-        assert opened == an_offset(0)
-    run_batches(checkpoint, 2)
-    assert checkpoint.cursor() == Cursor(batch_number=1, snapshot_id=BIG + 1)
 
 
 def test_a_store_that_does_not_answer_is_no_empty_checkpoint(store):

@@ -73,8 +73,3 @@ def test_of_many_owners_at_once_one_owns_it_and_the_others_are_refused(checkpoin
 
     with ThreadPoolExecutor(racers) as pool:
         assert len(set(pool.map(race, range(racers)))) == 1
-
-
-def test_a_lost_record_of_the_first_owner_keeps_the_id(checkpoint: Checkpoint) -> None:
-    checkpoint.create_pipeline(the_pipeline(checkpoint_id="an id"))
-    assert checkpoint.claim_for(OURS, new_id="another").checkpoint_id == "an id"

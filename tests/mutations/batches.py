@@ -37,7 +37,7 @@ BATCHES: Final = (
     ),
     Mutation(
         name="a reset back into a folder leaves numbers without a manifest",
-        function="end_here", kind=Kind.NEVER, suite=("tests/batch/ends/test_shown_ends.py",),
+        function="end_here", kind=Kind.NEVER, suite=("tests/batch/upkeep/test_shown_ends.py",),
     ),
     Mutation(
         name="in some schedule a zombie leaves what it wrote",
@@ -72,7 +72,7 @@ BATCHES: Final = (
     Mutation(
         name="a branch without a snapshot is work again and again",
         function="find_work", kind=Kind.NEVER, place=7,
-        suite=("tests/batch/open/test_moved_branch.py", "tests/batch/open/test_next_batch.py",),
+        suite=("tests/batch/open/test_next_batch.py",),
     ),
     Mutation(
         name="identifier columns that are not selected are not staged",
@@ -85,7 +85,7 @@ BATCHES: Final = (
     Mutation(
         name="a branch without a snapshot fails a run that only has to wait",
         function="next_range", kind=Kind.NEVER, place=11,
-        suite=("tests/batch/open/test_moved_branch.py", "tests/batch/open/test_next_batch.py",),
+        suite=("tests/batch/open/test_next_batch.py",),
     ),
     Mutation(
         name="a pipeline begins again in a table that has none of its records",
@@ -94,12 +94,12 @@ BATCHES: Final = (
     Mutation(
         name="a batch is recorded by a manifest whose files are gone",
         function="AbandonablePipeline._record_by_manifest", kind=Kind.WITHOUT, place=2,
-        suite=("tests/batch/operations/test_abandon.py",),
+        suite=("tests/batch/upkeep/test_abandon.py",),
     ),
     Mutation(
         name="a load that a sink waits for is skipped by set-cursor",
         function="_refuse_pending_load", kind=Kind.NEVER,
-        suite=("tests/batch/operations/test_cursor_change.py::test_a_load_that_a_sink_waits_for_is_not_skipped",),
+        suite=("tests/batch/upkeep/test_cursor_change.py::test_a_load_that_a_sink_waits_for_is_not_skipped",),
     ),
     Mutation(
         name="a cursor is set in a checkpoint whose table is missing",
@@ -108,15 +108,15 @@ BATCHES: Final = (
     Mutation(
         name="a backfill for the sink of its pipeline is told to take it over",
         function="Redelivery.deliver", kind=Kind.WITHOUT, place=9,
-        suite=("tests/batch/operations/test_cursor_change.py",),
+        suite=("tests/batch/upkeep/test_cursor_change.py",),
     ),
     Mutation(
         name="a batch is abandoned although its changes are in another folder",
-        function="refuse_unseen", kind=Kind.NEVER, suite=("tests/batch/operations/test_moved_changes.py",),
+        function="refuse_unseen", kind=Kind.NEVER, suite=("tests/batch/upkeep/test_moved_changes.py",),
     ),
     Mutation(
         name="manifests of batches from before a reset cannot be written",
-        function="KeptChanges._has_changes", kind=Kind.NEVER, place=5, suite=("tests/batch/ends/test_shown_ends.py",),
+        function="KeptChanges._has_changes", kind=Kind.NEVER, place=5, suite=("tests/batch/upkeep/test_shown_ends.py",),
     ),
     Mutation(
         name="a command fails for good on what it saw before others changed the pipeline",
@@ -129,7 +129,7 @@ BATCHES: Final = (
     Mutation(
         name="an abandon of a backfill that was killed is not completed by a run",
         function="_open_requested", kind=Kind.NEVER, place=3,
-        suite=("tests/batch/operations/test_abandoned_backfills.py",),
+        suite=("tests/batch/upkeep/test_abandoned_backfills.py",),
     ),
     Mutation(
         name="a release is blamed for a plan that names another folder of changes",
@@ -178,7 +178,7 @@ BATCHES: Final = (
     ),
     Mutation(
         name="a sweep takes the files of an open batch",
-        function="BatchStates.state", kind=Kind.NEVER, place=4, suite=("tests/batch/sweep/test_survey.py",),
+        function="BatchStates.state", kind=Kind.NEVER, place=4, suite=("tests/batch/upkeep/test_survey.py",),
     ),
     Mutation(
         name="a sweep compares the names of tables alone",
@@ -187,11 +187,11 @@ BATCHES: Final = (
     ),
     Mutation(
         name="a sweep does not ask again whether a batch was opened since",
-        function="Leftover.delete", kind=Kind.NEVER, suite=("tests/batch/sweep/test_survey.py",),
+        function="Leftover.delete", kind=Kind.NEVER, suite=("tests/batch/upkeep/test_survey.py",),
     ),
     Mutation(
         name="a sink that another checkpoint claims is swept",
-        function="_is_claimed_by", kind=Kind.ALWAYS, place=2, suite=("tests/batch/sweep/test_sink_files.py",),
+        function="_is_claimed_by", kind=Kind.ALWAYS, place=2, suite=("tests/batch/upkeep/test_sink_files.py",),
     ),
     Mutation(
         name="verify reads columns of another schema as its own",

@@ -19,7 +19,7 @@ TABLES: Final = (
     ),
     Mutation(
         name="a batch whose sums differ is committed",
-        function="Sums.require", kind=Kind.NEVER, suite=("tests/batch/commit/test_commit_batch.py",),
+        function="Sums.require", kind=Kind.NEVER, suite=("tests/batch/deliver/test_commit_batch.py",),
     ),
     Mutation(
         name="row ids that a side has twice are trusted",
@@ -80,7 +80,7 @@ TABLES: Final = (
     ),
     Mutation(
         name="pins move on after a gap",
-        function="NeededSnapshots.of", kind=Kind.NEVER, place=5, suite=("tests/batch/open/test_pins_before_a_gap.py",),
+        function="NeededSnapshots.of", kind=Kind.NEVER, place=5, suite=("tests/batch/open/test_pin.py",),
     ),
     Mutation(
         name="the commits since a rollback are left out",

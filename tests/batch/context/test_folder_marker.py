@@ -1,12 +1,8 @@
-import json
 import shutil
 from pathlib import Path
 
-import pytest
-
-from icefloe.batch.context.batch_folder import MARKER, FolderMarker, mark_folder
+from icefloe.batch.context.batch_folder import FolderMarker, mark_folder
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from support.fakes.stores import CountingStore
 from support.pipelines.workshop import Workshop
@@ -16,17 +12,6 @@ HERE = FolderMarker(checkpoint_id="ab", checkpoint_url="s3://lake/checkpoints/ev
 
 def marker_beside(folder: Path) -> FolderMarker | None:
     return FolderMarker.load(open_store(f"file://{folder.parent}"))
-
-
-def test_the_folder_of_a_batch_leads_to_its_checkpoint(workshop: Workshop) -> None:
-    workshop.append(range(5))
-    batch = workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere").open()
-    marker = FolderMarker(
-        checkpoint_id=batch.folder.parent.name, checkpoint_url=f"file://{workshop.folder}/elsewhere", pipeline="events"
-    )
-    assert marker_beside(batch.folder) == marker
-    batch.deliver()
-    assert marker_beside(batch.folder) == marker
 
 
 def test_the_folder_of_a_backfill_leads_to_the_checkpoint_of_the_backfill(workshop: Workshop) -> None:
@@ -56,11 +41,3 @@ def test_a_marker_that_is_there_is_read_and_not_written() -> None:
     mark_folder(store, HERE)
     mark_folder(store, HERE)
     assert store.calls == {"get": 2, "put": 1}
-
-
-def test_no_marker_is_none_and_a_damaged_one_is_named() -> None:
-    store = open_store("memory://unmarked")
-    assert FolderMarker.load(store) is None
-    store.put(MARKER, json.dumps({"version": 7}).encode())
-    with pytest.raises(TerminalError, match=r"the marker memory://unmarked/_checkpoint\.json cannot be read"):
-        FolderMarker.load(store)

@@ -1,13 +1,23 @@
 import sys
 import weakref
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from icefloe.batch.context.references import TaskReference
-from icefloe.batch.context.task_attempt import TaskAttempt
-from icefloe.errors import TerminalError, TransientError
+from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.task_attempt import JobError, TaskAttempt
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.batch.run_settings import RunSettings
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.flow import Phase
+from icefloe.pipeline.yaml_file import PipelineFileError, Problem
+from icefloe.shuffle.map_output_log import CorruptMapOutputError, MissingMapOutputError
+from icefloe.storage.requests import RequestTotals
 from support.pipelines.workshop import Workshop
 
 
@@ -48,11 +58,59 @@ def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
     assert "is not loaded as a whole (cannot import name 'CarryOver'" in attempt.outcome.error.sentence
 
 
-def test_a_name_that_others_import_from_us_and_that_is_not_there_is_their_error(workshop: Workshop) -> None:
-    workshop.append([1])
+def test_references_to_tasks_open_no_catalog(workshop: Workshop) -> None:
+    workshop.append(range(5))
     batch = workshop.open()
-    with (
-        pytest.raises(ImportError),
-        TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)),
-    ):
-        from icefloe.batch.map.carryover import Gone  # type: ignore[attr-defined]  # noqa: F401
+    given = Credentials(catalog_properties={"token": "of the catalog"}, storage_options={"token": "of the storage"})
+    reference = TaskReference.of(replace(batch.reference, credentials=given), batch.plan)
+    travelling = reference.batch.credentials
+    assert (travelling.catalog_properties, travelling.storage_options) == ({}, {"token": "of the storage"})
+
+
+def test_tasks_bring_the_plan_along_and_make_no_request_for_it(workshop: Workshop) -> None:
+    workshop.append(range(5))
+    batch = workshop.open()
+    running = TaskReference.of(batch.reference, batch.plan).open()
+    assert running.plan is batch.plan
+    assert running.requests.taken() == RequestTotals()
+
+
+REFERENCE = BatchReference(
+    plan_url="memory://job-errors/7/plan.json",
+    credentials=Credentials(),
+    settings=RunSettings(checkpoint_url="memory://job-errors/checkpoint"),
+)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptMapOutputError.of(7, 2, "its index file is gone"),
+        MissingMapOutputError("2 of 9 map tasks have no valid output", map_ids=(3, 4)),
+        UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
+        PipelineFileError.of("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
+        ConfigurationChangedError("the pipeline was edited", differences=(("changes", "each", None),)),
+        TransientError("no worker ran the task", url="s3://lake"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_class_and_facts_come_back_as_they_were_raised(error: IcefloeError) -> None:
+    JobError.save(REFERENCE, "shuffle_write", type(error).__name__, error)
+    document = JobError.load(REFERENCE, "shuffle_write", type(error).__name__)
+    assert document is not None
+    back = document.as_error()
+    assert (type(back), back.sentence, back.facts) == (type(error), error.sentence, error.facts)
+
+
+def test_a_fact_of_another_type_is_left_out_and_the_sentence_stays() -> None:
+    document = JobError.save(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
+    assert (document.sentence, document.facts) == ("it broke", {"line": 4})
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "icefloe.errors.GoneError", "icefloe.gone.Error", "icefloe.errors.one_line", "builtins.OSError"]
+)
+def test_an_error_of_a_class_that_this_release_does_not_know_is_one_of_its_family(kind: str | None) -> None:
+    document = JobError(family="transient", kind=kind, sentence="it broke", facts={"key": "a", "colour": "red"})
+    error = document.as_error()
+    assert (type(error), error.sentence, error.facts) == (TransientError, "it broke", {"key": "a"})

@@ -1,17 +1,21 @@
 import os
+from pathlib import Path
 
 import pytest
 
 from icefloe.batch.open import cores
-from icefloe.batch.open.cores import available_cores, executor_cores, local_cores, tasks_at_once
+from icefloe.batch.open.cores import (
+    available_cores,
+    cpu_limit,
+    executor_cores,
+    local_cores,
+    memory_limit,
+    tasks_at_once,
+)
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
 
 GIB = 2**30
-
-
-def test_cores_of_a_standalone_cluster_are_its_maximum() -> None:
-    assert executor_cores({"spark.cores.max": "12", "spark.executor.cores": "4"}) == 12
 
 
 def test_executors_times_their_cores() -> None:
@@ -24,10 +28,6 @@ def test_executors_that_come_and_go_count_with_as_many_as_there_may_be() -> None
     assert executor_cores({**dynamic, "spark.dynamicAllocation.maxExecutors": "5", "spark.executor.cores": "2"}) == 10
     assert executor_cores(dynamic) is None
     assert executor_cores({"spark.dynamicAllocation.maxExecutors": "5"}) is None
-
-
-def test_the_smaller_of_two_limits_counts() -> None:
-    assert executor_cores({"spark.cores.max": "6", "spark.executor.instances": "4"}) == 4
 
 
 @pytest.mark.parametrize("value", ["many", "0", "2.5", ""])
@@ -75,10 +75,62 @@ def test_as_many_tasks_run_as_the_memory_of_the_container_holds(
     assert f"{tasks} of 64 cores run tasks: there are " in caplog.text
 
 
-@pytest.mark.usefixtures("machine")
-def test_without_a_container_the_memory_of_the_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 12 * GIB // 4096}
-    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
-    assert tasks_at_once(GIB) == 8
-    monkeypatch.setattr(cores, "memory_limit", lambda: 2**63 - 4096)
-    assert tasks_at_once(GIB) == 8
+UNLIMITED = 0x7FFFFFFFFFFFF000
+"""The limit of a group of version 1 that has none."""
+V1_CPU, V1_MEMORY = "cpu/cpu.cfs_{}_us", "memory/memory.limit_in_bytes"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "cpus", "memory"),
+    [
+        pytest.param("0::/", {"cpu.max": "200000 100000", "memory.max": 4 * GIB}, 2, 4 * GIB, id="version 2"),
+        pytest.param(
+            "5:memory:/docker/f00\n4:cpu,cpuacct:/docker/f00",
+            {V1_CPU.format("quota"): 150000, V1_CPU.format("period"): 100000, V1_MEMORY: 4 * GIB},
+            2,
+            4 * GIB,
+            id="version 1",
+        ),
+        pytest.param(
+            "5:memory:/\n4:cpu,cpuacct:/",
+            {V1_CPU.format("quota"): -1, V1_CPU.format("period"): 100000, V1_MEMORY: UNLIMITED},
+            None,
+            UNLIMITED,
+            id="version 1 without a quota",
+        ),
+        pytest.param(
+            "0::/pods/main",
+            {
+                "pods/cpu.max": "300000 100000",
+                "pods/main/cpu.max": "max 100000",
+                "pods/memory.max": 2 * GIB,
+                "pods/main/memory.max": 8 * GIB,
+            },
+            3,
+            2 * GIB,
+            id="the limit of an outer group",
+        ),
+        pytest.param(
+            "0::/../../kubepods/pod1",
+            {"cpu.max": "100000 100000", "memory.max": GIB},
+            1,
+            GIB,
+            id="a group of the machine that is not mounted here",
+        ),
+        pytest.param("0::/", {"cpu.max": "10000 100000"}, 1, None, id="a part of a core counts as one"),
+        pytest.param("0::/", {"cpu.max": "max 100000", "memory.max": "max"}, None, None, id="no limit"),
+        pytest.param("0::/", {"cpu.max": "", "memory.max": "a lot"}, None, None, id="nothing that can be read"),
+        pytest.param(None, {}, None, None, id="a system without control groups"),
+    ],
+)
+def test_limits_of_a_container(
+    tmp_path: Path, own: str | None, files: dict[str, object], cpus: int | None, memory: int | None
+) -> None:
+    if own is not None:
+        (tmp_path / "own").write_text(f"{own}\n")
+    for name, text in files.items():
+        file = tmp_path / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    places = {"own": tmp_path / "own", "groups": tmp_path / "groups"}
+    assert (cpu_limit(**places), memory_limit(**places)) == (cpus, memory)

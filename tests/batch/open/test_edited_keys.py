@@ -54,20 +54,6 @@ def test_a_key_that_changes_what_the_changes_mean_is_refused(workshop: Workshop,
     assert workshop.stored_objects() == before
 
 
-def test_sizes_count_for_the_next_batch(workshop: Workshop, batch: OpenBatch, caplog: pytest.LogCaptureFixture) -> None:
-    sizes = {"partitions": 3, "target_size_bytes": 2**20, "map_task_bytes": 2**21}
-    workshop.set(shuffle=sizes, sink=sink_of(workshop, target_file_bytes=2**22))
-    resumed = workshop.open()
-    assert (resumed.plan.num_partitions, resumed.plan_url) == (2, batch.plan_url)
-    [warning] = [each for each in caplog.messages if "keeps the sizes it was opened with" in each]
-    resumed.deliver()
-    for key in (*(f"shuffle.{name} was" for name in sizes), "sink.target_file_bytes was"):
-        assert key in warning
-    workshop.append([30])
-    following = workshop.open()
-    assert (following.plan.num_partitions, following.deliver().warnings) == (3, ())
-
-
 def test_bounds_and_policies_leave_the_range_of_an_open_batch_alone(workshop: Workshop, batch: OpenBatch) -> None:
     workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1, max_scan_bytes=1)
     workshop.set(initial_load="from_now", on_gap="reload", on_rollback="fail")
@@ -102,16 +88,6 @@ def test_a_catalog_that_moved_is_asked_at_its_new_place(workshop: Workshop, batc
     (workshop.folder / "catalog.db").rename(moved)
     properties = {**sql_properties(workshop.folder), "uri": f"sqlite:///{moved}"}
     resumed = workshop.set(catalog={"name": "lab", **properties}).open()
-    assert resumed.deliver().counts["update_after"] == 1
-
-
-def test_another_storage_with_the_same_checkpoint_is_planned_again_with_the_same_range(
-    workshop: Workshop, batch: OpenBatch
-) -> None:
-    checkpoint = f"file://{workshop.storage}/checkpoints/events"
-    resumed = workshop.set(storage=f"file://{workshop.folder}/other", checkpoint=checkpoint).open()
-    assert resumed.plan_url.startswith(f"file://{workshop.folder}/other/shuffle/")
-    assert (resumed.plan.batch_number, resumed.plan.spec.steps) == (1, batch.plan.spec.steps)
     assert resumed.deliver().counts["update_after"] == 1
 
 

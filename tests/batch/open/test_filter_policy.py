@@ -8,13 +8,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, NestedField, StructType
 
-from icefloe.batch.open.next_batch import filter_columns_of_batch
-from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.pipelines.operated import Operated
 from support.pipelines.workshop import Workshop
-from support.tables.planning_tables import edit_metadata
 
 NUMBERS = Schema(
     NestedField(1, "id", LongType()),
@@ -75,22 +71,6 @@ def test_a_column_of_the_filter_that_is_added_again_stops_the_pipeline(tmp_path,
     assert operated.changes(operated.session().checkpoint.look().next_number - 1).num_rows == 0
 
 
-def test_it_is_known_although_the_snapshot_of_then_has_expired(workshop: Workshop) -> None:
-    workshop.set(filter="value > 1")
-    head = workshop.append([1, 2], value=5.0)
-    workshop.deliver()
-    add_again(workshop)
-    session = workshop.session()
-    edit_metadata(session.table, snapshots=[])
-    with pytest.raises(TerminalError, match="column 'value' since its first batch"):
-        filter_columns_of_batch(
-            session,
-            session.checkpoint.look(),
-            TableSchema.at(session.table.metadata, None),
-            after_snapshot_id=head,
-        )
-
-
 def test_a_column_that_swapped_names_with_another_one_stops_it_until_the_names_are_back(workshop: Workshop) -> None:
     workshop.set(filter="other is null", identifier_columns=None)
     workshop.table.update_schema().add_column("other", LongType()).commit()
@@ -105,16 +85,6 @@ def test_a_column_that_swapped_names_with_another_one_stops_it_until_the_names_a
     report = workshop.deliver()
     assert report is not None
     assert (report.counts["insert"], report.counts["delete"]) == (1, 1)
-
-
-def test_a_renamed_column_that_left_its_name_to_nobody_is_said_to_be_missing(workshop: Workshop) -> None:
-    workshop.set(filter="value > 1")
-    workshop.append([1], value=5.0)
-    workshop.deliver()
-    workshop.table.update_schema().rename_column("value", "amount").commit()
-    workshop.table.refresh().delete("id = 1")
-    with pytest.raises(TerminalError, match=r"filter names column 'value', which table db\.events does not have"):
-        workshop.prepare()
 
 
 @pytest.mark.parametrize("text", ["near > 0.1", "not (inner.near in (0.5, 0.1))"])
@@ -141,17 +111,6 @@ def test_other_promotions_of_a_column_change_nothing(tmp_path, text: str) -> Non
     report = workshop.deliver()
     assert report is not None
     assert report.counts["delete"] == 1
-
-
-def test_a_backfill_is_filtered_by_the_columns_at_its_end(workshop: Workshop) -> None:
-    workshop.set(filter="value > 1")
-    head = workshop.append([1, 2], value=5.0)
-    workshop.deliver()
-    add_again(workshop)
-    workshop.table.refresh().delete("id = 1")
-    report = workshop.deliver(RequestedRange(after_snapshot_id=head))
-    assert report is not None
-    assert report.counts["delete"] == 0
 
 
 def test_a_name_that_comes_from_the_environment_is_not_shown(workshop: Workshop, monkeypatch) -> None:

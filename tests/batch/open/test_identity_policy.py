@@ -30,13 +30,6 @@ def test_the_pipelines_columns_come_before_the_tables() -> None:
     assert choose_identity(None, schema(), table="db.t", has_row_ids=False) == Identity(policy="none")
 
 
-def test_columns_may_be_nested_and_keep_their_order() -> None:
-    assert choose_identity(["place.zone", "id"], schema(), table="db.t", has_row_ids=False).columns == (
-        "place.zone",
-        "id",
-    )
-
-
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
@@ -65,13 +58,6 @@ def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:
     assert warning == "the table's identifier fields are id now; pipeline p goes on with _row_id, as it began"
     given = Identity(policy="pipeline", columns=("word",))
     assert kept_identity(given, schema(1), pipeline="p", table="db.t") == (given, ())
-
-
-def test_an_identifier_column_that_is_gone_stops_the_pipeline() -> None:
-    recorded = Identity(policy="pipeline", columns=("world",))
-    sentence = r"^pipeline p has identified rows of table db\.t by world since its first batch, but .* 'world' is not"
-    with pytest.raises(TerminalError, match=sentence):
-        kept_identity(recorded, schema(), pipeline="p", table="db.t")
 
 
 def test_identifier_fields_of_the_table_are_followed_when_they_are_renamed() -> None:

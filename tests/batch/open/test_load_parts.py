@@ -5,15 +5,12 @@ from pyiceberg.table import Table
 
 from icefloe.batch.open.find_work import find_work
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status.publish_status import load_status, publish_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import LoadPart, StepKind
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import weights_of
-
-ALL_IDS = range(40)
 
 
 @pytest.fixture
@@ -79,45 +76,6 @@ def test_a_batch_of_a_load_takes_one_file_at_least_and_no_more_batches_than_need
     assert verify_batches(loaded.session()).is_equal
 
 
-def test_changes_follow_from_the_snapshot_that_was_loaded_after_a_rollback_too(loaded: Workshop) -> None:
-    before = loaded.snapshot_ids()[1]
-    loaded.deliver()
-    loaded.table.manage_snapshots().rollback_to_snapshot(before).commit()
-    reports = deliver_all(loaded)
-    assert [report.counts["delete"] for report in reports] == [0, 20]
-    assert verify_batches(loaded.session()).is_equal
-
-
-def test_the_loaded_part_is_verified_and_reported_as_behind(loaded: Workshop) -> None:
-    loaded.deliver()
-    found = verify_batches(loaded.session())
-    assert (found.is_equal, found.rows, found.changes) == (True, 20, 20)
-    session = loaded.session()
-    publish_status(session, phase="commit")
-    status = load_status(session.checkpoint)
-    assert status is not None
-    assert (status.lag_snapshots, status.lag_rows) == (1, None)
-    assert status.waiting_since is not None
-    assert status.load_part == part(loaded, 0)
-
-
-def test_a_lost_row_of_a_load_that_goes_on_is_found(loaded: Workshop) -> None:
-    loaded.deliver()
-    [file] = (loaded.folder / "changes" / "batch=0").glob("part-*0.parquet")
-    file.unlink()
-    assert not verify_batches(loaded.session()).is_equal
-
-
-def test_the_oldest_state_is_loaded_in_parts_too_where_history_does_not_reach_back(loaded: Workshop) -> None:
-    snapshot_ids = loaded.snapshot_ids()
-    loaded.append([50])
-    expire(loaded.table, *snapshot_ids[:3])
-    reports = deliver_all(loaded.set(initial_load="from_earliest"))
-    assert [part(loaded, report.batch_number) is None for report in reports] == [False, False, True]
-    assert [report.up_to_snapshot_id for report in reports] == [snapshot_ids[3], snapshot_ids[3], loaded.head()]
-    assert verify_batches(loaded.session()).is_equal
-
-
 def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -> None:
     pinned = loaded.head()
     loaded.deliver()
@@ -132,38 +90,12 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
     assert verify_batches(loaded.session()).is_equal
 
 
-def test_a_reload_of_a_table_is_loaded_in_parts_too(loaded: Workshop) -> None:
-    loaded.set(initial_load="from_now").deliver()
-    placed = loaded.head()
-    for start in range(40, 80, 10):
-        loaded.append(range(start, start + 10))
-    expire(loaded.table, placed, *loaded.snapshot_ids()[4:-1])
-    reports = deliver_all(loaded.set(on_gap="reload"))
-    assert [report.counts["insert"] for report in reports] == [20, 20, 20, 20]
-    assert [report.after_snapshot_id is None for report in reports] == [True, False, False, False]
-    assert verify_batches(loaded.session()).is_equal
-
-
-def test_a_schedule_that_loads_one_part_each_run_is_warned_of(loaded: Workshop) -> None:
-    report = loaded.set(schedule="0 3 * * *").deliver()
-    assert report is not None
-    [warning] = report.warnings
-    assert warning.startswith(f"the initial load of snapshot {loaded.head()} has come to files 1 to 2 of 4, and under")
-
-
 def test_a_rerun_of_an_open_part_reads_the_same_files_whatever_the_bound_is_now(loaded: Workshop) -> None:
     before = loaded.open().plan
     again = loaded.set(max_bytes_per_batch=1).open()
     assert again.plan.spec == before.spec
     again.deliver()
     assert part(loaded, 0) == LoadPart(first_file=0, stop_file=2, num_files=4)
-
-
-def test_a_part_for_another_number_of_files_is_refused() -> None:
-    with pytest.raises(ValueError, match="no part from file 2 to 2"):
-        LoadPart(first_file=2, stop_file=2, num_files=4)
-    with pytest.raises(ValueError, match="no part from file 0 to 5"):
-        LoadPart(first_file=0, stop_file=5, num_files=4)
 
 
 def test_manifests_that_list_other_files_than_the_load_was_cut_for_stop_it(loaded: Workshop) -> None:

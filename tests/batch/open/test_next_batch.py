@@ -1,23 +1,17 @@
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from batch.open.found_work import work
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
+from icefloe.batch.open.find_work import find_work
 from icefloe.batch.open.next_batch import NextBatch, next_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.plan.plan_of_batch import plan_of
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.errors import TerminalError
 from icefloe.flow import Route
+from icefloe.iceberg.history.history import NotAnAncestorError
 from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop
 from support.tables.events import NAME, SCHEMA, rows
@@ -46,15 +40,6 @@ def recorded(batch: NextBatch) -> OffsetRecord:
     return record_batch(claim_batch(batch), plan_digest=plan_of(batch).plan.digest)
 
 
-def test_a_batch_that_was_recorded_and_never_planned_keeps_its_range(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    batch = next_batch(workshop.session())
-    assert batch is not None
-    offset = recorded(batch)
-    workshop.append(range(10, 20))
-    assert workshop.open().plan.spec.up_to_snapshot_id == offset.up_to_snapshot_id
-
-
 def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: Workshop) -> None:
     workshop.append(range(10))
     slow = next_batch(workshop.session())
@@ -65,41 +50,6 @@ def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: 
     first = recorded(fast)
     assert replace(first, plan_digest=None) == fast.offset
     assert recorded(slow) == first
-
-
-def test_a_run_that_was_second_with_another_meaning_stops(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    slow = next_batch(workshop.session())
-    fast = next_batch(workshop.set(identifier_columns=["word"]).session())
-    assert slow is not None
-    assert fast is not None
-    recorded(fast)
-    with pytest.raises(ConfigurationChangedError):
-        recorded(slow)
-
-
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [
-        ({"identifier_columns": ["word"]}, r'identifier_columns was \["id"\] and is \["word"\]'),
-        (
-            {"sink": {"type": "files", "path": "file:///elsewhere"}},
-            r'sink\.path was "file://.*/changes" and is "file:///e',
-        ),
-    ],
-)
-@pytest.mark.parametrize("is_open", [True, False])
-def test_an_edit_of_what_the_changes_mean_is_refused_with_both_values(
-    workshop: Workshop, keys: dict[str, Any], sentence: str, is_open: bool
-) -> None:
-    workshop.append(range(10))
-    batch = workshop.open()
-    if not is_open:
-        batch.deliver()
-    with pytest.raises(ConfigurationChangedError, match=sentence) as refused:
-        workshop.set(**keys).prepare()
-    assert "restore the keys, or reset the pipeline" in str(refused.value)
-    assert refused.value.exit_code == 65
 
 
 def test_sizes_of_an_open_batch_win_over_edited_ones_with_a_warning(
@@ -174,80 +124,56 @@ def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop:
     assert (whole.after_snapshot_id, whole.backfill_id) == (None, None)
 
 
-def test_backfills_of_another_meaning_or_range_are_apart(workshop: Workshop) -> None:
-    first = workshop.append(range(10))
-    workshop.update([1], value=2.0)
-    request = RequestedRange(after_snapshot_id=first)
-    ids = [
-        workshop.open(request).plan.backfill_id,
-        workshop.open(RequestedRange()).plan.backfill_id,
-        workshop.set(identifier_columns=["word"]).open(request).plan.backfill_id,
-    ]
-    assert len(set(ids)) == 3
-
-
 def test_a_backfill_of_an_empty_range_is_nothing_to_do(workshop: Workshop) -> None:
     head = workshop.append(range(10))
     assert workshop.prepare(RequestedRange(after_snapshot_id=head)).plan is None
     assert workshop.stored_objects() == {}
 
 
-def test_duplicates_without_identity_are_inserts_and_deletes(workshop: Workshop) -> None:
-    workshop.append([1, 1, 1, 2])
-    workshop.set(identifier_columns=None).deliver()
-    workshop.replace(rows([1, 2, 2]))
-    batch = workshop.open()
-    assert batch.plan.spec.identity.policy == "none"
-    batch.deliver()
-    changes = workshop.changes(1)
-    assert changes.select(["_change_type", "id"]).to_pylist().count({"_change_type": "DELETE", "id": 1}) == 2
-    workshop.require_exact(batch.plan, changes)
-
-
-def test_the_identity_is_the_pipelines_otherwise_the_tables_also_a_nested_one(tmp_path: Path) -> None:
-    schema = Schema(
-        NestedField(1, "place", StructType(NestedField(2, "id", LongType(), required=True)), required=True),
-        NestedField(3, "word", StringType(), required=False),
-        identifier_field_ids=[2],
-    )
-    workshop = Workshop.create(tmp_path, schema).set(identifier_columns=None)
-    arrow = workshop.table.schema().as_arrow()
-    workshop.table.append(pa.Table.from_pylist([{"place": {"id": n}, "word": "a"} for n in range(5)], arrow))
-    workshop.deliver()
-    workshop.replace(pa.Table.from_pylist([{"place": {"id": n}, "word": "b"} for n in range(6)], arrow))
-    batch = workshop.open()
-    assert (batch.plan.spec.identity.policy, batch.plan.spec.identity.columns) == ("table", ("place.id",))
-    report = batch.deliver()
-    assert report.counts == {"insert": 1, "delete": 0, "update_before": 5, "update_after": 5}
-
-
-def test_a_missing_identifier_column_is_one_sentence_with_the_nearest_names(workshop: Workshop) -> None:
-    workshop.append([1])
-    sentence = (
-        r"^.*/events\.yaml:9: identifier_columns does not fit table db\.events: identifier column 'wort' is not in "
-        r"the table; did you mean 'word'\?$"
-    )
-    with pytest.raises(TerminalError, match=sentence):
-        workshop.set(identifier_columns=["wort"]).prepare()
-    assert workshop.stored_objects() == {}
-
-
-def test_an_identifier_column_that_is_added_again_stops_the_pipeline(workshop: Workshop) -> None:
-    workshop.append([1])
-    workshop.deliver()
-    workshop.append([2])
-    workshop.deliver()
-    with workshop.table.update_schema(allow_incompatible_changes=True) as update:
-        update.delete_column("id")
-    with workshop.table.update_schema() as update:
-        update.add_column("id", LongType())
-    workshop.table.append(rows([3]).select(["value", "word", "id"]))
-    with pytest.raises(TerminalError, match="column 'id' of then was dropped, and 'id' is another column"):
+def test_a_rollback_stops_a_pipeline_that_wants_to_fail(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    second = workshop.append([20, 21])
+    workshop.set(on_rollback="fail").deliver()
+    workshop.table.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert work(workshop) == (False, True)
+    with pytest.raises(NotAnAncestorError, match=f"snapshot {second} is not an ancestor of snapshot {first}"):
         workshop.prepare()
+    assert workshop.set(on_rollback="compensate").deliver() is not None
 
 
-def test_the_offset_holds_ids_as_text(workshop: Workshop) -> None:
-    head = workshop.append([1])
-    workshop.open()
-    stored = json.loads((workshop.folder / "storage/checkpoints/events/offsets/0.json").read_text())
-    assert stored["spec"]["up_to_snapshot_id"] == str(head)
+def lose_all_snapshots(workshop: Workshop) -> None:
+    """The main branch as a table has it that was replaced by an empty one."""
+    workshop.table.refresh().manage_snapshots().remove_branch("main").commit()
+    workshop.table.refresh()
+
+
+def test_a_branch_that_has_no_snapshot_any_more_is_waited_for(workshop: Workshop) -> None:
+    workshop.append([1, 2])
+    workshop.deliver()
+    lose_all_snapshots(workshop)
+    assert work(workshop) == (False, False)
+    assert workshop.deliver() is None
+    workshop.append([3])
+    assert work(workshop) == (False, True)
+    report = workshop.deliver()
+    assert report is not None
+    assert (report.counts["delete"], report.counts["insert"]) == (2, 1)
+
+
+def test_a_load_goes_on_although_its_branch_has_no_snapshot_any_more(workshop: Workshop) -> None:
+    workshop.append([1])
+    workshop.append([2])
+    workshop.set(max_bytes_per_batch=1).deliver()
+    lose_all_snapshots(workshop)
+    assert work(workshop) == (False, True)
+    report = workshop.deliver()
+    assert report is not None
+    assert report.counts["insert"] == 1
+    assert work(workshop) == (False, False)
+    assert workshop.deliver() is None
+
+
+def work(workshop: Workshop) -> tuple[bool, bool]:
+    """True for an open batch, and true for a new snapshot."""
+    found = find_work(workshop.session())
+    return found.has_open_batch, found.has_new_snapshot

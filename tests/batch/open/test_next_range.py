@@ -1,5 +1,3 @@
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,23 +14,6 @@ from support.pipelines.workshop import Workshop
 
 def expire(table: Table, *snapshot_ids: int) -> None:
     table.refresh().maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
-
-
-def kinds(workshop: Workshop) -> list[StepKind]:
-    return [step.kind for step in workshop.open().plan.spec.steps]
-
-
-def test_a_full_load_is_one_step_of_every_live_row_and_changes_follow_from_there(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.delete([1, 2])
-    batch = workshop.open()
-    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.INITIAL]
-    assert batch.plan.route is Route.INSERT_ONLY
-    assert batch.deliver().counts["insert"] == 8
-    workshop.append([20])
-    batch = workshop.open()
-    assert batch.deliver().counts["insert"] == 1
-    workshop.require_exact(batch.plan, workshop.changes(1))
 
 
 def test_from_now_delivers_nothing_of_what_is_there(workshop: Workshop) -> None:
@@ -60,25 +41,6 @@ def test_from_now_on_an_empty_table_delivers_everything_that_comes(workshop: Wor
     assert [step.kind for step in batch.plan.spec.steps] == [StepKind.COMMIT, StepKind.COMMIT]
     batch.deliver()
     workshop.require_exact(batch.plan, workshop.changes(1))
-
-
-@pytest.mark.parametrize("initial_load", ["full", "from_earliest"])
-def test_other_loads_of_an_empty_table_wait_for_its_first_snapshot(workshop: Workshop, initial_load: str) -> None:
-    assert workshop.set(initial_load=initial_load).deliver() is None
-    workshop.append(range(3))
-    report = workshop.deliver()
-    assert report is not None
-    assert report.counts["insert"] == 3
-
-
-def test_from_earliest_replays_the_whole_history_that_is_there(workshop: Workshop) -> None:
-    workshop.set(initial_load="from_earliest").append(range(10))
-    workshop.update([1], value=2.0)
-    workshop.delete([3])
-    batch = workshop.open()
-    assert [step.kind for step in batch.plan.spec.steps] == [StepKind.COMMIT] * 3
-    batch.deliver()
-    workshop.require_exact(batch.plan, workshop.changes(0))
 
 
 def test_from_earliest_begins_with_the_state_of_the_oldest_snapshot_left(workshop: Workshop) -> None:
@@ -136,37 +98,6 @@ def test_a_cursor_that_expired_while_its_child_is_there_is_no_gap(workshop: Work
     assert workshop.changes(1)["id"].to_pylist() == [20]
 
 
-def test_an_open_batch_is_not_reloaded(workshop: Workshop) -> None:
-    first = workshop.append(range(10))
-    workshop.deliver()
-    second = workshop.append([20])
-    opened = workshop.open()
-    third = workshop.append([21])
-    expire(workshop.table, first)
-    resumed = workshop.set(on_gap="reload").open()
-    assert resumed == opened
-    assert resumed.plan.spec.up_to_snapshot_id == second != third
-    resumed.deliver()
-    assert workshop.changes(1)["id"].to_pylist() == [20]
-
-
-def test_a_range_of_compactions_alone_moves_the_cursor_and_delivers_nothing(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.deliver()
-    compact(workshop)
-    batch = workshop.open()
-    assert (batch.plan.route, batch.plan.spec.steps, batch.plan.spec.skipped_replace_snapshots) == (
-        Route.NOTHING_TO_DO,
-        (),
-        1,
-    )
-    report = batch.deliver()
-    assert (report.skipped_replace_snapshots, report.steps) == (1, 0)
-    assert workshop.deliver() is None
-    workshop.append([20])
-    assert workshop.open().deliver().counts["insert"] == 1
-
-
 @pytest.mark.parametrize("initial_load", ["full", "from_earliest", "from_now"])
 def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, initial_load: str) -> None:
     workshop.append(range(10))
@@ -190,34 +121,12 @@ def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, ini
     assert verify_batches(workshop.session()).is_equal
 
 
-def test_a_tag_whose_old_state_expired_is_a_gap(workshop: Workshop) -> None:
-    first = workshop.append(range(10))
-    tag(workshop)
-    workshop.set(branch="release").deliver()
-    workshop.append([20])
-    tag(workshop)
-    expire(workshop.table, first)
-    with pytest.raises(ExpiredHistoryError, match="set on_gap: reload"):
-        workshop.prepare()
-    assert workshop.set(on_gap="reload").open().deliver().counts["insert"] == 11
-
-
 def tag(workshop: Workshop, snapshot_id: int | None = None) -> None:
     """Point the tag to a snapshot, or to the head."""
     changes = workshop.table.refresh().manage_snapshots()
     if "release" in workshop.table.metadata.refs:
         changes = changes.remove_tag("release")
     changes.create_tag(snapshot_id or workshop.head(), "release").commit()
-
-
-def compact(workshop: Workshop) -> None:
-    """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
-    workshop.append([])
-    path = Path(workshop.table.metadata_location.removeprefix("file://"))
-    metadata = json.loads(path.read_text())
-    metadata["snapshots"][-1]["summary"]["operation"] = "replace"
-    path.write_text(json.dumps(metadata))
-    workshop.table.refresh()
 
 
 @pytest.mark.parametrize("initial_load", ["from_now", "from_earliest"])
@@ -234,17 +143,6 @@ def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop,
         report = batch.deliver()
         workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
     assert steps == [3, 3, 2]
-    assert verify_batches(workshop.session()).is_equal
-
-
-def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(workshop: Workshop) -> None:
-    workshop.set(initial_load="from_earliest", max_bytes_per_batch=1)
-    for start in range(0, 30, 10):
-        workshop.append(range(start, start + 10))
-    while find_work(workshop.session()).is_due:
-        assert len(workshop.open().plan.spec.steps) == 1
-        workshop.open().deliver()
-    assert workshop.session().checkpoint.latest_batch() == 2
     assert verify_batches(workshop.session()).is_equal
 
 

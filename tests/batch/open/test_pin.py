@@ -1,6 +1,5 @@
 """``pin: true``: expiry takes nothing that a pipeline has seen and not delivered."""
 
-import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,15 +10,14 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.records import Writer
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog import table_refs
 from icefloe.iceberg.catalog.table_refs import EVER_MS
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from support.pipelines.workshop import Workshop
-from support.tiers import extended, soak
 
 RIGHT = r"pin: true needs the right to commit to table db\.events"
 
@@ -71,48 +69,6 @@ def branch_name(workshop: Workshop) -> str:
     return name
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 25), soak(2, 100)])
-@pytest.mark.slow
-def test_expiry_loses_nothing_that_the_last_look_saw(workshop: Workshop, seed: int, runs: int) -> None:
-    chance = random.Random(seed)
-    workshop.set(pin=True, max_steps_per_batch=1)
-    workshop.append(range(20))
-    workshop.deliver()
-    for run in range(runs):
-        for _ in range(chance.randint(0, 2)):
-            number = chance.randint(0, 19)
-            if chance.random() < 0.5:
-                workshop.update([number], value=chance.random())
-            else:
-                workshop.delete([number])
-        workshop.append([10**6 + run])
-        batch = workshop.open()
-        expire_everything(workshop.table)
-        workshop.require_exact(batch.plan, changes_of(workshop, batch))
-        while (report := workshop.deliver()) is not None:
-            assert report.warnings == (), run
-        assert workshop.session().checkpoint.look().cursor.snapshot_id == workshop.head()
-        assert len(tagged(workshop)) < 20, "old tags are dropped"
-    verified = verify_batches(workshop.session())
-    assert (verified.is_equal, verified.batches > runs) == (True, True)
-
-
-def changes_of(workshop: Workshop, batch: Any) -> Any:
-    batch.deliver()
-    return workshop.changes(batch.plan.batch_number)
-
-
-def test_without_pins_the_same_expiry_loses_history(workshop: Workshop) -> None:
-    workshop.append(range(20))
-    workshop.deliver()
-    workshop.append([30])
-    workshop.append([31])
-    expire_everything(workshop.table)
-    with pytest.raises(Exception, match="no longer has the changes since"):
-        workshop.deliver()
-
-
 def test_a_pipeline_that_catches_up_commits_nothing_to_its_table(pinned: Workshop) -> None:
     pinned.set(max_steps_per_batch=1)
     for number in range(4):
@@ -123,19 +79,6 @@ def test_a_pipeline_that_catches_up_commits_nothing_to_its_table(pinned: Worksho
         pass
     assert pinned.session().checkpoint.look().cursor.batch_number == 4
     assert metadata_files(pinned) == before
-
-
-def test_a_snapshot_that_is_left_by_a_rollback_is_kept_until_the_way_back_is_delivered(pinned: Workshop) -> None:
-    first = pinned.head()
-    pinned.append([30])
-    pinned.deliver()
-    left = pinned.head()
-    pinned.table.manage_snapshots().rollback_to_snapshot(first).commit()
-    pinned.append([40])
-    batch = pinned.open()
-    expire_everything(pinned.table)
-    assert left in tagged(pinned)
-    pinned.require_exact(batch.plan, changes_of(pinned, batch))
 
 
 @pytest.mark.parametrize("initial_load", ["from_earliest", "full", "from_now"])
@@ -180,18 +123,6 @@ def test_pins_are_let_go_by_the_first_run_without_them(pinned: Workshop) -> None
     assert refs(pinned).keys() == {"icefloe_events_89abcdef_7"}
 
 
-def test_two_pipelines_pin_apart(pinned: Workshop) -> None:
-    before = refs(pinned)
-    pinned.set(
-        name="others",
-        storage=f"file://{pinned.folder}/others",
-        sink={"type": "files", "path": f"file://{pinned.folder}/o"},
-    )
-    pinned.deliver()
-    assert before.items() <= refs(pinned).items()
-    assert len(refs(pinned)) == 2 * len(before)
-
-
 @pytest.mark.parametrize("error", [CommitFailedException("moved"), CommitStateUnknownException("no answer")])
 def test_a_commit_of_somebody_else_in_between_is_no_failure(
     pinned: Workshop, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -209,16 +140,6 @@ def test_a_commit_of_somebody_else_in_between_is_no_failure(
     pinned.open()
     assert errors == []
     assert head in tagged(pinned)
-
-
-def test_other_commits_that_always_come_first_are_worth_another_try(
-    pinned: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table_refs, "_PAUSES_SECONDS", (0.0,) * 3)
-    pinned.append([30])
-    refuse(monkeypatch, CommitFailedException("moved"))
-    with pytest.raises(TransientError, match=r"other commits to table db\.events came first 4 times in a row"):
-        pinned.open()
 
 
 @pytest.mark.parametrize("error", [ForbiddenError("not allowed"), PermissionError(13, "denied")])
@@ -251,10 +172,51 @@ def refuse(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(SqlCatalog, "commit_table", fail)
 
 
-def test_the_head_as_a_look_saw_it_is_known(pinned: Workshop) -> None:
-    head = pinned.head()
-    pinned.append([30])
-    session = pinned.session()
-    found = pinned_refs(session.table, session.pipeline.name, session.checkpoint.look())
-    assert found is not None
-    assert found.branch_head_id == head
+@pytest.fixture
+def behind(workshop: Workshop) -> Workshop:
+    """Batch 0 is delivered, three commits are pinned, two more came after that, and the first of these expired."""
+    workshop.set(pin=True, max_steps_per_batch=2)
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    workshop.delete([2])
+    workshop.append([20])
+    workshop.open()
+    lose_a_commit(workshop)
+    return workshop
+
+
+def lose_a_commit(workshop: Workshop) -> None:
+    workshop.append([30])
+    workshop.append([31])
+    expire_everything(workshop.table)
+
+
+def pinned_head(workshop: Workshop) -> int:
+    [name] = [
+        name
+        for name, ref in workshop.table.refresh().metadata.refs.items()
+        if "_events_" in name and ref.snapshot_ref_type.value == "branch"
+    ]
+    return workshop.table.metadata.refs[name].snapshot_id
+
+
+def test_it_delivers_up_to_its_pin_and_then_names_the_gap(behind: Workshop) -> None:
+    end = pinned_head(behind)
+    behind.open().deliver()
+    batch = behind.open()
+    assert batch.plan.spec.up_to_snapshot_id == end
+    [warning] = batch.deliver().warnings
+    assert f"has lost changes after snapshot {end}, the last one that is pinned" in warning
+    assert "then on_gap: fail decides" in warning
+    behind.require_exact(batch.plan, behind.changes(2))
+    with pytest.raises(ExpiredHistoryError, match=f"no longer has the changes since snapshot {end}, .* set on_gap"):
+        behind.open()
+    assert verify_batches(behind.session()).is_equal
+
+
+def test_without_pin_nothing_of_it_is_delivered(behind: Workshop) -> None:
+    behind.open().deliver()
+    behind.set(pin=None)
+    with pytest.raises(ExpiredHistoryError):
+        behind.open()

@@ -1,13 +1,15 @@
+import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from icefloe.batch.open.next_range import RequestedRange, plan_request
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.steps import SnapshotRange
-from support.pipelines.workshop import Workshop
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 def planned(workshop: Workshop, **bounds: Any) -> tuple[int | None, int | None]:
@@ -66,11 +68,54 @@ def test_bounds_are_ids_or_the_snapshots_that_were_current_at_a_time(workshop: W
     assert planned(workshop, up_to_timestamp=time_of(workshop, second)) == (None, second)
 
 
-def test_a_range_that_ends_before_the_first_snapshot_is_empty(workshop: Workshop) -> None:
-    first = workshop.append([1])
-    before = time_of(workshop, first) - timedelta(hours=1)
-    request = RequestedRange(up_to_timestamp=before)
-    found = plan_request(
-        LoadedTable(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
-    )
-    assert found == SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None)
+@pytest.fixture
+def request_(workshop: Workshop) -> RequestedRange:
+    """A range without an end; the table has one commit behind its start."""
+    request = RequestedRange(after_snapshot_id=workshop.append(range(10)))
+    workshop.append([10])
+    return request
+
+
+@pytest.fixture
+def first(workshop: Workshop, request_: RequestedRange) -> OpenBatch:
+    """Its backfill, planned before the table moved on."""
+    batch = workshop.open(request_)
+    workshop.append([11])
+    return batch
+
+
+def test_a_repeated_request_resumes_the_open_backfill_and_says_so(
+    workshop: Workshop, request_: RequestedRange, first: OpenBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        again = workshop.prepare(request_)
+    assert again.plan == first.plan
+    assert again.is_resumed
+    assert f"resuming backfill {first.plan.backfill_id}, which is open" in caplog.text
+
+
+def test_requests_with_an_end_another_start_or_another_result_have_backfills_of_their_own(
+    workshop: Workshop, request_: RequestedRange, first: OpenBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second, third = workshop.snapshot_ids()
+    ids = [first.plan.backfill_id, workshop.open(RequestedRange(after_snapshot_id=second)).plan.backfill_id]
+    ids.append(workshop.set(columns=["id"]).open(request_).plan.backfill_id)
+    workshop.set(columns=None)
+    # With an end, the range says all, and nothing is listed.
+    monkeypatch.setattr(Checkpoint, "open_backfills", lambda _: pytest.fail("nothing is to be listed"))
+    ids.append(workshop.open(replace(request_, up_to_snapshot_id=third)).plan.backfill_id)
+    assert len(set(ids)) == 4
+
+
+def test_a_backfill_that_another_run_commits_after_it_was_listed_is_not_taken_for_the_new_range(
+    workshop: Workshop, request_: RequestedRange, first: OpenBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Checkpoint.open_backfills
+
+    def overtaken(checkpoint: Checkpoint) -> list[str]:
+        found = listed(checkpoint)
+        first.deliver()
+        return found
+
+    monkeypatch.setattr(Checkpoint, "open_backfills", overtaken)
+    assert workshop.open(request_).plan.spec.up_to_snapshot_id == workshop.snapshot_ids()[-1]

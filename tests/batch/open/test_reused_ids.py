@@ -91,22 +91,6 @@ def test_rows_that_were_taken_back_are_deleted_and_the_new_ones_delivered(
     assert writer.status()["lag_snapshots"] == 0
 
 
-def test_verify_reads_the_delivered_state_although_another_snapshot_has_its_id(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, initial_load="from_now")
-    writer.append(1, 1)
-    writer.append(2, 2)
-    assert writer.run().code == 0
-    writer.append(3, 3)
-    assert writer.run().code == 0
-    # The state after which the changes begin, and the one with which they end.
-    writer.table.forget(2, 3)
-    writer.append(2, 52, at_ms=LATE)
-    writer.append(3, 53, at_ms=LATE + 1)
-    assert icefloe("verify", writer.pipeline).code == 0
-    assert writer.run().code == 0
-    assert icefloe("verify", writer.pipeline).code == 0
-
-
 @pytest.mark.parametrize("keys", [{}, {"on_gap": "reload"}])
 def test_if_the_state_that_was_taken_back_cannot_be_read_it_is_a_gap(tmp_path: Path, keys: dict[str, str]) -> None:
     writer = Writer(tmp_path, **keys)
@@ -122,19 +106,6 @@ def test_if_the_state_that_was_taken_back_cannot_be_read_it_is_a_gap(tmp_path: P
     else:
         assert done.code == 65
         assert "the changes since snapshot 2, whose writer took it back and used its id again" in done.sentence
-
-
-def test_a_pipeline_that_takes_nothing_back_stops_with_a_sentence(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, on_rollback="fail")
-    writer.append(1, 1)
-    writer.append(2, 2)
-    assert writer.run().code == 0
-    writer.table.forget(2)
-    writer.append(2, 22, at_ms=LATE)
-    done = writer.run()
-    assert done.code == 65
-    assert "its writer took it back and used its id again" in done.sentence
-    assert writer.status()["trouble"] is not None
 
 
 def test_a_batch_that_is_open_and_was_not_planned_does_not_take_the_new_snapshot_for_the_old_one(
@@ -158,15 +129,6 @@ def test_a_batch_that_is_open_and_was_not_planned_does_not_take_the_new_snapshot
     assert "batch 1 ends with snapshot 4, and the table has another snapshot of that id since" in done.sentence
 
 
-def test_the_cursor_can_be_set_to_the_new_snapshot_of_its_own_id(writer: Writer) -> None:
-    writer.table.forget(3)
-    writer.append(3, 33, at_ms=LATE)
-    moved = icefloe("set-cursor", writer.pipeline, "--snapshot-id", 3, "--yes", "--json")
-    assert (moved.code, moved.document["outcome"]) == (0, "cursor_set")
-    assert writer.run().document["batch"] is None
-    assert writer.status()["lag_snapshots"] == 0
-
-
 @pytest.mark.parametrize(
     ("facts", "is_same"),
     [
@@ -187,28 +149,6 @@ def test_a_copied_table_has_the_same_snapshots_and_a_reused_id_is_another(
     own = {"sequence_number": 7, "timestamp_ms": 7, "manifest_list": "s3://lake/metadata/snap-7.avro"}
     recorded = RecordedSnapshot.of(snapshot.model_copy(update=own))
     assert recorded.is_same(snapshot.model_copy(update=own | facts)) is is_same
-
-
-def test_snapshots_without_sequence_numbers_differ_by_their_times(writer: Writer) -> None:
-    snapshot = writer.table.load().metadata.snapshots[0].model_copy(update={"sequence_number": None})
-    recorded = RecordedSnapshot.of(snapshot)
-    # A table of version 1 that became one of version 2 numbers them 0.
-    assert recorded.is_same(snapshot.model_copy(update={"sequence_number": 0}))
-    assert not recorded.is_same(snapshot.model_copy(update={"timestamp_ms": snapshot.timestamp_ms + 1}))
-
-
-def test_a_tag_that_keeps_its_id_moves_with_its_snapshot(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, branch="daily")
-    writer.append(1, 1)
-    writer.append(2, 2)
-    tag = {"daily": {"snapshot-id": 2, "type": "tag"}}
-    writer.table.metadata["refs"] |= tag
-    writer.table.write()
-    assert writer.run().code == 0
-    writer.table.forget(2)
-    writer.append(2, 22, at_ms=LATE)
-    assert writer.run().code == 0
-    assert writer.delivered() == {1, 22}
 
 
 @pytest.mark.parametrize("keys", [{}, {"on_gap": "reload"}])

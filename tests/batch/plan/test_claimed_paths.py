@@ -1,6 +1,5 @@
 """The path of a sink belongs to one pipeline: a batch of another one is refused before it is open."""
 
-import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import PathClaimedError
-from support.pipelines.workshop import OpenBatch, Workshop
+from support.pipelines.workshop import Workshop
 
 
 def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(workshop: Workshop) -> None:
@@ -25,20 +24,6 @@ def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(work
     mine.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"}).deliver()
 
 
-def test_a_lost_checkpoint_may_deliver_the_same_range_again_once_its_claim_is_given_up(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    first = workshop.deliver()
-    checkpoint = workshop.session().settings.checkpoint_url.removeprefix("file://")
-    shutil.rmtree(checkpoint)
-    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .*_icefloe\.json says, not to checkpoint"):
-        workshop.prepare()
-    (workshop.folder / "changes" / "_icefloe.json").unlink()
-    again = workshop.deliver()
-    assert first is not None
-    assert again is not None
-    assert again.hash_sum == first.hash_sum
-
-
 @pytest.mark.parametrize("takes_over", [False, True])
 def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(workshop: Workshop, takes_over: bool) -> None:
     workshop.append(range(10))
@@ -50,22 +35,6 @@ def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(worksh
     assert workshop.stored_objects() == before
     elsewhere = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"})
     assert elsewhere.prepare().plan is not None, "nobody owns its checkpoint"
-
-
-def test_a_first_run_that_is_overtaken_by_another_of_its_pipeline_goes_on_with_its_batch(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop.append(range(10))
-    check = ChangeFiles.check
-    opened: list[OpenBatch] = []
-
-    def overtaken(sink: ChangeFiles) -> None:
-        check(sink)
-        monkeypatch.undo()
-        opened.append(workshop.open())
-
-    monkeypatch.setattr(ChangeFiles, "check", overtaken)
-    assert workshop.prepare().plan_url == opened[0].plan_url
 
 
 @pytest.mark.parametrize("is_planned", [False, True], ids=["before either is planned", "after the other's check"])

@@ -13,7 +13,6 @@ from pyroaring import FrozenBitMap
 
 from icefloe.batch.plan import map_tasks as module
 from icefloe.batch.plan.map_tasks import _cuts, divided_tasks
-from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from support.tables.written_tables import local_io, with_id, write_file
@@ -81,27 +80,6 @@ def test_small_tasks_and_those_of_large_batches_stay_whole(tmp_path: Path) -> No
     many = [(whole,)] * 65
     assert divided(*many, parts=4) == many
     assert len(divided(*many[:64], parts=4)) == 4 * 64
-
-
-def test_a_file_of_less_than_a_mebibyte_is_not_asked_for_its_footer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = scanned(tmp_path / "a.parquet")
-    monkeypatch.setattr(module, "_LEAST_BYTES", whole.data_file.file_size_bytes)
-    assert len(divided((whole,), parts=4)) == 4
-    monkeypatch.setattr(module, "_LEAST_BYTES", whole.data_file.file_size_bytes + 1)
-    assert divided((whole,), parts=4) == [(whole,)]
-
-
-def test_a_file_that_is_replaced_is_left_to_the_task_that_reads_it_and_one_that_is_gone_is_not_planned(
-    tmp_path: Path,
-) -> None:
-    whole = scanned(tmp_path / "a.parquet")
-    replaced = replace(whole, data_file=replace(whole.data_file, record_count=9999))
-    assert divided((replaced,), parts=4) == [(replaced,)]
-    (tmp_path / "a.parquet").unlink()
-    with pytest.raises(FileGoneError, match=r"a[.]parquet"):
-        divided((whole,), parts=4)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=50), st.integers(1, 20_000))

@@ -32,19 +32,6 @@ def grouped(*files: PlannedFile, map_task_bytes: int) -> list[list[str]]:
     return [[work.data_file.path for work in task] for task in map_tasks(files, map_task_bytes=map_task_bytes)]
 
 
-def test_removed_and_added_files_of_equal_bounds_are_together() -> None:
-    removed = [planned(f"old{n}", -1, lower=10 * n, upper=10 * n + 9) for n in range(4)]
-    added = [planned(f"new{n}", 1, lower=10 * n, upper=10 * n + 9) for n in reversed(range(4))]
-    tasks = grouped(*removed, *added, map_task_bytes=20)
-    assert [sorted(task) for task in tasks] == [[f"new{n}", f"old{n}"] for n in range(4)]
-
-
-def test_neighbours_share_a_task_while_they_fit() -> None:
-    files = [planned(name, sign, lower=n, upper=n) for n in range(4) for name, sign in ((f"o{n}", -1), (f"n{n}", 1))]
-    assert [len(task) for task in grouped(*files, map_task_bytes=40)] == [4, 4]
-    assert [len(task) for task in grouped(*files, map_task_bytes=39)] == [2, 2, 2, 2]
-
-
 def test_files_whose_ranges_overlap_stay_together_while_they_fit() -> None:
     old = [planned("old1", -1, lower=0, upper=9), planned("old2", -1, lower=10, upper=19)]
     new = [planned("new", 1, lower=5, upper=12), planned("apart", 1, lower=30, upper=39)]
@@ -100,19 +87,6 @@ def test_the_column_that_separates_files_best_decides() -> None:
 def test_table_partitions_stay_apart_where_they_fill_a_task() -> None:
     files = [planned(f"{day}{sign}", sign, lower=1, upper=1, partition=day) for sign in (-1, 1) for day in "ab"]
     assert [sorted(task) for task in grouped(*files, map_task_bytes=20)] == [["a-1", "a1"], ["b-1", "b1"]]
-
-
-def test_files_without_bounds_are_grouped_by_bytes_alone() -> None:
-    files = [planned(f"f{n}", -1 if n % 2 else 1) for n in range(5)]
-    assert [len(task) for task in grouped(*files, map_task_bytes=20)] == [2, 2, 1]
-
-
-def test_one_file_may_be_larger_than_a_task() -> None:
-    assert grouped(planned("a", 1, size=100), planned("b", 1), map_task_bytes=20) == [["a"], ["b"]]
-
-
-def test_no_files_are_no_tasks() -> None:
-    assert map_tasks([], map_task_bytes=1) == []
 
 
 MIB = 1 << 20

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icefloe.batch.context.sinks import Surroundings
-from icefloe.batch.open.next_batch import next_batch
-from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.plan.make_plan import MAX_PARTITIONS, partition_count
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.plan.plan_of_batch import plan_of
-from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.flow import Route
+from icefloe.errors import TerminalError
+from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_list
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.pipelines.workshop import Workshop
@@ -31,38 +31,6 @@ def test_a_run_that_plans_opens_checkpoint_and_sink_once_for_each_look_at_the_ta
     # The table is looked at before and after the checkpoint; the third opening of the checkpoint tries its storage.
     # The sink is opened behind the second look only: no batch is open whose end it could know.
     assert (opened[session.settings.checkpoint_url], opened[str(session.settings.sink["path"])]) == (3, 1)
-
-
-def test_routes(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    assert workshop.open().plan.route is Route.INSERT_ONLY
-    workshop.open().deliver()
-    workshop.delete([1])
-    assert workshop.open().plan.route is Route.SHUFFLE
-
-
-def test_a_draft_writes_nothing(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    batch = next_batch(workshop.session())
-    assert batch is not None
-    assert plan_of(batch).plan.route is Route.INSERT_ONLY
-    assert workshop.stored_objects() == {}
-
-
-def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.deliver()
-    workshop.delete([1])
-    plan = workshop.open(cores=30).plan
-    assert (plan.spec.cores, plan.num_partitions) == (30, 512)
-    assert plan.partitions_reason.startswith("auto: 30 cores")
-
-
-def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    with pytest.raises(NotBuiltError, match=r"events\.yaml.*sink.type is .*, but .* is not built yet"):
-        workshop.set(sink={"type": "iceberg", "table": "a.b"}).prepare()
-    assert workshop.stored_objects() == {}
 
 
 def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(workshop: Workshop) -> None:
@@ -90,30 +58,47 @@ def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_
     assert workshop.set(max_scan_bytes=size).deliver() is not None
 
 
-def test_a_backfill_that_reads_too_much_is_refused_too(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    with pytest.raises(TerminalError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
-        workshop.set(max_scan_bytes=1).prepare(RequestedRange())
+MIB = 1 << 20
 
 
-@pytest.mark.parametrize("key", ["storage", "checkpoint", "sink"])
-def test_a_place_that_cannot_be_written_leaves_no_open_batch(workshop: Workshop, key: str) -> None:
-    workshop.append(range(10))
-    blocked = workshop.folder / "file"
-    blocked.write_text("in the way")
-    url = f"file://{blocked}/below"
-    workshop.set(**{key: {"type": "files", "path": url} if key == "sink" else url})
-    with pytest.raises(TerminalError, match="below"):
-        workshop.prepare()
-    blocked.unlink()
-    assert workshop.session().checkpoint.open_batch() is None
+def count(configured: int | None = None, *, cores: int = 1, input_bytes: int = 0, target: int = 64 * MIB) -> int:
+    return partition_count(configured, cores=cores, input_bytes=input_bytes, target_size_bytes=target).num_partitions
 
 
-def test_the_catalog_is_in_the_plan_as_it_is_written(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAKE", str(workshop.folder))
-    properties = {"name": "lab", "type": "sql", "uri": "sqlite:///${LAKE}/catalog.db", "warehouse": "file://${LAKE}/w"}
-    workshop.append(range(3))
-    batch = workshop.set(catalog=properties).open()
-    assert batch.plan.catalog == properties
-    batch.deliver()
-    assert workshop.changes(0).num_rows == 3
+def test_few_bytes_get_64_partitions_and_many_cores_ten_each() -> None:
+    assert count() == 64
+    assert count(cores=7) == 128
+    assert count(cores=40) == 512
+
+
+def test_many_bytes_get_as_many_as_they_need_up_to_a_limit() -> None:
+    assert count(input_bytes=65 * 64 * MIB) == 128
+    assert count(input_bytes=1 << 50) == MAX_PARTITIONS
+    assert count(cores=10_000) == MAX_PARTITIONS
+
+
+@given(st.integers(1, 500), st.integers(0, 1 << 45), st.integers(1, 1 << 30))
+def test_automatic_numbers_are_powers_of_two(cores: int, input_bytes: int, target: int) -> None:
+    number = count(cores=cores, input_bytes=input_bytes, target=target)
+    assert number & (number - 1) == 0
+    assert 64 <= number <= MAX_PARTITIONS
+
+
+def test_the_bounds_of_a_batch_and_its_plan_read_a_manifest_list_once(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def note_and_read(io: Any, location: str) -> Any:
+        read.append(location)
+        return read_manifest_list(io, location)
+
+    monkeypatch.setattr("icefloe.iceberg.manifests.manifest_reader.read_manifest_list", note_and_read)
+    for start in (0, 10):
+        workshop.append(range(start, start + 10))
+    # A load that does not fit is scanned to cut it, and again to plan its part.
+    [step] = workshop.set(max_bytes_per_batch=1).open().plan.spec.steps
+    assert step.load_part is not None
+    head = workshop.table.current_snapshot()
+    assert head is not None
+    assert read == [head.manifest_list]

@@ -1,29 +1,18 @@
 """A batch that is open is planned again: after a kill, or if its plan or its table lost something."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.plan import map_tasks
 from icefloe.batch.plan.batch_preview import preview_batch
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from support.pipelines.workshop import Workshop
-
-
-def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    first = workshop.prepare()
-    before = workshop.stored_objects()
-    assert workshop.prepare() == first
-    assert workshop.stored_objects() == before
 
 
 def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> None:
@@ -63,24 +52,6 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
 
 
-def test_a_data_file_that_is_gone_is_one_way_out_once_its_batch_is_open(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(map_tasks, "_LEAST_BYTES", 0)  # the plan reads the footer of any file
-    workshop.set(shuffle={"map_task_bytes": 1}).append(range(10))
-    batch = workshop.open()
-    [file] = batch.batch_folder.map_task(0).files
-    Path(file.data_file.path.removeprefix("file://")).unlink()
-    batch.store.delete(["plan.json"])
-    with pytest.raises(FileGoneError, match=r" is gone: .* batch 0 is open and has no plan: ") as planned_again:
-        workshop.prepare()
-    assert planned_again.value.sentence.count("icefloe abandon") == 1
-    shutil.rmtree(workshop.storage)
-    with pytest.raises(FileGoneError) as planned:
-        workshop.prepare()
-    assert "abandon" not in planned.value.sentence
-
-
 @pytest.mark.parametrize("edited", ["changelog.path", "storage"])
 def test_a_batch_without_a_plan_whose_folder_of_changes_was_edited_names_both_folders(
     workshop: Workshop, edited: str
@@ -102,13 +73,6 @@ def test_a_batch_without_a_plan_whose_folder_of_changes_was_edited_names_both_fo
     assert refused.value.sentence.endswith(" now: restore changelog.path or storage until the batch is done")
     restored = workshop.set(storage=f"file://{workshop.storage}", checkpoint=None, changelog=None).open()
     assert restored.plan.digest == opened.plan.digest
-
-
-def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    opened = workshop.set(max_scan_bytes="1MiB").open()
-    opened.store.delete(["plan.json"])
-    assert workshop.set(max_scan_bytes=1).deliver() is not None
 
 
 @pytest.mark.parametrize(

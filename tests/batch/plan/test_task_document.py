@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from icefloe.batch.plan.map_tasks import map_task_document
-from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
+from icefloe.batch.plan_document import FileTerms, MapTask
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, RowGroups
@@ -76,19 +76,6 @@ def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[t
             for term in given_task.terms
         ]
     assert document.size_bytes == 100 * len(files) + 10 * len(named)
-
-
-def test_a_delete_state_is_recorded_once_by_its_difference() -> None:
-    before, after = FrozenBitMap([3, 5]), FrozenBitMap([5, 7])
-    terms = [
-        Term(change_ordinal=0, weight=1, delete_files=before),
-        Term(change_ordinal=1, weight=-1, delete_files=before),
-        Term(change_ordinal=1, weight=1, delete_files=after),
-        Term(change_ordinal=2, weight=-1, delete_files=after),
-    ]
-    [work] = map_task_document(0, [task("f", terms)], DELETE_FILES).files
-    assert work.terms == ((0, 1, 1), (1, -1, 1), (1, 1, 2), (2, -1, 2))
-    assert work.delete_states == (DeleteState(added=(0, 1)), DeleteState(added=(2,), dropped=(0,)))
 
 
 def equality_deletes(number: int) -> DeleteFile:

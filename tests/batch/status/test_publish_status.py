@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,17 +5,14 @@ from typing import Any
 import pytest
 
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
+from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.publish_status import (
     load_status,
     publish_end,
-    publish_recovery,
     publish_status,
     publish_trouble,
 )
 from icefloe.checkpoint.records import Writer
-from icefloe.storage.store import Store
-from icefloe.units import time_of_ms
 from support.pipelines.workshop import Workshop
 
 
@@ -43,15 +39,6 @@ def test_before_the_first_batch_only_table_and_head_are_known(workshop: Workshop
     assert (status.open_batch, status.last_batch, status.recent, status.trouble) == (None, None, (), None)
 
 
-def test_an_open_batch_is_reported_with_the_time_it_was_opened(workshop: Workshop) -> None:
-    workshop.append([1])
-    workshop.open()
-    status = published(workshop)
-    opened = workshop.session().checkpoint.offset(0)
-    assert opened is not None
-    assert (status.open_batch, status.open_since) == (0, opened.opened_at)
-
-
 def test_after_a_commit_the_cursor_and_the_counts_of_the_batch_are_reported(workshop: Workshop) -> None:
     head = workshop.append([1, 2, 3])
     report = workshop.deliver()
@@ -62,38 +49,6 @@ def test_after_a_commit_the_cursor_and_the_counts_of_the_batch_are_reported(work
     [batch] = status.recent
     assert (batch.batch, batch.route, batch.rows, batch.bytes) == (0, "insert_only", 3, report.bytes_read)
     assert batch.seconds == report.seconds
-
-
-def test_pinned_snapshots_are_reported_and_otherwise_no_key_is_written(workshop: Workshop) -> None:
-    workshop.append([1])
-    workshop.deliver()
-    assert published(workshop, phase="commit").pins is None
-    assert "pins" not in json.loads(status_file(workshop).read_bytes())
-    oldest, head = workshop.head(), workshop.append([2])
-    workshop.set(pin=True).deliver()
-    pins = published(workshop, phase="commit").pins
-    assert pins is not None
-    assert (pins.snapshots, pins.up_to_snapshot_id) == (2, head)
-    assert pins.branch in workshop.table.refresh().metadata.refs
-    snapshot = workshop.table.snapshot_by_id(oldest)
-    assert snapshot is not None
-    assert pins.oldest_at == time_of_ms(snapshot.timestamp_ms)
-
-
-def test_earlier_values_are_carried_on(workshop: Workshop) -> None:
-    for number in range(2):
-        workshop.append([number])
-        published(workshop, phase="commit", report=workshop.deliver(), dag_id="events" if number == 0 else None)
-    status = published(workshop)
-    assert [each.batch for each in status.recent] == [0, 1]
-    assert status.dag_id == "events"
-
-
-def test_ids_are_strings_in_the_document(workshop: Workshop) -> None:
-    head = workshop.append([1])
-    published(workshop, phase="commit", report=workshop.deliver())
-    document = json.loads(status_file(workshop).read_text())
-    assert (document["cursor_snapshot_id"], document["head_snapshot_id"]) == (str(head), str(head))
 
 
 def test_the_expiry_of_a_cursor_that_lies_behind_is_forecast(workshop: Workshop) -> None:
@@ -151,12 +106,6 @@ def test_the_trouble_of_a_later_batch_outlasts_a_commit_that_is_repeated(
     assert (status.trouble, status.open_batch) == (trouble, 1 if is_open else None)
 
 
-def test_the_trouble_of_a_commit_is_over_once_that_commit_is_repeated(workshop: Workshop) -> None:
-    report = delivered(workshop, 0)
-    fail(workshop, "commit")
-    assert published(workshop, phase="commit", report=report).trouble is None
-
-
 def test_an_old_batch_that_is_reported_again_leaves_the_last_batch_and_its_delivery(workshop: Workshop) -> None:
     reports = [replace(delivered(workshop, number), delivery=delivery_to(f"topic {number}")) for number in range(3)]
     for report in (*reports, reports[0]):
@@ -175,18 +124,6 @@ def test_a_batch_that_was_abandoned_leaves_the_status_of_a_later_batch(workshop:
     assert load_status(session.checkpoint) == before
 
 
-def test_only_trouble_of_the_task_that_found_it_over_is_ended(workshop: Workshop) -> None:
-    workshop.append([1])
-    before, session = published(workshop), workshop.session()
-    trouble = Trouble.now("the catalog does not answer", phase="wait_for_snapshot", is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
-    for phase, left in (("plan", trouble), ("wait_for_snapshot", None)):
-        publish_recovery(session.checkpoint, session.pipeline, phase, writer=session.writer)
-        told = load_status(session.checkpoint)
-        assert told is not None
-        assert (told.trouble, told.head_snapshot_id) == (left, before.head_snapshot_id)
-
-
 def test_another_deployment_writes_no_trouble_into_the_status_of_the_owner(workshop: Workshop) -> None:
     workshop.append([1])
     published(workshop)
@@ -198,15 +135,6 @@ def test_another_deployment_writes_no_trouble_into_the_status_of_the_owner(works
     assert session.checkpoint.status() == before
     publish_trouble(session.checkpoint, session.pipeline, trouble, writer=Writer(owner="production"))
     assert session.checkpoint.status() != before
-
-
-def test_trouble_before_any_other_report_names_the_pipeline(workshop: Workshop) -> None:
-    session = workshop.session()
-    trouble = Trouble.now("no such table", phase="plan", is_final=True)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
-    told = load_status(session.checkpoint)
-    assert told is not None
-    assert (told.pipeline, told.table, told.head_snapshot_id) == ("events", "db.events", None)
 
 
 @pytest.mark.parametrize("data", ["{", "[]", '{"version": 2}', '{"version": 1, "pipeline": 3}'])
@@ -230,15 +158,39 @@ def test_a_status_that_cannot_be_written_fails_nothing(workshop: Workshop, caplo
     assert "the status of events could not be written" in caplog.text
 
 
-def test_nothing_is_listed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    workshop.append([1])
-    workshop.deliver()
-    session = workshop.session()
-    kinds = {type(session.open_storage(session.settings.checkpoint_url)), Store}
+def recent(batch: int, rows: int = 1) -> RecentBatch:
+    return RecentBatch(batch=batch, committed_at="2026-01-01", route="shuffle", rows=rows, bytes=1, seconds=None)
 
-    def refused(*_: object) -> None:
-        raise AssertionError("listed")
 
-    for kind in kinds:
-        monkeypatch.setattr(kind, "list", refused)
-    assert publish_status(session, phase="plan") is not None
+def trouble(phase: str) -> Trouble:
+    return Trouble(sentence="the store timed out", phase=phase, at="2026-01-01T00:00:00+00:00", is_final=False)
+
+
+def test_the_last_fifty_batches_are_kept_oldest_first() -> None:
+    batches: tuple[RecentBatch, ...] = ()
+    for number in range(60):
+        batches = with_batch(batches, recent(number))
+    assert [each.batch for each in batches] == list(range(10, 60))
+
+
+def test_a_batch_that_is_reported_late_takes_the_place_of_its_number() -> None:
+    later = with_batch(with_batch((), recent(3)), recent(4))
+    assert [each.batch for each in with_batch(later, recent(1))] == [1, 3, 4]
+    assert [each.batch for each in with_batch(later, recent(3))] == [3, 4]
+    fifty = tuple(recent(number) for number in range(10, 60))
+    assert with_batch(fifty, recent(9)) == fifty
+
+
+@pytest.mark.parametrize(
+    ("failed", "succeeded", "is_over"),
+    [
+        ("plan", "plan", True),
+        ("wait_for_snapshot", "plan", True),
+        ("shuffle_read", "plan", False),
+        ("shuffle_read", "commit", True),
+        ("cleanup", "commit", False),
+        ("a task of a later release", "plan", True),
+    ],
+)
+def test_trouble_is_over_when_its_phase_or_a_later_one_succeeded(failed: str, succeeded: str, is_over: bool) -> None:
+    assert trouble(failed).is_over_after(succeeded) is is_over

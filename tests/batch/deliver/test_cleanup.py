@@ -3,9 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
-from icefloe.errors import TerminalError
 from icefloe.storage.local_store import open_unfinished
 from support.fakes.stores import Fault, FaultyStore
 from support.pipelines.leftovers import left_in_shuffle
@@ -19,27 +17,6 @@ def batch(workshop: Workshop) -> OpenBatch:
     workshop.deliver()
     workshop.update([1], value=2.0)
     return workshop.open().run_route()
-
-
-def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> None:
-    before = workshop.stored_objects()
-    with pytest.raises(TerminalError, match="batch 1 is not committed: its files are kept for the rerun"):
-        batch.clean_up()
-    assert workshop.stored_objects() == before
-    batch.commit()
-    assert batch.clean_up() > 5
-
-
-def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(workshop: Workshop, batch: OpenBatch) -> None:
-    batch.commit()
-    batch.clean_up()
-    assert left_in_shuffle(workshop.storage) == []
-    assert batch.clean_up() == 0
-    workshop.require_exact(batch.plan, workshop.changes(1))
-    with pytest.raises(
-        BatchFileMissingError, match=r"there is no plan at file://.*/shuffle/events/[0-9a-f]{32}/1/plan\.json"
-    ):
-        batch.reference.open()
 
 
 def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, batch: OpenBatch) -> None:

@@ -8,8 +8,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from icefloe.batch.context.references import BatchReference
-from icefloe.batch.upkeep import abandoned_batch
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
@@ -130,23 +128,6 @@ def test_a_reset_gives_a_half_delivered_batch_up_and_loads_the_table_again(stuck
     assert listed.code == 0, listed.err
 
 
-def test_a_reset_that_was_killed_after_giving_the_batch_up_leaves_a_pipeline_that_loads_again(
-    stuck: Stuck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stuck.delete(3)
-    stuck.kill_reset(monkeypatch)
-    stuck.require_cursor_refused()
-    run = stuck.command("run", "--json")
-    assert (run.code, run.document["batch"], run.document["insert"]) == (0, 2, 2)
-    assert set(stuck.documents()) == {1, 2}
-
-
-def test_half_of_the_first_batch_is_not_left_at_the_sink_either(new: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
-    new.refuse()
-    new.kill_reset(monkeypatch)
-    new.require_cursor_refused()
-
-
 @pytest.fixture
 def given_up(new: Stuck, monkeypatch: pytest.MonkeyPatch) -> Stuck:
     """Half of the first load is at the sink; a reset gave it up, and the next load was abandoned before its proof."""
@@ -167,31 +148,6 @@ def test_half_of_a_load_is_not_forgotten_with_the_batches_that_are_abandoned_aft
 def test_a_batch_that_was_given_up_may_be_half_delivered_if_its_staged_files_are_gone(given_up: Stuck) -> None:
     shutil.rmtree(given_up.storage() / "staged/events/batch=0")
     given_up.require_cursor_refused()
-
-
-def test_batches_that_were_abandoned_before_their_proof_keep_no_cursor_from_being_set(
-    new: Stuck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(2):
-        new.fail_before_proof(monkeypatch)
-        assert new.command("abandon", "--yes").code == 0
-    assert new.set_cursor().code == 0
-
-
-def test_keys_that_were_edited_count_after_the_reset(stuck: Stuck) -> None:
-    assert stuck.command("run", columns=["value"]).code == 65
-    assert stuck.command("reset", "--yes", columns=["value"]).code == 0
-    run = stuck.command("run", "--json", columns=["value"])
-    assert (run.code, run.document["insert"]) == (0, 3)
-
-
-def test_a_batch_whose_tasks_are_not_done_is_abandoned_as_ever(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stuck.command("run").code == 0
-    stuck.append(4)
-    stuck.fail_before_proof(monkeypatch)
-    assert stuck.command("abandon", "--yes").code == 0
-    assert stuck.command("run", "--json").document["batch"] == 3
-    assert set(stuck.documents()) == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("writes_report", [True, False], ids=["ended", "killed"])
@@ -225,19 +181,3 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
         (1, "abandoned", 0, False),
         (0, "committed", 2, True),
     ]
-
-
-def test_an_abandon_that_a_run_overtakes_is_to_be_repeated_and_finds_no_open_batch(
-    stuck: Stuck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_half_delivered = abandoned_batch._is_half_delivered
-
-    def overtake(reference: BatchReference) -> bool:
-        found = is_half_delivered(reference)
-        assert stuck.command("run").code == 0
-        return found
-
-    monkeypatch.setattr(abandoned_batch, "_is_half_delivered", overtake)
-    overtaken = stuck.command("abandon", "--yes")
-    assert (overtaken.code, "has changed since this command looked at it" in overtaken.sentence) == (75, True)
-    assert stuck.command("abandon", "--yes").code == 0

@@ -1,13 +1,9 @@
 """``on_gap: reload``: killed anywhere, with an edited file, and while an operator resets the pipeline."""
 
-from contextlib import suppress
-
 import pytest
 
-from support.pipelines.interrupted import Killed, Paused, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
 from support.pipelines.sweeping import swept
-from support.tiers import extended
 
 
 @pytest.fixture
@@ -43,36 +39,12 @@ def require_loaded_once(operated: Operated) -> None:
     assert len(loads) == 1, loads
 
 
-@pytest.mark.parametrize("place", [3, 25])
-def test_a_reload_that_is_killed_at_some_write_is_completed_by_the_next_run(behind: Operated, place: int) -> None:
-    with killed_at(place), pytest.raises(Killed):
-        reload(behind)
-    require_loaded_once(behind)
-
-
-@pytest.mark.parametrize("max_bytes", [extended(2**40), extended(1)])
-def test_a_reload_that_is_killed_at_any_write_is_completed_by_the_next_run(behind: Operated, max_bytes: int) -> None:
-    behind.set(max_bytes_per_batch=max_bytes)
-    for _ in killed_everywhere(behind, lambda: reload(behind)):
-        require_loaded_once(behind)
-
-
 def test_an_open_reload_goes_on_although_gaps_are_to_fail_since(behind: Operated) -> None:
     reloaded = behind.open()
     assert (reloaded.plan.spec.after_snapshot_id, len(reloaded.plan.spec.steps)) == (None, 1)
     again = behind.set(on_gap="fail").open()
     assert again.plan == reloaded.plan
     require_loaded_once(behind)
-
-
-def test_a_reload_in_parts_whose_snapshot_expires_begins_once_more(behind: Operated) -> None:
-    behind.set(max_bytes_per_batch=1)
-    reload(behind)
-    assert behind.session().checkpoint.look().cursor.load_part is not None
-    lose_history(behind)
-    stopped = behind.set(on_gap="fail").command("run")
-    assert (stopped.code, "has delivered 1 of" in stopped.sentence) == (65, True)
-    behind.set(on_gap="reload").require_consistent()
 
 
 def test_a_reset_is_refused_while_a_reload_is_open_and_otherwise_is_the_load_itself(behind: Operated) -> None:
@@ -85,14 +57,3 @@ def test_a_reset_is_refused_while_a_reload_is_open_and_otherwise_is_the_load_its
     loads = [number for number in range(1, 4) if behind.manifest(number)["after_snapshot_id"] is None]
     # The abandoned reload names the place after which it stayed, the reset and the load after it name none.
     assert loads == [2, 3]
-
-
-@pytest.mark.parametrize("place", [2, *(extended(place) for place in (1, 3, 4, 5, 6, 7, 8))])
-def test_a_reset_that_is_stopped_while_a_run_reloads_changes_nothing_twice(behind: Operated, place: int) -> None:
-    with Paused(behind.command, "reset", "--yes", place=place) as paused:
-        assert paused.is_reached
-        with suppress(SystemExit):
-            behind.command("run", "--json")
-    assert paused.error is None
-    assert paused.answer.code in (0, 65, 75)
-    behind.require_consistent()

@@ -42,12 +42,6 @@ def test_files_that_no_manifest_of_an_ended_batch_names_go_at_once(workshop: Wor
     workshop.require_exact(batch.plan, workshop.changes(1))
 
 
-def test_files_of_an_open_batch_stay_however_old_they_are(workshop: Workshop, batch: OpenBatch) -> None:
-    stray(workshop.folder / "changes/batch=1")
-    aged(workshop.folder / "changes/batch=1", days=400)
-    assert survey_of(workshop.storage, older_than_seconds=0.0).leftovers == ()
-
-
 def test_files_of_a_batch_that_was_never_opened_go_when_they_are_old_unless_it_has_a_manifest(
     workshop: Workshop, batch: OpenBatch
 ) -> None:
@@ -57,17 +51,6 @@ def test_files_of_a_batch_that_was_never_opened_go_when_they_are_old_unless_it_h
     (whole.parent / "_manifest.json").write_text("{}")
     assert swept(workshop.storage) == 1
     assert (young.exists(), old.exists(), whole.exists()) == (True, False, True)
-
-
-def test_old_trials_go_and_other_files_of_the_path_stay(workshop: Workshop, batch: OpenBatch) -> None:
-    trial = workshop.folder / "changes/_probe-ab"
-    notes = workshop.folder / "changes/notes.txt"
-    for path in (trial, notes):
-        path.write_bytes(b"first")
-    assert swept(workshop.storage) == 0
-    aged([trial, notes])
-    assert swept(workshop.storage) == 1
-    assert (trial.exists(), notes.exists()) == (False, True)
 
 
 def test_the_output_of_a_backfill_is_judged_by_the_checkpoint_of_the_backfill(workshop: Workshop) -> None:
@@ -117,13 +100,3 @@ def test_a_path_with_a_variable_is_found_where_the_variable_is_set(
     survey.delete()
     assert path.exists() is not is_set
     assert bool(survey.notes) is not is_set
-
-
-def test_a_manifest_that_is_damaged_keeps_its_batch(workshop: Workshop, batch: OpenBatch) -> None:
-    (workshop.folder / "changes/batch=0/_manifest.json").write_text("{}\n")
-    path = stray(workshop.folder / "changes/batch=0")
-    survey = survey_of(workshop.storage)
-    [problem] = survey.problems
-    assert "the manifest" in problem.sentence
-    survey.delete()
-    assert path.exists()

@@ -73,22 +73,6 @@ def test_a_reset_gives_up_a_batch_that_is_staged_elsewhere_and_loads_again(stuck
     assert stuck.ids() == {1, 2}
 
 
-def test_a_run_says_that_the_place_of_staged_batches_was_edited(stuck: Stuck) -> None:
-    refused = stuck.command("run", **stuck.elsewhere["changelog.path"])
-    assert (refused.code, "columns or changelog.path of pipeline events have changed" in refused.sentence) == (65, True)
-    assert stuck.command("run").code == 0
-
-
-def test_an_end_is_written_into_a_folder_that_is_the_pipelines_own(operated: Operated) -> None:
-    operated.append([30])
-    operated.open()
-    claim = operated.sink / "_icefloe.json"
-    written = claim.read_text()
-    claim.unlink()
-    assert operated.abandon().code == 0
-    assert claim.read_text() == written
-
-
 @pytest.fixture
 def visible(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> Operated:
     """Batch 3 has its manifest at ``sink.path``, and no record."""

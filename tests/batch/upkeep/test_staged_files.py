@@ -4,17 +4,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.upkeep import sink_files
-from icefloe.batch.upkeep.leftover import BatchStates, Reason
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.batch.upkeep.leftover import Reason
 from icefloe.engines.run_batch import BatchRun, run_batch
-from icefloe.sinks.manifest import MANIFEST
 from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import Workshop
 from support.sinks.registered import registered_sinks
@@ -47,77 +43,6 @@ def stray(folder: Path, *, days: float = 0.0) -> Path:
     path.write_bytes(b"of a zombie")
     aged(path, days=days)
     return path
-
-
-def test_only_what_no_manifest_names_goes(delivering: Workshop) -> None:
-    late, young, old = stray(staged(delivering, 2)), stray(staged(delivering, 1)), stray(staged(delivering, 0), days=2)
-    whole = set(staged(delivering, 2).iterdir()) - {late}
-    assert swept(delivering.storage) == 2
-    assert (late.exists(), young.exists(), old.exists()) == (False, True, False)
-    assert set(staged(delivering, 2).iterdir()) == whole
-    assert deliver(delivering).report is None
-
-
-def test_an_open_batch_stays_and_is_delivered(delivering: Workshop) -> None:
-    delivering.append([7])
-    delivering.open().run_route()
-    aged(delivering.storage, days=400)
-    before = set(staged(delivering, 3).iterdir())
-    survey_of(delivering.storage, older_than_seconds=0.0).delete()
-    assert set(staged(delivering, 3).iterdir()) == before != set()
-    report = deliver(delivering).report
-    assert report is not None
-    assert report.counts["insert"] == 1
-
-
-def test_a_batch_that_ends_between_the_listing_and_the_look_at_its_record_stays(
-    delivering: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delivering.append([7])
-    delivering.open().run_route()
-    late = stray(staged(delivering, 3))
-    aged(delivering.storage)
-    whole = set(staged(delivering, 3).iterdir()) - {late}
-
-    def look(checkpoint: Checkpoint) -> BatchStates:
-        if checkpoint.committed(3) is None:
-            deliver(delivering)
-        return BatchStates.of(checkpoint)
-
-    monkeypatch.setattr(sink_files, "BatchStates", SimpleNamespace(of=look))
-    survey_of(delivering.storage).delete()
-    assert set(staged(delivering, 3).iterdir()) == whole | {staged(delivering, 3) / MANIFEST}
-
-
-def test_old_files_under_a_number_that_a_batch_has_taken_and_ended_since_the_survey_stay(delivering: Workshop) -> None:
-    path = stray(staged(delivering, 3), days=2)
-    survey = survey_of(delivering.storage)
-    delivering.append([7])
-    deliver(delivering)
-    survey.delete()
-    assert path.exists()
-    assert swept(delivering.storage) > 0
-    assert not path.exists()
-
-
-def test_a_dry_run_names_the_folder_and_trials_go_by_age(delivering: Workshop) -> None:
-    trial = delivering.storage / "staged/events/_probe-ab"
-    trial.write_bytes(b"")
-    assert survey_of(delivering.storage).leftovers == ()
-    aged(trial)
-    [leftover] = survey_of(delivering.storage).leftovers
-    assert (leftover.pipeline, leftover.place_url) == ("events", f"file://{delivering.storage}/staged/events")
-    assert trial.exists()
-
-
-def test_a_folder_of_another_checkpoint_is_left_alone(delivering: Workshop) -> None:
-    claim = delivering.storage / "staged/events/_icefloe.json"
-    claim.write_text(json.dumps({**json.loads(claim.read_text()), "owner": "0" * 32}))
-    path = stray(staged(delivering, 0), days=90)
-    survey = survey_of(delivering.storage)
-    assert any("staged/events is not claimed by the checkpoint" in note for note in survey.notes)
-    survey.delete()
-    assert path.exists()
 
 
 @pytest.mark.parametrize("is_set", [True, False])
@@ -187,18 +112,6 @@ def test_batches_that_another_checkpoint_has_staged_there_since_stay(forgotten: 
     claim.write_text(other)
     survey.delete()
     assert set(files(forgotten.storage)) == kept
-
-
-def test_a_backfill_of_a_new_start_stays_when_the_earlier_start_is_forgotten(forgotten: Workshop) -> None:
-    earlier = set((forgotten.storage / "staged/events/_backfills").iterdir())
-    deliver(forgotten, RequestedRange(up_to_snapshot_id=forgotten.append([9])))
-    [living] = set((forgotten.storage / "staged/events/_backfills").iterdir()) - earlier
-    kept = files(living)
-    assert len(kept) == 3
-    aged(forgotten.storage)
-    survey_of(forgotten.storage, takes_forgotten=True).delete()
-    assert files(living) == kept
-    assert files(forgotten.storage / "shuffle") == []
 
 
 def test_an_ended_backfill_of_a_checkpoint_that_was_moved_stays(delivering: Workshop) -> None:

@@ -8,12 +8,9 @@ import pytest
 
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.upkeep.leftover import BatchStates
-from icefloe.checkpoint.log import Checkpoint
 from icefloe.storage.local_store import unfinished_name
-from icefloe.storage.probe import CLOCK_FOLDER
 from support.pipelines.leftovers import left_in_shuffle
-from support.pipelines.sweeping import aged, survey_of, swept
+from support.pipelines.sweeping import aged, require_swept_anywhere, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -76,35 +73,6 @@ def test_a_batch_that_is_opened_after_the_survey_keeps_its_files(workshop: Works
     assert (folder / "1/0.0.ab.data").exists()
 
 
-def test_the_look_at_the_checkpoint_comes_after_the_listing(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch that was opened between them is known, so that its files stay although they are not young any more."""
-    workshop.append(range(20))
-    workshop.deliver()
-    workshop.append([30])
-    look = BatchStates.of
-
-    def opened_before(checkpoint: Checkpoint) -> BatchStates:
-        workshop.open()
-        return look(checkpoint)
-
-    folder = next((workshop.storage / "shuffle/events").iterdir())
-    written(folder / "1/tasks/00000-ab.json", days=2)
-    monkeypatch.setattr(BatchStates, "of", opened_before)
-    assert survey_of(workshop.storage).leftovers == ()
-
-
-def test_trials_and_files_without_a_batch_go_when_they_are_old(workshop: Workshop, batch: OpenBatch) -> None:
-    folder = batch.folder.parent
-    names = [f"../_probe-{uuid4().hex}", f"../../{CLOCK_FOLDER}/{uuid4().hex}", "notes.txt", "later/x.json"]
-    paths = [written(folder / name) for name in names]
-    assert swept(workshop.storage) == 0
-    aged(paths)
-    assert swept(workshop.storage) == len(names)
-    assert not any(path.exists() for path in paths)
-
-
 def test_old_trials_of_a_storage_and_of_checkpoints_go(workshop: Workshop, batch: OpenBatch) -> None:
     checkpoint = workshop.storage / "checkpoints/events"
     folders = [workshop.storage, checkpoint, checkpoint / "backfills/start-7-ab"]
@@ -129,21 +97,6 @@ def test_old_trials_of_pipelines_that_never_began_go(workshop: Workshop) -> None
     assert not any(path.exists() for path in paths)
 
 
-def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
-    theirs = written(workshop.storage / "shuffle/README", days=90)
-    survey = survey_of(workshop.storage)
-    assert survey.notes == (f"1 files below file://{workshop.storage}/shuffle are not icefloe's: left alone",)
-    survey.delete()
-    assert theirs.exists()
-
-
-def test_an_unfinished_file_of_a_killed_writer_goes_with_its_batch(workshop: Workshop, batch: OpenBatch) -> None:
-    batch.commit()
-    hidden = written(batch.folder / unfinished_name("0.0.ab.data"))
-    swept(workshop.storage)
-    assert not hidden.exists()
-
-
 @pytest.mark.parametrize("place", ["storage", "elsewhere/commits", "elsewhere/backfills/7/owners", "changes"])
 def test_old_unfinished_files_go_wherever_a_pipeline_writes(workshop: Workshop, place: str) -> None:
     workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere")
@@ -163,23 +116,6 @@ def test_a_backfill_has_its_own_checkpoint_and_leaves_nothing_at_all(workshop: W
     assert swept(workshop.storage) > 3
     assert [path for path in (workshop.storage / "shuffle").rglob("*") if path.is_file()] == []
     assert workshop.deliver(RequestedRange(up_to_snapshot_id=head)) is None
-
-
-def test_a_checkpoint_elsewhere_is_found_by_the_marker(workshop: Workshop) -> None:
-    workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere")
-    workshop.append(range(20))
-    workshop.open().run_route().commit()
-    assert swept(workshop.storage) > 3
-    assert left_in_shuffle(workshop.storage) == []
-
-
-def test_a_folder_of_an_earlier_release_has_its_checkpoint_at_the_usual_place(workshop: Workshop) -> None:
-    head = workshop.append(range(20))
-    for batch in (workshop.open(), workshop.open(RequestedRange(up_to_snapshot_id=head))):
-        (batch.folder.parent / MARKER).unlink()
-        batch.run_route().commit()
-    assert swept(workshop.storage) > 6
-    assert left_in_shuffle(workshop.storage) == []
 
 
 @pytest.mark.parametrize("has_marker", [True, False])
@@ -233,3 +169,7 @@ def test_a_checkpoint_whose_url_names_a_variable_is_found_where_that_variable_is
     [problem] = left.problems
     assert "a checkpoint at file://${PLACE}/checkpoint, and that variable is not set here" in problem.sentence
     assert swept(workshop.storage, environ={"PLACE": f"{workshop.folder}/elsewhere"}) > 0
+
+
+def test_a_store_in_memory_is_swept(workshop: Workshop, tmp_path: Path) -> None:
+    require_swept_anywhere(workshop, f"memory://{tmp_path.name}")

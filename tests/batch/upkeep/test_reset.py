@@ -2,13 +2,7 @@
 
 from typing import Any
 
-import pytest
-
-from support.catalogs import open_sql_catalog
-from support.pipelines.interrupted import killed_everywhere
 from support.pipelines.operated import Operated
-from support.tables.events import SCHEMA, rows
-from support.tiers import extended
 
 
 def reset(operated: Operated, *options: str) -> dict[str, Any]:
@@ -51,27 +45,6 @@ def test_a_changed_configuration_counts_from_the_reset_on(operated: Operated) ->
     operated.require_consistent()
 
 
-def test_a_table_that_was_dropped_and_created_again_is_loaded_after_a_reset(operated: Operated) -> None:
-    catalog = open_sql_catalog("lab", operated.folder)
-    catalog.drop_table("db.events")
-    catalog.create_table("db.events", SCHEMA).append(rows(range(3)))
-    stopped = operated.command("run")
-    assert (stopped.code, "icefloe reset events" in stopped.sentence) == (65, True), stopped.err
-    assert reset(operated)["changed"] == ["table"]
-    assert operated.run()["insert"] == 3
-    assert operated.command("verify").code == 0
-
-
-def test_a_pipeline_whose_history_is_gone_is_loaded_after_a_reset(operated: Operated) -> None:
-    expired = operated.head()
-    operated.append(range(30, 35))
-    operated.append(range(35, 40))
-    operated.table.maintenance.expire_snapshots().by_ids([expired, operated.snapshot_ids()[-2]]).commit()
-    assert operated.command("run").code == 65
-    reset(operated)
-    operated.require_consistent()
-
-
 def test_a_pipeline_that_never_began_needs_no_reset(tmp_path) -> None:
     new = Operated.create(tmp_path / "new")
     new.append([1])
@@ -87,20 +60,3 @@ def test_a_new_sink_is_refused_before_the_reset_if_it_is_another_pipelines(opera
     refused = operated.command("reset", "--yes")
     assert refused.code == 65
     assert not (operated.storage / "checkpoints/events/offsets/1.json").exists()
-
-
-@pytest.mark.parametrize("finish", ["reset", extended("run")])
-@pytest.mark.slow
-def test_a_reset_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
-    operated.append(range(30, 35))
-    operated.set(changes="net")
-    seen = set()
-    for killed in killed_everywhere(operated, lambda: operated.command("reset", "--yes")):
-        is_open = (operated.storage / "checkpoints/events/offsets/1.json").exists()
-        seen.add(is_open)
-        if finish == "reset" or not is_open:
-            reset(operated)
-        document = operated.run()
-        assert (document["batch"], document["insert"]) == (2, 25), killed
-        operated.require_consistent()
-    assert seen == {False, True}

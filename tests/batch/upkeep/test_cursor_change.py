@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.pipelines.interrupted import Paused, killed_everywhere
 from support.pipelines.operated import Operated
 from support.sinks.registered import registered_sinks
-from support.tiers import extended
 
 
 def set_cursor(operated: Operated, snapshot_id: int, *options: str) -> dict[str, Any]:
@@ -46,16 +44,6 @@ def test_commits_are_delivered_again_from_an_earlier_snapshot(operated: Operated
     assert operated.run()["insert"] == 7
     assert operated.command("verify").code == 0
     assert set_cursor(operated, operated.head())["outcome"] is None, "it is there already"
-
-
-def test_a_new_pipeline_can_begin_at_a_snapshot_without_a_load(tmp_path) -> None:
-    new = Operated.create(tmp_path / "new")
-    first = new.append(range(5))
-    new.append(range(5, 7))
-    assert set_cursor(new, first)["batch"] == 0
-    document = new.run()
-    assert (document["batch"], document["after_snapshot_id"], document["insert"]) == (1, str(first), 2)
-    assert new.command("verify").code == 0
 
 
 def test_the_rest_of_a_load_that_is_skipped_is_said(tmp_path) -> None:
@@ -134,29 +122,6 @@ def test_a_row_that_changed_back_since_is_right_after_the_cursor_was_set_back(tm
         assert new.command("verify").code == 0
 
 
-def test_rows_of_several_ranges_that_a_sink_missed_come_by_one_cursor_set_back(tmp_path: Path) -> None:
-    """The index has 7.0, because the commits before and after that one were left out, and they end where they began."""
-    new = Operated.create(tmp_path / "new").set(sink={"type": "index", "server": "ranges"}, changes="net")
-    new.append([1, 2])
-    new.update([1], value=1.0)
-    before = new.head()
-    with registered_sinks():
-        new.run()
-        set_cursor(new, new.append([3]))
-        new.update([1], value=7.0)
-        new.run()
-        new.update([1], value=1.0)
-        set_cursor(new, new.head())
-        assert new.command("verify").code == 65
-        set_cursor(new, before)
-        while new.run()["batch"] is not None:
-            pass
-        assert new.command("verify").code == 0
-        new.append([4])
-        new.update([4], value=2.0)
-        assert new.run()["steps"] == 2, "the places of moves are behind"
-
-
 @pytest.mark.parametrize("words", ["is not in the history of branch 'main'"])
 def test_a_snapshot_that_is_not_of_the_branch_is_refused(operated: Operated, words: str) -> None:
     operated.append([50])
@@ -175,46 +140,3 @@ def test_the_cursor_is_not_moved_under_an_open_batch(operated: Operated) -> None
     assert (refused.code, "icefloe abandon events gives it up" in refused.sentence) == (65, True)
     assert operated.abandon().code == 0
     assert set_cursor(operated, operated.head())["batch"] == 2
-
-
-@pytest.mark.parametrize("finish", ["set-cursor", extended("run")])
-@pytest.mark.slow
-def test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
-    skipped = operated.append(range(100, 107))
-    operated.update([1], value=2.0)
-
-    def move() -> None:
-        operated.command("set-cursor", "--snapshot-id", skipped, "--yes")
-
-    seen = set()
-    for killed in killed_everywhere(operated, move):
-        is_open = (operated.storage / "checkpoints/events/offsets/1.json").exists()
-        seen.add(is_open)
-        if finish == "set-cursor":
-            move()
-        document = operated.run()
-        is_moved = is_open or finish == "set-cursor"
-        assert document["insert"] == (0 if is_moved else 7), killed
-        assert (document["update_after"], document["batch"]) == (1, 2 if is_moved else 1), killed
-        assert operated.command("verify").code == 0, killed
-    assert seen == {False, True}
-
-
-@pytest.mark.slow
-def test_of_two_moves_at_once_one_counts_and_the_other_says_so(operated: Operated) -> None:
-    codes = set()
-    for place in range(1, 20, 2):
-        one, other = operated.append([1000 + place]), operated.append([2000 + place])
-        with Paused(operated.command, "set-cursor", "--snapshot-id", one, "--yes", place=place) as late:
-            set_cursor(operated, other)
-        assert late.error is None
-        if not late.is_reached:
-            break
-        codes.add(late.answer.code)
-        cursor = operated.command("status", "--json").document["cursor_snapshot_id"]
-        if late.answer.code:
-            said = ("another run of events opened", "events has changed since this command looked at it")
-            assert late.answer.sentence.startswith(said), late.where
-            assert cursor == str(other), late.where
-    assert 75 in codes
-    assert codes <= {0, 75}

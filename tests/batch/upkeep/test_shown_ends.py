@@ -9,7 +9,6 @@ import pytest
 
 from batch.deliver.delivered import Delivered
 from icefloe.errors import TransientError
-from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
 from support.pipelines.delivered_state import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
@@ -89,19 +88,6 @@ def test_readers_go_on_behind_an_abandoned_batch_and_a_moved_cursor(
     assert ids(lab) == [1, 9]
 
 
-@pytest.mark.parametrize("changes", ["append_only", "upsert"])
-def test_readers_begin_again_behind_a_reset(lab: Delivered, changes: str) -> None:
-    lab.append(1, 2)
-    run(lab, changes)
-    end(lab, "reset", changes=changes)
-    assert lab.manifest(1)["batch"]["after_snapshot_id"] is None
-    assert ids(lab) == []
-    lab.append(9)
-    run(lab, changes)
-    assert ids(lab) == [1, 2, 9]
-    assert command(lab, "verify", changes=changes).code == 0
-
-
 def test_a_batch_that_a_reset_gives_up_can_no_longer_become_visible(
     lab: Delivered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,36 +133,6 @@ def test_a_manifest_that_a_killed_end_did_not_write_comes_before_the_next_one(
     assert ids(lab) == [1, 2, 3]
 
 
-def test_several_ends_that_earlier_releases_did_not_show_come_with_the_next_batch(lab: Delivered) -> None:
-    lab.append(1)
-    run(lab, "upsert")
-    for number in (1, 2):
-        lab.append(number + 10)
-        end(lab, "set-cursor", "--snapshot-id", lab.head(), changes="upsert")
-        (lab.output() / f"batch={number}/_manifest.json").unlink()
-    lab.append(9)
-    run(lab, "upsert")
-    assert ids(lab) == [1, 9]
-
-
-def test_an_end_that_an_earlier_release_did_not_show_is_found_by_verify_and_written_by_deliver(lab: Delivered) -> None:
-    lab.append(1)
-    run(lab, "upsert")
-    end(lab, "reset", changes="upsert")
-    (lab.output() / "batch=1/_manifest.json").unlink()
-    for number in (2, 3):
-        lab.append(number)
-        run(lab, "upsert")
-        (lab.output() / "batch=1/_manifest.json").unlink(missing_ok=True)
-    found = command(lab, "verify", changes="upsert")
-    assert (found.code, ids(lab)) == (65, [1])
-    assert found.sentence.endswith("readers stop there; icefloe deliver events --batches 1 writes it")
-    written = command(lab, "deliver", "--batches", "1", changes="upsert")
-    assert (written.code, written.err) == (0, "")
-    assert command(lab, "verify", changes="upsert").code == 0
-    assert ids(lab) == [1, 2, 3]
-
-
 def test_an_end_is_recorded_if_readers_folder_does_not_answer(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.append(1)
     run(lab, "upsert")
@@ -191,20 +147,6 @@ def test_an_end_is_recorded_if_readers_folder_does_not_answer(lab: Delivered, mo
         assert command(lab, "abandon", "--yes", changes="upsert").code == 0
     run(lab, "upsert")
     assert ids(lab) == [1, 2]
-
-
-def test_a_cursor_is_not_moved_into_the_folder_of_another_pipeline(lab: Delivered) -> None:
-    lab.append(1)
-    run(lab, "upsert")
-    (lab.output() / "batch=0/_manifest.json").unlink()
-    folder = {"sink": {"type": "files", "path": f"file://{lab.output()}"}}
-    other = icefloe(
-        "set-cursor", lab.pipeline("other", name="other", engine="local", changes="upsert", **folder),
-        "--snapshot-id", lab.head(), "--yes",
-    )  # fmt: skip
-    assert other.code == 65
-    assert "belongs to pipeline events" in other.sentence
-    assert not (lab.storage("other") / "checkpoints/other/offsets").exists()
 
 
 @pytest.fixture
@@ -233,29 +175,6 @@ def test_a_reset_back_into_a_folder_writes_the_manifests_of_batches_that_were_de
     assert command(lab, "verify", changes=changes).code == 0
     traced = command(lab, "trace", "id=2", changes=changes)
     assert (traced.code, traced.err) == (0, "")
-
-
-@pytest.mark.parametrize("moved", ["each", "upsert"], indirect=True)
-def test_a_reset_that_is_killed_among_these_manifests_is_completed_by_a_run(
-    moved: Moved, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab, changes = moved.lab, moved.changes
-    commit, written = ChangeFiles.commit, []
-
-    def once(sink: ChangeFiles, *given: Any) -> None:
-        if written:
-            raise KeyboardInterrupt
-        written.append(given)
-        commit(sink, *given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ChangeFiles, "commit", once)
-        assert command(lab, "reset", "--yes", changes=changes).code == 130
-    assert not (lab.output() / "batch=4").exists()
-    lab.append(9)
-    run(lab, changes)
-    run(lab, changes)
-    assert ids(lab) == [1, 2, 3, 9]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """``icefloe abandon --backfill``: a backfill that is stuck ends without changes, and its range can be started again."""
 
 from collections.abc import Iterable
-from itertools import count
 
 import pytest
 
@@ -10,7 +9,6 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.upkeep.leftover import BatchStates
 from icefloe.errors import TransientError
 from icefloe.storage.object_store import ObjectStore
-from support.pipelines.interrupted import Killed, Paused, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
 from support.pipelines.sweeping import survey_of, swept
 from support.pipelines.workshop import OpenBatch
@@ -51,46 +49,6 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
     operated.require_consistent()
 
 
-def test_a_range_without_an_end_that_is_started_again_ends_at_the_new_head(operated: Operated) -> None:
-    request = RequestedRange(after_snapshot_id=operated.head())
-    operated.append([30])
-    first = operated.open(request)
-    assert operated.abandon("--backfill", first.plan.backfill_id, "--yes").code == 0
-    head = operated.append([31])
-    assert operated.open(request).plan.spec.up_to_snapshot_id == head
-
-
-def test_a_backfill_may_be_abandoned_more_than_once(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange
-) -> None:
-    for number in range(2):
-        assert operated.abandon(*arguments(batch)).document["batch"] == number
-        assert operated.open(request_).plan.batch_number == number + 1
-
-
-def test_a_backfill_that_readers_see_is_recorded_as_done(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange
-) -> None:
-    with killed_at(2), pytest.raises(Killed):
-        batch.commit()
-    assert operated.abandon(*arguments(batch)).document["outcome"] == "delivered"
-    assert operated.prepare(request_).is_committed
-
-
-@pytest.mark.parametrize("finish", ["abandon", "run"])
-@pytest.mark.slow
-def test_an_abandon_of_a_backfill_that_is_killed_at_any_write_is_completed(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange, finish: str
-) -> None:
-    for restored in killed_everywhere(operated, lambda: operated.abandon(*arguments(batch))):
-        is_ended = (operated.sink / f"_backfills/{batch.plan.backfill_id}/batch=0/_manifest.json").exists()
-        if finish == "abandon":
-            assert operated.abandon(*arguments(batch)).code == 0
-        again = operated.open(request_)
-        assert again.plan.batch_number == (1 if is_ended or finish == "abandon" else 0), restored
-        assert again.deliver().counts["update_after"] == 1
-
-
 def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
     operated: Operated, batch: OpenBatch, request_: RequestedRange
 ) -> None:
@@ -112,19 +70,6 @@ def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
     backfill_id = operated.open(request_).plan.backfill_id
     done = operated.abandon("--backfill", "mistyped", "--yes")
     assert f"has no backfill mistyped: it has {backfill_id}; correct the ID" in done.err
-
-
-def test_a_backfill_that_is_started_again_while_a_sweep_waits_for_its_answer_keeps_its_marker(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange
-) -> None:
-    assert operated.abandon(*arguments(batch)).code == 0
-    survey = survey_of(operated.storage)
-    again = operated.open(request_)
-    assert survey.delete() == (0, ())
-    assert (again.folder.parent / MARKER).exists()
-    again.deliver()
-    assert swept(operated.storage) == 1
-    assert not (again.folder.parent / MARKER).exists()
 
 
 def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_has_it_again(
@@ -162,18 +107,3 @@ def test_a_sweep_that_cannot_ask_again_after_the_deletion_puts_the_marker_back(
     deleted, [problem] = survey.delete()
     assert (deleted, problem.sentence) == (0, "the store does not answer")
     assert (batch.folder.parent / MARKER).exists()
-
-
-def test_a_sweep_at_any_write_of_a_backfill_that_is_started_again_leaves_it_a_marker(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange
-) -> None:
-    assert operated.abandon(*arguments(batch)).code == 0
-    for place in count(1):
-        with Paused(operated.open, request_, place=place) as paused:
-            swept(operated.storage)
-        if not paused.is_reached:
-            break
-        assert paused.error is None, paused.where
-        assert (paused.answer.folder.parent / MARKER).exists(), paused.where
-        assert operated.abandon(*arguments(batch)).code == 0
-    assert place > 10

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.errors import TransientError
-from icefloe.flow import Phase
-from icefloe.sinks.change_files import ChangeFiles
-from icefloe.storage.location import open_store
+from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
+from icefloe.checkpoint.log import Checkpoint
 from support.catalogs import open_sql_catalog
-from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
+from support.pipelines.interrupted import Killed, killed_at
 from support.pipelines.operated import Operated
 from support.pipelines.workshop import OpenBatch
 from support.tables.events import SCHEMA, rows
@@ -63,15 +59,6 @@ def test_abandoning_says_what_it_ends_before_it_asks(
     assert "batch 1 is abandoned" in operated.abandon("-v").out
 
 
-def test_abandoning_again_finds_nothing_open(operated: Operated, batch: OpenBatch) -> None:
-    first = operated.abandon("--yes", "--json").document
-    assert (first["batch"], first["outcome"]) == (1, "abandoned")
-    after = operated.stored_objects()
-    again = operated.abandon("--yes", "--json")
-    assert (again.code, again.document["batch"], again.document["outcome"]) == (0, None, None)
-    assert operated.stored_objects() == after
-
-
 def replace_table(operated: Operated, ids: range) -> None:
     """Drops the table, and creates it again with other rows."""
     catalog = open_sql_catalog("lab", operated.folder)
@@ -99,21 +86,6 @@ def test_a_batch_that_readers_see_is_recorded_as_done_instead(operated: Operated
     operated.require_consistent()
 
 
-def test_a_delivered_batch_whose_table_was_created_again_is_ended_and_the_pipeline_is_reset(
-    operated: Operated, delivered: OpenBatch
-) -> None:
-    replace_table(operated, range(50, 53))
-    stopped, refused = operated.command("run"), operated.command("reset", "--yes")
-    assert (stopped.code, refused.code) == (65, 65)
-    assert "icefloe abandon events" in refused.sentence
-    assert operated.abandon().code == 0
-    assert operated.record("commits/1.json")["counts"]["update_after"] == 1
-    assert operated.command("reset", "--yes").code == 0
-    assert operated.run()["insert"] == 3
-    assert operated.command("verify").code == 0
-    assert operated.between_phases() == []
-
-
 def test_a_delivered_batch_whose_shuffle_folder_and_table_are_gone_is_recorded_from_its_manifest(
     operated: Operated, delivered: OpenBatch
 ) -> None:
@@ -139,14 +111,6 @@ def test_a_delivered_batch_whose_shuffle_folder_and_table_are_gone_is_recorded_f
     assert operated.command("verify").code == 0
 
 
-def test_a_delivered_batch_that_lost_the_records_of_its_tasks_is_recorded_from_its_manifest(
-    operated: Operated, delivered: OpenBatch
-) -> None:
-    shutil.rmtree(delivered.folder / "results")
-    assert operated.abandon("--yes", "--json").document["outcome"] == "delivered"
-    operated.require_consistent()
-
-
 def test_a_delivered_batch_is_not_recorded_from_a_manifest_whose_files_are_gone(
     operated: Operated, delivered: OpenBatch
 ) -> None:
@@ -155,15 +119,6 @@ def test_a_delivered_batch_is_not_recorded_from_a_manifest_whose_files_are_gone(
     refused = operated.abandon()
     assert (refused.code, "delete everything below" in refused.sentence) == (65, True), refused.err
     assert not (operated.storage / "checkpoints/events/commits/1.json").exists()
-
-
-@pytest.mark.slow
-def test_recording_a_delivered_batch_may_be_killed_at_any_write(operated: Operated, delivered: OpenBatch) -> None:
-    for restored in killed_everywhere(operated, operated.abandon):
-        assert operated.abandon().code == 0, restored
-        # The cleanup of the next batch takes what the killed one left.
-        operated.update([2], value=float(restored.place))
-        operated.require_consistent()
 
 
 def test_a_first_batch_that_is_abandoned_leaves_the_pipeline_at_its_beginning(new: Operated) -> None:
@@ -191,44 +146,30 @@ def test_a_part_of_a_load_that_is_abandoned_is_loaded_under_the_next_number(new:
     new.require_consistent()
 
 
-def test_tasks_of_an_abandoned_batch_stop_and_take_back_what_they_wrote(operated: Operated, batch: OpenBatch) -> None:
-    late = batch.running
-    with late.fenced():
-        late.folder.store.put("late.data", b"rows")
-        operated.abandon()
-    assert operated.between_phases() == []
-    with pytest.raises(BatchCommittedError), late.fenced():
-        pass
-    with pytest.raises(BatchFinished), ends_well_if_finished(batch.reference):
-        batch.run(Phase.SHUFFLE_WRITE)
+pytestmark = pytest.mark.slow
 
 
-def test_a_sink_that_holds_the_abandoned_batch_takes_no_other_one_of_its_number(
-    operated: Operated, batch: OpenBatch
+def test_an_abandon_is_to_be_repeated_if_a_run_died_between_manifest_and_record_since_the_look(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    committing = batch.running
-    with killed_at(2), pytest.raises(Killed):
-        operated.abandon()
-    assert operated.record("offsets/1.json")
-    with pytest.raises(TransientError, match="it was abandoned or moved the cursor, and this run came too late"):
-        type(batch).commit(batch)
-    assert committing.checkpoint.committed(1) is None
-    sink = ChangeFiles(open_store(f"file://{operated.sink}"))
-    assert sink.whole(1).rows == 0
+    operated.update([1], value=7.0)
+    operated.open()
+    look = AbandonablePipeline.find
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def looked(place: AbandonablePipeline) -> object:
+        found = look(place)
+        with monkeypatch.context() as patched:
+            patched.setattr(Checkpoint, "create_commit", killed)
+            assert operated.command("run").code == 130
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AbandonablePipeline, "find", looked)
+        overtaken = operated.abandon()
+    assert (overtaken.code, "readers see its changes" in overtaken.sentence) == (75, True)
+    repeated = operated.abandon("--yes", "--json")
+    assert (repeated.code, repeated.document["outcome"]) == (0, "delivered")
     operated.require_consistent()
-
-
-@pytest.mark.parametrize("finish", ["abandon", "run"])
-@pytest.mark.slow
-def test_an_abandon_that_is_killed_at_any_write_is_completed_by_the_next_one_or_by_a_run(
-    operated: Operated, batch: OpenBatch, finish: str
-) -> None:
-    for restored in killed_everywhere(operated, operated.abandon):
-        is_ended = (operated.sink / "batch=1/_manifest.json").exists()
-        assert is_ended == (restored.place > 1), restored
-        if finish == "abandon":
-            assert operated.abandon().code == 0
-        document = operated.run()
-        assert document["batch"] == (2 if is_ended or finish == "abandon" else 1), restored
-        assert document["update_after"] == 1
-        operated.require_consistent()
