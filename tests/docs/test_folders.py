@@ -1,8 +1,16 @@
+import json
+import logging
 import re
+from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
 
 from icefloe.batch.batch_keys import begun_key, delivery_key, error_key
 from icefloe.batch.open.next_range import RequestedRange
+from icefloe.documents import load_document
+from icefloe.sinks.manifest import Manifest
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -58,3 +66,55 @@ def test_files_and_folders_are_those_that_runs_leave(flights: Flights) -> None:
 def belongs(path: str, block: Block) -> bool:
     """True if a block about the sink alone must name it."""
     return "<storage>" in block.text or path.startswith("changes/")
+
+
+def shape(document: Any) -> Any:
+    """A document with the names of its types in place of its values."""
+    if isinstance(document, dict):
+        return {key: shape(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [shape(value) for value in document]
+    return type(document).__name__
+
+
+@pytest.mark.parametrize("block", claimed(Kind.MANIFEST), ids=str)
+def test_a_manifest_is_like_one_that_a_run_wrote(block: Block, followed: Flights) -> None:
+    load_document(Manifest, block.text.encode(), what=str(block))
+    written = followed.folder / "flights" / "changes" / "batch=1" / "_manifest.json"
+    assert shape(json.loads(block.text)) == shape(json.loads(written.read_text()))
+    sums = json.loads(block.text)
+    assert sums["batch"]["rows"] == sum(sums["batch"]["counts"].values()) == sum(p["rows"] for p in sums["parts"])
+
+
+PLANTED = "planted-6c1f"
+
+
+def test_row_values_are_in_parts_data_files_and_extents_alone(
+    flights: Flights, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    flights.write_pipeline("flights")
+    flights.lake.append((1, PLANTED), (2, "UA"))
+    found = flights.files_before_cleanup("flights", is_damaged=False)
+    flights.lake.replace_carrier(1, "DL")
+    files = kept_before_cleanup(flights)
+    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".extents", ".parquet"}
+    for name, content in files.items():
+        if Path(name).suffix not in (".data", ".extents", ".parquet"):
+            assert PLANTED.encode() not in content, name
+    assert PLANTED not in caplog.text
+    assert "flights" in caplog.text
+
+    parts = sorted((flights.folder / "flights" / "changes").rglob("*.parquet"))
+    carriers = [value for part in parts for value in pq.ParquetFile(part).read()["carrier"].to_pylist()]
+    assert carriers.count(PLANTED) == 2, "the insert, and the image before the update"
+
+
+def kept_before_cleanup(flights: Flights) -> dict[str, bytes]:
+    """The files of a batch, read before any of them is removed."""
+    kept: dict[str, bytes] = {}
+    top = flights.folder / "flights"
+    flights.files_before_cleanup(
+        "flights", is_damaged=False, look=lambda names: kept.update({name: (top / name).read_bytes() for name in names})
+    )
+    return kept

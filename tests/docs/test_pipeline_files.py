@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 import yaml
 
 from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
+from make.pipeline_keys import PAGE, SCHEMA, TABLES, with_tables
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -49,3 +51,23 @@ def test_keys_of_a_pipeline_file_deliver_in_files(
     assert icefloe("run", "flights").code == 0
     [part] = flights.folder.rglob("part-*.parquet")
     assert pq.ParquetFile(part).metadata.num_rows == 1
+
+
+TEXT = PAGE.read_text("utf-8")
+
+KEYS = json.loads(SCHEMA.read_text("utf-8"))
+
+
+def test_the_tables_are_those_of_the_schema() -> None:
+    assert with_tables(TEXT, KEYS) == TEXT, "run: python -m make.pipeline_keys"
+    assert TEXT.count("| key | value |") == len(TABLES)
+
+
+def test_a_key_that_the_schema_gets_is_missing_in_the_page() -> None:
+    edited = json.loads(json.dumps(KEYS))
+    edited["properties"]["shuffle"]["properties"]["codec"] = {
+        "description": "The codec of <blocks>.", "x-expected": "lz4 | zstd", "default": "lz4",
+    }  # fmt: skip
+    written = with_tables(TEXT, edited)
+    assert r"| `codec` | lz4 \| zstd | `lz4` | The codec of \<blocks>. |" in written
+    assert with_tables(written, KEYS) == TEXT

@@ -53,25 +53,14 @@ def test_the_page_names_the_keys_of_a_sink_that_may_be_edited() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cases", [CASES, extended("test")])
 def test_the_sink_passes_its_tests(package: Path, cases: str) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-k", cases, "--basetemp", str(package / "files"), "."]
+    paths = {"PYTHONPATH": f"{package}{os.pathsep}{ROOT / 'plugins'}"}
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-k",
-            cases,
-            "--basetemp",
-            package / "files",
-            ".",
-        ],
+        [sys.executable, "-m", "pytest", *options],
         cwd=package,
-        env={**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{ROOT / 'plugins'}"},
+        env={**os.environ, **paths},
         capture_output=True,
         text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from faults.place import SCENARIOS
 from faults.recorded_table import recorded_states
-from faults.scenarios import SCENARIOS
 from support.servers.icefloe_run import IcefloeRun
 from support.tables.table_states import TableStates
 

@@ -21,9 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opensearchpy.exceptions import TransportError
 
-from faults.place import Place, session_of
-from faults.scenarios import Scenario
-from faults.stores import Stores
+from faults.place import Place, Scenario, Stores, session_of
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from support.fakes.answering_server import answering_server
 from support.pipelines.replay import table_rows

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from faults.place import Place, session_of
-from faults.scenarios import Scenario
-from faults.stores import Stores
+from faults.place import Place, Scenario, Stores, session_of
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.upkeep.cursor_moves import PipelineReset, complete_unfinished, make_move

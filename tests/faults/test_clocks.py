@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.server_process import ServerUnavailableError
-from faults.place import Place
-from faults.scenarios import SCENARIOS
+from faults.place import SCENARIOS, Place
 from support.missing import missing
 from support.pipelines.workspace import ROOT, Outcome
 from support.servers.faketime import faketime_library

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.place import Place
-from faults.scenarios import SCENARIOS
+from faults.place import SCENARIOS, Place
 from icefloe.errors import IcefloeError, TerminalError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

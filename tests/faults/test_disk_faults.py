@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.place import Place
-from faults.scenarios import SCENARIOS, Scenario
+from faults.place import SCENARIOS, Place, Scenario
 from icefloe.errors import TransientError
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.storage.location import open_store
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.pipelines.leftovers import left_by_writers
 from support.tables.table_states import TableStates
@@ -66,3 +67,27 @@ def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
 ) -> None:
     numbers = places(43)
     assert list(takewhile(lambda nth: fail_at(fault, SCENARIOS[name], nth, tmp_path, states), numbers))
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.call != "link"], ids=str)
+def test_dead_letters_whose_disk_fails_are_the_old_ones_or_the_new_ones(fault: DiskFault, tmp_path: Path) -> None:
+    folder = DeadLetterFolder(open_store(tmp_path.as_uri()), limit=10)
+    old, new = [letter("old")], [letter("new"), letter("newer")]
+    for nth in range(1, 20):
+        folder.put(7, 0, old)
+        with failing_disk(fault, nth, tmp_path) as struck:
+            try:
+                folder.put(7, 0, new)
+            except TransientError:
+                assert struck
+        assert list(folder.letters(7)) in (old, new)
+        folder.put(7, 0, new)
+        assert list(folder.letters(7)) == new
+        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["part-00000.jsonl"]
+        if not struck:
+            break
+    assert nth > 1, f"{fault} never struck"
+
+
+def letter(reason: str) -> DeadLetter:
+    return DeadLetter(id="1:7", version=3, operation="index", document={"id": 7}, reason=reason)

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.place import Place
-from faults.scenarios import SCENARIOS
-from faults.stores import Stores
+from faults.place import SCENARIOS, Place, Stores
 from support.missing import missing, require_program
 from support.pipelines.workspace import ROOT, Outcome, icefloe
 from support.sinks.document_folder import registered

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.place import Place
-from faults.scenarios import SCENARIOS
+from faults.place import SCENARIOS, Place
 from faults.struck_process import starved_run
 from support.pipelines.replay import table_rows
 from support.sinks.document_folder import DocumentFolder, registered

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS
+from faults.place import SCENARIOS
 from faults.stopped_process import stopped_process
 from support.tables.table_states import TableStates
 from support.tiers import extended

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Scenario
+from faults.place import SCENARIOS, Scenario
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates

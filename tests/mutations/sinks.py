@@ -16,103 +16,54 @@ _OPENSEARCH_BULK: Final = (
 )
 
 SINKS: Final = (
-    Mutation(
-        name="in some schedule a second pipeline delivers to a claimed path",
-        function="_refuse_other", kind=Kind.NEVER, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="in some schedule a manifest names parts that are gone",
-        function="ChangeFiles.commit", kind=Kind.WITHOUT, place=1, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="keys move to other partitions between two batches",
-        function="topic_batches:_moves", kind=Kind.NEVER,
-        suite=("tests/servers/test_kafka_changed_topics.py",),
-    ),
-    Mutation(
-        name="an update that is cut by a slice is two events",
-        function="event_rows", kind=Kind.NEVER, place=2, suite=("tests/sinks/kafka/test_event_rows.py",),
-    ),
-    Mutation(
-        name="a login that was refused counts after an answer",
-        function="KafkaClients.answered", kind=Kind.WITHOUT, place=1,
-        suite=("tests/sinks/kafka/test_refused_logins.py",),
-    ),
-    Mutation(
-        name="the settings of a schema registry are tried by the first batch only",
-        function="KafkaSink.check", kind=Kind.WITHOUT,
-        suite=("tests/sinks/kafka/test_avro_registry.py::test_a_setting_that_does_not_fit_is_named",),
-    ),
-    Mutation(
-        name="a part that is in the topic as a whole is sent again",
-        function="PartSender._done", kind=Kind.NEVER, suite=_SERVERS_KAFKA_SINK,
-    ),
-    Mutation(
-        name="a load that begins again does not say so to its readers",
-        function="topic_batches:_open", kind=Kind.NEVER, suite=("tests/servers/test_kafka_loads.py",),
-    ),
-    Mutation(
-        name="a topic with messages of somebody else is claimed",
-        function="TopicBatches.refuse_other_owner", kind=Kind.NEVER, place=3, suite=_SERVERS_KAFKA_SINK,
-    ),
-    Mutation(
-        name="a change larger than the topic takes is sent",
-        function="TransactionProducer.refusal_of", kind=Kind.ALWAYS, place=4, suite=_SERVERS_KAFKA_SINK,
-    ),
-    Mutation(
-        name="two rows of one key in a part are no error",
-        function="key_operations", kind=Kind.NEVER, suite=("tests/sinks/test_key_changes.py",),
-    ),
-    Mutation(
-        name="entries of a null map are those of the next one",
-        function="map_entries", kind=Kind.NEVER, place=1, suite=("tests/sinks/test_map_entries.py",),
-    ),
-    Mutation(
-        name="the middle of a pipeline begins on an empty cluster",
-        function="BatchIndex._refuse_other_record", kind=Kind.NEVER, place=4,
-        suite=("tests/servers/test_opensearch_pipelines.py",),
-    ),
-    Mutation(
-        name="an answer to fewer operations than were sent is taken for whole",
-        function="BulkSender._sort_items", kind=Kind.NEVER, place=1, suite=_OPENSEARCH_BULK,
-    ),
-    Mutation(
-        name="an index of another pipeline is written to",
-        function="Claims.refuse_other", kind=Kind.NEVER, place=1,
-        suite=("tests/sinks/opensearch/test_conformance.py::TestSoftDeletes::test_another_origin_is_refused",),
-    ),
-    Mutation(
-        name="another service at the address counts as a search cluster",
-        function="Cluster.ask", kind=Kind.NEVER, place=5,
-        suite=(
-
-            "tests/sinks/opensearch/test_other_answers.py::test_a_place_that_is_no_search_cluster_is_refused_before_the_first_run",
-        ),
-    ),
-    Mutation(
-        name="a page that was cut by a timeout counts as whole",
-        function="missing_shards", kind=Kind.NEVER, suite=("tests/sinks/opensearch/test_missing_shards.py",),
-    ),
-    Mutation(
-        name="a document that another program wrote counts as another row of the key",
-        function="PartDeliverer._other_content", kind=Kind.NEVER,
-        suite=("tests/sinks/opensearch/test_foreign_writes.py",),
-    ),
-    Mutation(
-        name="an index with documents of others is claimed",
-        function="Indexes._refuse_foreign_documents", kind=Kind.NEVER, place=2, suite=_OPENSEARCH_BULK,
-    ),
-    Mutation(
-        name="an index that was removed in the middle of its load is made again",
-        function="Indexes.prepare", kind=Kind.NEVER, suite=_OPENSEARCH_BULK,
-    ),
-    Mutation(
-        name="a column that was dropped and added again goes on in the documents of the old one",
-        function="other_column", kind=Kind.NEVER, suite=("tests/sinks/opensearch/test_known_columns.py",),
-    ),
-    Mutation(
-        name="a dead letter is dropped if another program raised the version of its document",
-        function="LetterReplay._judge", kind=Kind.NEVER, place=1,
-        suite=("tests/sinks/opensearch/test_letter_replay.py",),
-    ),
+    Mutation(name="in some schedule a second pipeline delivers to a claimed path", function="_refuse_other",
+             kind=Kind.NEVER, suite=_SCHEDULES),
+    Mutation(name="in some schedule a manifest names parts that are gone", function="ChangeFiles.commit",
+             kind=Kind.WITHOUT, place=1, suite=_SCHEDULES),
+    Mutation(name="keys move to other partitions between two batches", function="topic_batches:_moves", kind=Kind.NEVER,
+             suite=("tests/servers/test_kafka_changed_topics.py",)),
+    Mutation(name="an update that is cut by a slice is two events", function="event_rows", kind=Kind.NEVER, place=2,
+             suite=("tests/sinks/kafka/test_event_rows.py",)),
+    Mutation(name="a login that was refused counts after an answer", function="KafkaClients.answered",
+             kind=Kind.WITHOUT, place=1, suite=("tests/sinks/kafka/test_refused_logins.py",)),
+    Mutation(name="the settings of a schema registry are tried by the first batch only", function="KafkaSink.check",
+             kind=Kind.WITHOUT,
+             suite=("tests/sinks/kafka/test_avro_registry.py::test_a_setting_that_does_not_fit_is_named",)),
+    Mutation(name="a part that is in the topic as a whole is sent again", function="PartSender._done", kind=Kind.NEVER,
+             suite=_SERVERS_KAFKA_SINK),
+    Mutation(name="a load that begins again does not say so to its readers", function="topic_batches:_open",
+             kind=Kind.NEVER, suite=("tests/servers/test_kafka_loads.py",)),
+    Mutation(name="a topic with messages of somebody else is claimed", function="TopicBatches.refuse_other_owner",
+             kind=Kind.NEVER, place=3, suite=_SERVERS_KAFKA_SINK),
+    Mutation(name="a change larger than the topic takes is sent", function="TransactionProducer.refusal_of",
+             kind=Kind.ALWAYS, place=4, suite=_SERVERS_KAFKA_SINK),
+    Mutation(name="two rows of one key in a part are no error", function="key_operations", kind=Kind.NEVER,
+             suite=("tests/sinks/test_key_changes.py",)),
+    Mutation(name="entries of a null map are those of the next one", function="map_entries", kind=Kind.NEVER, place=1,
+             suite=("tests/sinks/test_map_entries.py",)),
+    Mutation(name="the middle of a pipeline begins on an empty cluster", function="BatchIndex._refuse_other_record",
+             kind=Kind.NEVER, place=4, suite=("tests/servers/test_opensearch_pipelines.py",)),
+    Mutation(name="an answer to fewer operations than were sent is taken for whole", function="BulkSender._sort_items",
+             kind=Kind.NEVER, place=1, suite=_OPENSEARCH_BULK),
+    Mutation(name="an index of another pipeline is written to", function="Claims.refuse_other", kind=Kind.NEVER,
+             place=1,
+             suite=("tests/sinks/opensearch/test_conformance.py::TestSoftDeletes::test_another_origin_is_refused",)),
+    Mutation(name="another service at the address counts as a search cluster", function="Cluster.ask", kind=Kind.NEVER,
+             place=5,
+             suite=(
+             "tests/sinks/opensearch/test_other_answers.py::test_a_place_that_is_no_search_cluster_is_refused_before_the_first_run",)),
+    Mutation(name="a page that was cut by a timeout counts as whole", function="missing_shards", kind=Kind.NEVER,
+             suite=("tests/sinks/opensearch/test_missing_shards.py",)),
+    Mutation(name="a document that another program wrote counts as another row of the key",
+             function="PartDeliverer._other_content", kind=Kind.NEVER,
+             suite=("tests/sinks/opensearch/test_foreign_writes.py",)),
+    Mutation(name="an index with documents of others is claimed", function="Indexes._refuse_foreign_documents",
+             kind=Kind.NEVER, place=2, suite=_OPENSEARCH_BULK),
+    Mutation(name="an index that was removed in the middle of its load is made again", function="Indexes.prepare",
+             kind=Kind.NEVER, suite=_OPENSEARCH_BULK),
+    Mutation(name="a column that was dropped and added again goes on in the documents of the old one",
+             function="other_column", kind=Kind.NEVER, suite=("tests/sinks/opensearch/test_known_columns.py",)),
+    Mutation(name="a dead letter is dropped if another program raised the version of its document",
+             function="LetterReplay._judge", kind=Kind.NEVER, place=1,
+             suite=("tests/sinks/opensearch/test_letter_replay.py",)),
 )  # fmt: skip

@@ -10,104 +10,54 @@ _SCHEDULES: Final = ("tests/simulation/test_simulation.py::test_no_schedule_brea
 _STORAGE_STORE_ERRORS: Final = ("tests/storage/test_store_errors.py",)
 
 STORES: Final = (
-    Mutation(
-        name="a reader trusts the offsets of an answer",
-        function="decode_rows", kind=Kind.NEVER, suite=("tests/node/test_node_client.py",),
-    ),
-    Mutation(
-        name="a node reads any path",
-        function="NodeFolder.read", kind=Kind.NEVER, suite=("tests/node/test_node_server.py",),
-    ),
-    Mutation(
-        name="an answer keeps its place for ever",
-        function="NodeServer._answer", kind=Kind.WITHOUT, place=4, suite=("tests/node/test_node_server.py",),
-    ),
-    Mutation(
-        name="a node without its port stays up and serves nobody",
-        function="node_server:_replaced", kind=Kind.NEVER, place=1, suite=("tests/node/test_serve.py",),
-    ),
-    Mutation(
-        name="a block takes as much memory as its header says",
-        function="declared_bytes", kind=Kind.NEVER, place=1, suite=("tests/shuffle/test_blocks.py",),
-    ),
-    Mutation(
-        name="in some schedule extents of a damaged map output are read again",
-        function="CollectedBlocks.add", kind=Kind.ZERO, place=9, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="a small file is read whatever its checksum",
-        function="committed_output:_whole", kind=Kind.NEVER, suite=("tests/shuffle/test_committed_output.py",),
-    ),
-    Mutation(
-        name="a block is decoded whatever its checksum",
-        function="_Block.batches", kind=Kind.NEVER, suite=("tests/shuffle/test_fetch.py",),
-    ),
-    Mutation(
-        name="an index of another length is read",
-        function="decode_index", kind=Kind.NEVER, suite=("tests/shuffle/test_index_file.py",),
-    ),
-    Mutation(
-        name="in some schedule the winner deletes its own files",
-        function="MapOutputWriter.commit", kind=Kind.ALWAYS, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="in some schedule a void generation counts",
-        function="MapOutputLog._current", kind=Kind.NEVER, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="a commit record counts whatever its checksum",
-        function="MapOutputRecord.from_json", kind=Kind.NEVER, place=2,
-        suite=("tests/shuffle/test_map_output_record.py",),
-    ),
-    Mutation(
-        name="half an answer is decoded",
-        function="read_piece", kind=Kind.NEVER, place=2, suite=("tests/shuffle/test_fetch.py",),
-    ),
-    Mutation(
-        name="a service without conditional puts is asked again and again",
-        function="RemoteClients.try_condition", kind=Kind.WITHOUT, place=6, suite=_STORAGE_STORE_ERRORS,
-    ),
-    Mutation(
-        name="in some schedule a coordinated store creates what is an object already",
-        function="CoordinatedStore.create", kind=Kind.NEVER, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="in some schedule a coordinated store deletes objects only",
-        function="CoordinatedStore.delete", kind=Kind.WITHOUT, place=1, suite=_SCHEDULES,
-    ),
-    Mutation(
-        name="each request waits for a silent table as long as the first",
-        function="DynamodbTable.asked", kind=Kind.NEVER,
-        suite=("tests/storage/test_dynamodb_store.py::test_a_table_that_is_silent_is_waited_for_once",),
-    ),
-    Mutation(
-        name="a create whose answer was lost takes its own item for another's",
-        function="Items.create", kind=Kind.WITHOUT, place=5,
-        suite=(
-
-            "tests/storage/test_dynamodb_store.py::test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_not",
-        ),
-    ),
-    Mutation(
-        name="a damaged value is returned",
-        function="DynamodbStore._whole", kind=Kind.NEVER, place=1,
-        suite=("tests/storage/test_dynamodb_store.py::test_a_damaged_value_is_never_returned",),
-    ),
-    Mutation(
-        name="a create whose answer was lost has failed",
-        function="ObjectStore.create", kind=Kind.NEVER, place=1, suite=_STORAGE_STORE_ERRORS,
-    ),
-    Mutation(
-        name="a coordinated bucket is never tried",
-        function="probe", kind=Kind.NEVER, place=11,
-        suite=("tests/cli/test_coordination.py::test_a_bucket_that_cannot_be_written_is_found_although_the_table_can",),
-    ),
-    Mutation(
-        name="a wrong clock is said to be a wrong credential",
-        function="StorePlace._error", kind=Kind.NEVER, place=4, suite=_STORAGE_STORE_ERRORS,
-    ),
-    Mutation(
-        name="a file that came out short is linked",
-        function="_refuse_other_size", kind=Kind.NEVER, suite=("tests/storage/test_local_store.py",),
-    ),
+    Mutation(name="a reader trusts the offsets of an answer", function="decode_rows", kind=Kind.NEVER,
+             suite=("tests/node/test_node_client.py",)),
+    Mutation(name="a node reads any path", function="NodeFolder.read", kind=Kind.NEVER,
+             suite=("tests/node/test_node_server.py",)),
+    Mutation(name="an answer keeps its place for ever", function="NodeServer._answer", kind=Kind.WITHOUT, place=4,
+             suite=("tests/node/test_node_server.py",)),
+    Mutation(name="a node without its port stays up and serves nobody", function="node_server:_replaced",
+             kind=Kind.NEVER, place=1, suite=("tests/node/test_serve.py",)),
+    Mutation(name="a block takes as much memory as its header says", function="declared_bytes", kind=Kind.NEVER,
+             place=1, suite=("tests/shuffle/test_blocks.py",)),
+    Mutation(name="in some schedule extents of a damaged map output are read again", function="CollectedBlocks.add",
+             kind=Kind.ZERO, place=9, suite=_SCHEDULES),
+    Mutation(name="a small file is read whatever its checksum", function="committed_output:_whole", kind=Kind.NEVER,
+             suite=("tests/shuffle/test_committed_output.py",)),
+    Mutation(name="a block is decoded whatever its checksum", function="_Block.batches", kind=Kind.NEVER,
+             suite=("tests/shuffle/test_fetch.py",)),
+    Mutation(name="an index of another length is read", function="decode_index", kind=Kind.NEVER,
+             suite=("tests/shuffle/test_index_file.py",)),
+    Mutation(name="in some schedule the winner deletes its own files", function="MapOutputWriter.commit",
+             kind=Kind.ALWAYS, suite=_SCHEDULES),
+    Mutation(name="in some schedule a void generation counts", function="MapOutputLog._current", kind=Kind.NEVER,
+             suite=_SCHEDULES),
+    Mutation(name="a commit record counts whatever its checksum", function="MapOutputRecord.from_json", kind=Kind.NEVER,
+             place=2, suite=("tests/shuffle/test_map_output_record.py",)),
+    Mutation(name="half an answer is decoded", function="read_piece", kind=Kind.NEVER, place=2,
+             suite=("tests/shuffle/test_fetch.py",)),
+    Mutation(name="a service without conditional puts is asked again and again", function="RemoteClients.try_condition",
+             kind=Kind.WITHOUT, place=6, suite=_STORAGE_STORE_ERRORS),
+    Mutation(name="in some schedule a coordinated store creates what is an object already",
+             function="CoordinatedStore.create", kind=Kind.NEVER, suite=_SCHEDULES),
+    Mutation(name="in some schedule a coordinated store deletes objects only", function="CoordinatedStore.delete",
+             kind=Kind.WITHOUT, place=1, suite=_SCHEDULES),
+    Mutation(name="each request waits for a silent table as long as the first", function="DynamodbTable.asked",
+             kind=Kind.NEVER,
+             suite=("tests/storage/test_dynamodb_store.py::test_a_table_that_is_silent_is_waited_for_once",)),
+    Mutation(name="a create whose answer was lost takes its own item for another's", function="Items.create",
+             kind=Kind.WITHOUT, place=5,
+             suite=(
+             "tests/storage/test_dynamodb_store.py::test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_not",)),
+    Mutation(name="a damaged value is returned", function="DynamodbStore._whole", kind=Kind.NEVER, place=1,
+             suite=("tests/storage/test_dynamodb_store.py::test_a_damaged_value_is_never_returned",)),
+    Mutation(name="a create whose answer was lost has failed", function="ObjectStore.create", kind=Kind.NEVER, place=1,
+             suite=_STORAGE_STORE_ERRORS),
+    Mutation(name="a coordinated bucket is never tried", function="probe", kind=Kind.NEVER, place=11,
+             suite=(
+            "tests/cli/test_coordination.py::test_a_bucket_that_cannot_be_written_is_found_although_the_table_can",)),
+    Mutation(name="a wrong clock is said to be a wrong credential", function="StorePlace._error", kind=Kind.NEVER,
+             place=4, suite=_STORAGE_STORE_ERRORS),
+    Mutation(name="a file that came out short is linked", function="_refuse_other_size", kind=Kind.NEVER,
+             suite=("tests/storage/test_local_store.py",)),
 )  # fmt: skip

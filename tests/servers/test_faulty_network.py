@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from faults.place import SCENARIOS, Stores
 from faults.recorded_table import recorded_states
-from faults.scenarios import SCENARIOS
-from faults.stores import Stores
 from icefloe.errors import TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_create, is_read, is_write

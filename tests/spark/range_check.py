@@ -15,7 +15,7 @@ from support.spark.java_states import JavaStates
 from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
 
-__all__ = ["changes_of", "check_range", "check_ranges"]
+__all__ = ["changes_of", "check_evolving_ranges", "check_range", "check_ranges"]
 
 State = Callable[[int | None, int], Counter[Row]]
 
@@ -54,6 +54,13 @@ def check_ranges(
         for trust in ("off", "trust") if has_row_lineage else ("off",):
             found = changes_of(table, after, up_to, identifier_columns=list(identity), row_lineage=trust, **options)
             check_range(found, states, ends, identity)
+
+
+def check_evolving_ranges(table: SparkTable, *, identifier_columns: Sequence[str] = ()) -> None:
+    """The same for tables of any type: Spark, which knows no times and no nanoseconds, is not asked."""
+    read = JavaStates(table).rows_at
+    state = cache(lambda snapshot_id, schema_of: read(snapshot_id, schema_of=schema_of))
+    check_ranges(table, identifier_columns=identifier_columns, state=state)
 
 
 def check_range(

@@ -6,14 +6,13 @@ stand where Iceberg's own tests have the case (test_iceberg_changelog_table.py, 
 
 from collections import Counter
 from collections.abc import Callable
-from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
 from icefloe.api import read_changes
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from spark.iceberg_changelog import agreed, changes_of, counted, insert, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, counted, view_of
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 
@@ -34,24 +33,6 @@ def test_binary_values_are_compared_by_content(create_table: CreateTable) -> Non
     assert view_of(table, before) == updated + leaked
 
 
-def test_binary_and_uuid_keys_pair_by_content(create_table: CreateTable) -> None:
-    table = create_table("k binary, v int")
-    java = JavaWriters(table)
-    with java.schema() as schema:
-        schema.addColumn("u", java.type("uuid"))
-    one, other = UUID(int=1), UUID(int=2)
-    insert(table, (b"\x00\x01", 1, one), (b"\x00", 1, other))
-    overwrite_partitions(table, (b"\x00\x01", 2, one), (b"\x00", 1, other))
-    before, after = table.snapshot_ids()
-    images = Counter(
-        [("UPDATE_BEFORE", 0, after, b"\x00\x01", 1, one), ("UPDATE_AFTER", 0, after, b"\x00\x01", 2, one)]
-    )
-    for key in ("k", "u"):
-        assert changes_of(table, before, identifier_columns=[key]) == images
-    # There the key finds its pair, but no row with a binary value is carried over.
-    assert view_of(table, before, identifier_columns=["u"]).total() == 4
-
-
 def test_a_zero_that_changed_its_sign_is_no_change(create_table: CreateTable) -> None:
     table = create_table("id int, x double")
     table.sql("INSERT INTO {table} VALUES (1, double('-0.0')), (2, double('NaN'))")
@@ -59,18 +40,6 @@ def test_a_zero_that_changed_its_sign_is_no_change(create_table: CreateTable) ->
     first = table.snapshot_ids()[0]
     assert changes_of(table, first) == Counter()
     assert {change[0] for change in view_of(table, first)} == {"DELETE", "INSERT"}
-
-
-def test_duplicates_of_an_identity_are_paired_and_untouched_ones_left_alone(create_table: CreateTable) -> None:
-    table = create_table("id int, data string")
-    overwrite_partitions(table, (1, "a"), (1, "b"), (1, "b"), (2, "x"))
-    overwrite_partitions(table, (1, "c"), (1, "b"), (1, "b"), (2, "x"))
-    before, after = table.snapshot_ids()
-    assert changes_of(table, before, identifier_columns=["id"]) == Counter(
-        [("UPDATE_BEFORE", 0, after, 1, "a"), ("UPDATE_AFTER", 0, after, 1, "c")]
-    )
-    with pytest.raises(Exception, match="multiple rows with the same identifier fields"):
-        view_of(table, before, identifier_columns=["id"])
 
 
 def test_the_snapshots_of_one_commit_are_one_step(create_table: CreateTable) -> None:
@@ -137,18 +106,6 @@ def test_a_branch_has_changes_of_its_own(create_table: CreateTable) -> None:
     assert counted(table.changelog(after_snapshot_id=first, options={"branch": "audit"})) == Counter(
         [("INSERT", 0, on_main, 3)]
     )
-
-
-def test_updates_are_reported_whenever_there_is_an_identity(create_table: CreateTable) -> None:
-    table = create_table("id int NOT NULL, data string", identifier_fields=["id"])
-    overwrite_partitions(table, (1, "a"))
-    overwrite_partitions(table, (1, "b"))
-    before, after = table.snapshot_ids()
-    assert changes_of(table, before) == Counter(
-        [("UPDATE_BEFORE", 0, after, 1, "a"), ("UPDATE_AFTER", 0, after, 1, "b")]
-    )
-    # There it takes compute_updates or identifier_columns.
-    assert view_of(table, before) == Counter([("DELETE", 0, after, 1, "a"), ("INSERT", 0, after, 1, "b")])
 
 
 def test_the_row_ids_of_a_v3_table_pair_updates(create_table: CreateTable) -> None:

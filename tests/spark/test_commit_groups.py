@@ -59,23 +59,6 @@ def check_split(table: SparkTable, after: int | None) -> None:
 
 
 @EVERY_VERSION
-def test_an_upsert_is_one_step_with_one_update_and_one_insert(table: SparkTable) -> None:
-    before = table.snapshot_ids()[-1]
-    group = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
-    assert len(group) == 3
-    found = changes_of(table, before, identifier_columns=["id"])
-    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 1, "UPDATE_AFTER": 1, "INSERT": 1}
-    assert set(found["_change_ordinal"].to_pylist()) == {0}
-    assert set(found["_commit_snapshot_id"].to_pylist()) == {group[-1]}
-    check_every_range(table, group)
-    split = changes_of(table, before, identifier_columns=["id"], commit_groups="split")
-    assert Counter(zip(split["_change_ordinal"].to_pylist(), split["_change_type"].to_pylist(), strict=True)) == {
-        (0, "DELETE"): 1, (1, "INSERT"): 1, (2, "INSERT"): 1,
-    }  # fmt: skip
-    check_split(table, before)
-
-
-@EVERY_VERSION
 def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table: SparkTable) -> None:
     groups = [
         # Part of one file, all of another: a delete, an overwrite and two appends.
@@ -122,19 +105,6 @@ def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: Sp
     check_split(table, before)
     assert changes_of(table, before, group[0]).num_rows == 1
     assert changes_of(table, group[0], group[2]).num_rows == 2
-
-
-def test_a_dynamic_overwrite_of_partitions_is_one_step(create_table: CreateTable) -> None:
-    table = create_table("id bigint, v int, part string", partitioned_by="part")
-    for part in "abc":
-        table.append(rows(1, 2, 3, part=part))
-
-    def write(loaded: Table) -> None:
-        loaded.dynamic_partition_overwrite(pa.concat_tables([rows(1, 9, v=1, part="a"), rows(2, part="b")]))
-
-    group = committed(table, write)
-    assert len(group) == 2
-    check_every_range(table, group)
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -193,18 +163,6 @@ def test_a_fast_forward_of_several_commits_is_not_fused_but_each_of_them_is(tabl
     check_every_range(table, group)
 
 
-def test_commits_on_two_branches_at_once_keep_their_own_steps(table: SparkTable) -> None:
-    before = table.snapshot_ids()[-1]
-    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
-    table.load().upsert(rows(4, 31, v=1), ["id"], branch="audit")
-    group = committed(table, lambda loaded: loaded.upsert(rows(4, 32, v=2), ["id"]))
-    table.load().upsert(rows(5, 33, v=1), ["id"], branch="audit")
-    check_every_range(table, group)
-    on_branch = changes_of(table, before, branch="audit", identifier_columns=["id"])
-    counted = Counter(zip(on_branch["_change_ordinal"].to_pylist(), on_branch["_change_type"].to_pylist(), strict=True))
-    assert counted == {(o, kind): 1 for o in (0, 1) for kind in ("UPDATE_BEFORE", "UPDATE_AFTER", "INSERT")}
-
-
 @pytest.mark.parametrize("moved_on", [False, True], ids=["a fast forward", "a new snapshot"])
 def test_a_staged_commit_is_a_step_when_it_is_published(table: SparkTable, moved_on: bool) -> None:
     before = table.snapshot_ids()[-1]
@@ -224,17 +182,6 @@ def test_a_staged_commit_is_a_step_when_it_is_published(table: SparkTable, moved
     check_every_range(table)
     found = changes_of(table, before)
     assert sorted(set(found["_change_ordinal"].to_pylist())) == list(range(2 + moved_on))
-
-
-def test_a_cherry_pick_is_a_step_of_its_own(table: SparkTable) -> None:
-    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
-    for number in (60, 61):
-        table.lab.sql(f"INSERT INTO {table.name}.branch_audit VALUES ({number}, 0, 'a')")
-    table.sql("UPDATE {table} SET v = 3 WHERE id = 1")
-    picked = table.load().metadata.refs["audit"].snapshot_id
-    table.lab.sql(f"CALL lab.system.cherrypick_snapshot('{table.identifier}', {picked})")
-    check_every_range(table)
-    assert changes_of(table, table.snapshot_ids()[-2])["id"].to_pylist() == [61]
 
 
 def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(table: SparkTable, tmp_path: Path) -> None:

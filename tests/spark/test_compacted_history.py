@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.verify.verify_batches import verify_batches
-from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.first_steps import steps_within
 from spark.moving_table import (
     EVERY_VARIANT,
     WITH_DELETE_FILES,
@@ -27,7 +24,7 @@ from spark.range_check import changes_of, check_range, check_ranges
 from support.spark.java_states import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
-from support.tables.planning_tables import plan_range, plan_scan_tasks
+from support.tables.planning_tables import plan_range
 from support.tiers import soak
 
 pytestmark = pytest.mark.spark
@@ -36,22 +33,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
     return create_moving_table(create_table, getattr(request, "param", "V2"))
-
-
-@WITH_DELETE_FILES
-def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_once(
-    table: SparkTable, tmp_path: Path
-) -> None:
-    loaded = table.load()
-    steps = plan_range(loaded).steps
-    sizes = [plan_scan_tasks(loaded, steps[:count]).file_size_bytes for count in range(1, len(steps) + 1)]
-    assert sizes == sorted(sizes)
-    for bound in {size + more for size in sizes for more in (-1, 0)}:
-        assert steps_within(LoadedTable(loaded), steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
-    workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
-    check_batch(workshop, table, table.snapshot_ids()[:3])
-    with pytest.raises(TerminalError, match="would read"):
-        workshop.set(max_scan_bytes=1).prepare()
 
 
 @EVERY_VARIANT

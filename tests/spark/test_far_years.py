@@ -16,7 +16,7 @@ CreateTable = Callable[..., SparkTable]
 YEARS = ("-290000", "-0001", "0000", "0001", "1969", "9999", "10000", "294246")
 
 
-@pytest.mark.parametrize("partitioned_by", ["d", "at", "days(at)", "years(d)", "hours(at)", "months(local)", "local"])
+@pytest.mark.parametrize("partitioned_by", ["d", "days(at)", "months(local)"])
 def test_partitions_of_any_year_are_followed_filtered_and_verified(
     create_table: CreateTable, tmp_path: Path, partitioned_by: str
 ) -> None:

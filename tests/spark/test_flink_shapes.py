@@ -72,37 +72,6 @@ def test_without_upsert_mode_delete_files_hold_whole_rows(create_table: CreateTa
 
 
 @VERSIONS
-def test_keys_with_nulls_and_several_columns(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("a string, b int, v int", format_version=format_version)
-    java = JavaWriters(table)
-    keys = [("x", 1), ("x", None), (None, 1), (None, None)]
-    for number in range(3):
-        task = UpsertTask(java, ["a", "b"])
-        for key in keys[number:]:
-            task.upsert(*key, number)
-        task.delete(None, number)
-        commit(java, task)
-    check_ranges(table, identifier_columns=["a", "b"])
-
-
-@VERSIONS
-def test_each_partition_has_delete_files_of_its_own(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("region string, id bigint, v int", format_version=format_version, partitioned_by="region")
-    java = JavaWriters(table)
-    files = java.data_files([(region, n, 0) for region in ("east", "west") for n in range(4)])
-    java.append(files)
-    for number in (1, 2):
-        tasks = [UpsertTask(java, ["region", "id"], partition_of=file) for file in files]
-        for task, region in zip(tasks, ("east", "west"), strict=True):
-            task.upsert(region, number, number)
-            task.upsert(region, 9, number)
-            task.upsert(region, number, number + 10)
-        tasks[1].delete("west", 3)
-        commit(java, *tasks)
-    check_ranges(table, identifier_columns=["region", "id"])
-
-
-@VERSIONS
 def test_several_tasks_of_one_commit_reach_each_others_older_rows(
     create_table: CreateTable, format_version: int
 ) -> None:

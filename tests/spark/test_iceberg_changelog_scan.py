@@ -16,10 +16,9 @@ from create_changelog_view".
 | reader's testInsert | test_appended_files_are_inserted_rows |
 | reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_reported_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
-| testTableScanHonorsSelect | test_columns_are_selected_by_name |
-| testTableScanHonorsSelectWithoutCaseSensitivity | test_columns_are_selected_by_name (differs) |
+| testTableScanHonorsSelect, testTableScanHonorsSelectWithoutCaseSensitivity (differs),
+  testTableScanHonorsIgnoreResiduals | test_projection_and_filter.py |
 | testTableBothProjectAndSelect | none: there is one way to select columns |
-| testTableScanHonorsIgnoreResiduals | test_a_filter_holds_for_rows_not_for_files |
 | testReAddingPartitionField | test_files_of_every_partition_spec_are_read |
 | testDataFileSorted, testTableScanWithPlanExecutor | none: neither sort orders nor threads show in changes |
 """
@@ -30,9 +29,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.api import read_changes
 from icefloe.errors import TerminalError
-from spark.iceberg_changelog import agreed, changes_of, counted, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, overwrite_partitions, view_of
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 
@@ -65,23 +63,6 @@ def test_a_filter_on_a_partition_reads_no_file_of_others(table: SparkTable) -> N
     snap2 = java.append(java.data_files([B]))
     Path(other.location().removeprefix("file:")).unlink()
     assert changes_of(table, filter="data = 'k'") == Counter([("INSERT", 1, snap2, *B)])
-
-
-def test_a_filter_holds_for_rows_not_for_files(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    snap1 = java.append(java.data_files([A, A2, B]))
-    assert changes_of(table, filter="id = 43") == Counter([("INSERT", 0, snap1, *A2)])
-    assert changes_of(table, filter="id = 5") == Counter()
-
-
-def test_columns_are_selected_by_name(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    snap1 = java.append(java.data_files([A, A2]))
-    selected = read_changes(table.load(), columns=["id"])
-    assert selected.schema.names[4:] == ["id"]
-    assert counted(selected.read_all()) == Counter([("INSERT", 0, snap1, A[0]), ("INSERT", 0, snap1, A2[0])])
-    with pytest.raises(TerminalError, match="ID"):
-        read_changes(table.load(), columns=["ID"])
 
 
 def test_appended_files_are_inserted_rows(table: SparkTable) -> None:

@@ -7,16 +7,16 @@ beside `read_changes`. Where icefloe differs, docs/cases.md says why, under
 | Iceberg's test | here |
 |---|---|
 | testDataFilters | test_a_filter_leaves_the_ordinals_alone |
-| testOverwrites | test_an_overwrite_deletes_and_inserts_in_one_step |
-| testQueryWithTimeRange | test_times_bound_a_range_as_the_snapshots_current_then_do |
+| testOverwrites | test_iceberg_changelog_scan.py |
+| testQueryWithTimeRange | test_iceberg_changelog_view.py |
 | testTimeRangeValidation | test_a_range_that_ends_before_it_begins_is_refused |
 | testMetadataDeletes | test_a_partition_deleted_by_metadata_alone_is_read |
-| testExistingEntriesInNewDataManifestsAreIgnored | test_existing_entries_of_a_merged_manifest_are_no_change |
-| testManifestRewritesAreIgnored | test_rewritten_manifests_are_no_change_and_take_no_ordinal |
-| testMetadataColumns | test_a_change_names_no_file_and_no_position (differs) |
+| testExistingEntriesInNewDataManifestsAreIgnored | test_iceberg_changelog_scan.py |
+| testManifestRewritesAreIgnored | test_iceberg_changelog_scan.py |
+| testMetadataColumns | none (differs): a change names no file and no position |
 | testQueryWithRollback | test_rolled_back_commits_are_taken_back, test_a_branch_is_read_along_its_own_lineage,
   test_a_range_may_end_at_what_was_rolled_back (by time differ) |
-| testChangelogViewOutsideTimeRange | test_a_time_window_without_commits_is_empty |
+| testChangelogViewOutsideTimeRange | test_iceberg_changelog_view.py |
 """
 
 from collections import Counter
@@ -25,7 +25,6 @@ from typing import Any
 
 import pytest
 
-from icefloe.api import read_changes
 from icefloe.errors import UsageError
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, counted, insert, overwrite_partitions, view_of
 from support.spark.spark_table import SparkTable
@@ -62,33 +61,6 @@ def test_a_filter_leaves_the_ordinals_alone(table: SparkTable) -> None:
     assert counted(table.sql("SELECT * FROM {table}.changes WHERE id = 3")) == expected
 
 
-@EVERY_FORMAT
-def test_an_overwrite_deletes_and_inserts_in_one_step(table: SparkTable) -> None:
-    overwrite_partitions(table, (-2, "b"))
-    _, snap2, snap3 = table.snapshot_ids()
-    assert agreed(table, snap2, snap3) == Counter([("DELETE", 0, snap3, 2, "b"), ("INSERT", 0, snap3, -2, "b")])
-
-
-def test_times_bound_a_range_as_the_snapshots_current_then_do(table: SparkTable) -> None:
-    overwrite_partitions(table, (-2, "b"))
-    _, snap2, snap3 = table.snapshot_ids()
-    time1, time2, time3 = committed_ms(table)
-    last = Counter([("DELETE", 0, snap3, 2, "b"), ("INSERT", 0, snap3, -2, "b")])
-    last_two = Counter([("INSERT", 0, snap2, 2, "b"), ("DELETE", 1, snap3, 2, "b"), ("INSERT", 1, snap3, -2, "b")])
-    assert agreed(table, after_ms=time2 + 1, up_to_ms=time3) == last
-    assert agreed(table, after_ms=time2, up_to_ms=time3) == last
-    assert agreed(table, after_ms=time1 + 1, up_to_ms=time3) == last_two
-    assert agreed(table, after_ms=time1 + 1) == last_two
-    assert agreed(table, up_to_ms=time1 - 1) == Counter()
-    assert agreed(table, after_ms=time3 + 1) == Counter()
-    assert agreed(table, after_ms=time2 + 1, up_to_ms=time3 - 1) == Counter()
-
-
-def test_a_time_window_without_commits_is_empty(table: SparkTable) -> None:
-    *_, last = committed_ms(table)
-    assert agreed(table, after_ms=last + 100, up_to_ms=last + 1100) == Counter()
-
-
 def test_a_range_that_ends_before_it_begins_is_refused(table: SparkTable) -> None:
     first, second = committed_ms(table)
     with pytest.raises(UsageError, match="before it begins"):
@@ -103,30 +75,6 @@ def test_a_partition_deleted_by_metadata_alone_is_read(table: SparkTable) -> Non
     _, snap2, snap3 = table.snapshot_ids()
     assert table.load().current_snapshot().summary.operation.value == "delete"
     assert agreed(table, snap2, snap3) == Counter([("DELETE", 0, snap3, 1, "a")])
-
-
-def test_existing_entries_of_a_merged_manifest_are_no_change(create_table: CreateTable) -> None:
-    merging = {"commit.manifest.min-count-to-merge": 1, "commit.manifest-merge.enabled": "true"}
-    table = create_table("id int, data string", partitioned_by="data", properties=merging)
-    insert(table, (1, "a"))
-    insert(table, (2, "b"))
-    snap1, snap2 = table.snapshot_ids()
-    loaded = table.load()
-    assert len(loaded.current_snapshot().manifests(loaded.io)) == 1
-    assert agreed(table, snap1, snap2) == Counter([("INSERT", 0, snap2, 2, "b")])
-
-
-def test_rewritten_manifests_are_no_change_and_take_no_ordinal(table: SparkTable) -> None:
-    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
-    snap1, snap2, _ = table.snapshot_ids()
-    assert agreed(table) == Counter([("INSERT", 0, snap1, 1, "a"), ("INSERT", 1, snap2, 2, "b")])
-
-
-def test_a_change_names_no_file_and_no_position(table: SparkTable) -> None:
-    changes = read_changes(table.load()).schema
-    assert changes.names == [
-        "_change_type", "_change_ordinal", "_commit_snapshot_id", "_commit_timestamp", "id", "data"
-    ]  # fmt: skip
 
 
 @pytest.fixture

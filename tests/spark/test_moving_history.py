@@ -1,11 +1,10 @@
 """Histories that move: rollbacks, branches, tags; each on tables Spark wrote."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from icefloe.iceberg.history.history import NotAnAncestorError, UnknownBranchError
+from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.iceberg.step import StepKind
 from spark.moving_table import (
     EVERY_VARIANT,
@@ -43,21 +42,6 @@ def test_a_rollback_with_and_without_commits_since(table: SparkTable, tmp_path: 
     check_steps(table, second, third, fourth, head(table))
     check_steps(table, first, *table.snapshot_ids()[1:])
     check_batch(workshop, table, table.snapshot_ids()[2:])
-
-
-@EVERY_VARIANT
-def test_a_rollback_to_a_time(table: SparkTable, tmp_path: Path) -> None:
-    *_, third, fourth, fifth = table.snapshot_ids()
-    workshop = followed(table, tmp_path, on_rollback="fail")
-    workshop.deliver()
-    moves = {move.snapshot_id: move.timestamp_ms for move in table.load().metadata.snapshot_log}
-    between = datetime.fromtimestamp((moves[fourth] - 1) / 1000, UTC).isoformat(timespec="milliseconds")
-    call(table, "rollback_to_timestamp", f"TIMESTAMP '{between}'")
-    assert head(table) == third
-    check_steps(table, fifth, third)
-    with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {third}"):
-        workshop.prepare()
-    check_batch(workshop.set(on_rollback="compensate"), table, [third], [StepKind.STATES])
 
 
 @EVERY_VARIANT

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from spark.evolving_ranges import check_evolving_ranges
-from spark.range_check import changes_of
+from spark.range_check import changes_of, check_evolving_ranges, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
@@ -89,7 +88,7 @@ def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTab
     table.sql("UPDATE {table} SET id = 7 WHERE id = 2")
     table.sql("DELETE FROM {table} WHERE id IN (3, 4)")
     # Iceberg's generic reader casts the narrower value of the partition and fails; Spark does not.
-    check_evolving_ranges(table, identifier_columns=["id"], state=lambda snapshot_id, _: table.rows_at(snapshot_id))
+    check_ranges(table, state=lambda snapshot_id, _: table.rows_at(snapshot_id))
 
 
 NEAR = 0.10000000149011612
@@ -172,7 +171,7 @@ def test_a_file_that_is_imported_again_takes_the_values_of_its_new_partition(
     table.sql("ALTER TABLE {table} ADD PARTITION FIELD day")
     add_files(place.parent)
     table.sql("DELETE FROM {table} WHERE id = 2")
-    check_evolving_ranges(table, identifier_columns=["id"], state=lambda snapshot_id, _: table.rows_at(snapshot_id))
+    check_ranges(table, state=lambda snapshot_id, _: table.rows_at(snapshot_id))
     first, *_, last = table.snapshot_ids()
     net = changes_of(table, first, changes="net", identifier_columns=["id"])
     assert weights_of(net) == difference(table.rows_at(first), table.rows_at(last))
@@ -210,4 +209,4 @@ def test_imported_files_without_ids_and_without_their_partition_columns(
     table.sql("ALTER TABLE {table} DROP PARTITION FIELD day")
     table.sql("UPDATE {table} SET day = date'2000-01-01' WHERE id = 12")
     # Iceberg's generic reader fails on a struct whose fields get their ids by name; Spark does not.
-    check_evolving_ranges(table, identifier_columns=["id"], state=lambda snapshot_id, _: table.rows_at(snapshot_id))
+    check_ranges(table, state=lambda snapshot_id, _: table.rows_at(snapshot_id))

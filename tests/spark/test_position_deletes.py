@@ -1,15 +1,15 @@
 """Position deletes and deletion vectors as many writers leave them: every range against the states that Spark reads."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from spark.range_check import changes_of, check_ranges
+from spark.range_check import changes_of, check_range, check_ranges
 from support.spark.java_writers import JavaWriters
-from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
+from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -182,46 +182,98 @@ def test_partitions_of_nan_null_and_negative_zero(create_table: CreateTable) -> 
     check_ranges(table)
 
 
-def test_deletes_on_a_branch_that_main_takes_over(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [file] = java.data_files([(1,), (2,), (3,)])
-    first = java.append([file])
-    java.manage("createBranch", "audit", first)
-    java.row_delta(deletes=java.position_deletes({file: [0]}), branch="audit")
-    [newer] = java.data_files([(4,)])
-    second = java.row_delta(rows=[newer], deletes=java.position_deletes({file: [1]}), branch="audit")
-    found = changes_of(table, first, branch="audit")
-    assert weights_of(found) == Counter({(1,): -1, (2,): -1, (4,): 1})
-    java.manage("fastForwardBranch", "main", "audit")
-    assert table.snapshot_ids()[-1] == second
+COLUMNS = "id bigint, name string, v int"
+
+
+def create_merge_on_read(
+    create_table: CreateTable, format_version: int = 2, *, granularity: str = "file", **arguments: Any
+) -> SparkTable:
+    properties = {"write.delete.granularity": granularity}
+    columns = arguments.pop("columns", COLUMNS)
+    return create_table(
+        columns, mode="merge-on-read", format_version=format_version, properties=properties, **arguments
+    )
+
+
+def insert(table: SparkTable, start: int, stop: int) -> None:
+    """One file of rows, in the order of their ids."""
+    table.sql(
+        f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, concat('n', id), 0 FROM range({start}, {stop}, 1, 1)"
+    )
+
+
+VARIANTS = [
+    pytest.param(2, "file", None, id="V2 by file"),
+    pytest.param(2, "partition", "v", id="V2 by partition, partitioned"),
+    pytest.param(3, "file", "bucket(2, id)", id="V3"),
+]
+
+
+@pytest.mark.parametrize(("format_version", "granularity", "partitioned_by"), VARIANTS)
+def test_deletes_updates_and_merges_of_spark(
+    create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
+) -> None:
+    table = create_merge_on_read(create_table, format_version, granularity=granularity, partitioned_by=partitioned_by)
+    insert(table, 0, 20)
+    insert(table, 20, 30)
+    table.sql("DELETE FROM {table} WHERE id IN (3, 5, 22)")
+    table.sql("UPDATE {table} SET v = 1, name = 'u' WHERE id BETWEEN 4 AND 8")
+    table.sql(
+        "MERGE INTO {table} t USING (SELECT id, 'm' AS name, 2 AS v FROM range(7, 12) UNION ALL SELECT 50, 'm', 2) s "
+        "ON t.id = s.id WHEN MATCHED AND s.id = 9 THEN DELETE WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    table.sql("DELETE FROM {table} WHERE v = 1 OR id = 21")
+    assert any(in_force(JavaWriters(table)))
     check_ranges(table)
 
 
-def _publish(java: JavaWriters) -> list[int]:
-    """Row deltas and a rewrite in one transaction: what was there, then 2 and 5 go, 9 comes."""
-    [file] = java.data_files([(1,), (2,), (3,)])
-    [other] = java.data_files([(4,), (5,)])
-    java.append([file, other])
-    [compacted], [newer] = java.data_files([(1,), (3,)]), java.data_files([(9,)])
-    with java.transaction() as transaction:
-        return [
-            transaction.row_delta(deletes=java.position_deletes({file: [1]})),
-            transaction.rewrite(removed=[file], added=[compacted]),
-            transaction.row_delta(rows=[newer], deletes=java.position_deletes({other: [1], compacted: [0]})),
-        ]
+@pytest.mark.parametrize("upgraded_granularity", ["file", "partition"])
+def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
+    create_table: CreateTable, upgraded_granularity: str
+) -> None:
+    table = create_merge_on_read(create_table, granularity=upgraded_granularity)
+    insert(table, 0, 10)
+    insert(table, 10, 20)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 2, 11, 12)")
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
+    table.sql("DELETE FROM {table} WHERE id IN (3, 4)")
+    table.sql("UPDATE {table} SET v = 7 WHERE id IN (5, 13)")
+    formats = {file.format().name() for live in JavaWriters(table).live_files() for file in live.delete_files}
+    assert "PUFFIN" in formats
+    check_ranges(table)
 
 
-@pytest.mark.parametrize("commit_groups", ["fuse", "split"])
-def test_a_transaction_of_row_deltas_and_a_rewrite(create_table: CreateTable, commit_groups: str) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    published = _publish(java)
-    java.append(java.data_files([(10,)]))
-    assert ids_of(table.rows_at(published[-1])) == [3, 4, 9]
-    commits: Sequence[Sequence[int]] = [published] if commit_groups == "fuse" else []
-    check_ranges(table, commits=commits, commit_groups=commit_groups)
-    first, *_, before, last = table.snapshot_ids()
-    steps = set(changes_of(table, first, before, commit_groups=commit_groups)["_change_ordinal"].to_pylist())
-    assert steps == ({0} if commit_groups == "fuse" else {0, 1})
-    assert weights_of(changes_of(table, before)) == difference(table.rows_at(before), table.rows_at(last))
+@pytest.mark.parametrize("format_version", [soak(2), 3])
+def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable, format_version: int) -> None:
+    table = create_merge_on_read(create_table, format_version)
+    insert(table, 0, 12)
+    insert(table, 12, 20)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 2, 13)")
+    modes = ", ".join(f"'write.{verb}.mode' = 'copy-on-write'" for verb in ("delete", "update", "merge"))
+    table.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({modes})")
+    table.sql("UPDATE {table} SET v = 3 WHERE id IN (4, 14)")
+    table.sql("DELETE FROM {table} WHERE id = 5")
+    table.sql("INSERT OVERWRITE {table} SELECT id, name, v + 1 FROM {table} WHERE id < 15")
+    table.sql("DELETE FROM {table} WHERE id < 100")
+    check_ranges(table)
+
+
+@pytest.mark.parametrize("format_version", [soak(2), 3])
+def test_a_rollback_brings_deleted_rows_back(create_table: CreateTable, format_version: int) -> None:
+    table = create_merge_on_read(create_table, format_version)
+    insert(table, 0, 10)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 2)")
+    table.sql("DELETE FROM {table} WHERE id IN (3, 4)")
+    table.sql("UPDATE {table} SET v = 9 WHERE id = 5")
+    first, second, third, left = table.snapshot_ids()
+    states = {each: table.rows_at(each) for each in (first, second, third, left)}
+    for target in (third, second, first):
+        table.sql(f"CALL lab.system.set_current_snapshot('{table.identifier}', {target})")
+        for identity in ([], ["id"]):
+            check_range(changes_of(table, left, identifier_columns=identity), states, [left, target], identity)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 7)")
+    last = table.snapshot_ids()[-1]
+    states[last] = table.rows_at(last)
+    for start in (left, third):
+        check_range(changes_of(table, start, identifier_columns=["id"]), states, [start, first, last], ["id"])

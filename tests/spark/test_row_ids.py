@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -9,18 +10,73 @@ import pyarrow.compute as pc
 import pytest
 
 from spark.range_check import changes_of, check_ranges
-from spark.row_id_check import check_row_ids, rows_with_ids
 from support.spark.java_writers import JavaWriters
-from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
+from support.spark.row_counts import Row, difference, rows_of, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
 from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
+
+
+def rows_with_ids(table: SparkTable, snapshot_id: int | None) -> Counter[Row]:
+    """The rows of a state, each with its row id before its values, as Spark reads them."""
+    if snapshot_id is None:
+        return Counter()
+    return rows_of(table.sql(f"SELECT _row_id, * FROM {{table}} VERSION AS OF {snapshot_id}"))
+
+
+def check_row_ids(table: SparkTable, **options: Any) -> pa.Table:
+    """In every step of the whole range each row id that holds another row is one update, and nothing else is.
+
+    Only for histories in which no row moves from one row id to another inside of a step.
+
+    Returns:
+        The changes of the whole range.
+    """
+    found = changes_of(table, **options)
+    by_lineage = changes_of(table, row_lineage="trust", **options)
+    assert typed_changes_of(by_lineage) == typed_changes_of(found)
+    ends = [None, *table.snapshot_ids()]
+    states = [rows_with_ids(table, snapshot_id) for snapshot_id in ends]
+    steps = [pair for pair in pairwise(states) if difference(*(_without_ids(state) for state in pair))]
+    for ordinal, (start, end) in enumerate(steps):
+        step = found.filter(pc.equal(found["_change_ordinal"], ordinal))
+        assert weights_of(step) == difference(_without_ids(start), _without_ids(end))
+        assert typed_changes_of(step, columns=["_change_type"]) == _expected(start, end)
+    assert set(found["_change_ordinal"].to_pylist()) == set(range(len(steps)))
+    return found
+
+
+def _without_ids(state: Counter[Row]) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for (_, *row), count in state.items():
+        rows[tuple(row)] += count
+    return rows
+
+
+def _expected(start: Counter[Row], end: Counter[Row]) -> Counter[Row]:
+    before, after = ({row[0]: row[1:] for row in state} for state in (start, end))
+    changed = [row_id for row_id in before.keys() | after.keys() if before.get(row_id) != after.get(row_id)]
+    gone, came = (Counter(state[row_id] for row_id in changed if row_id in state) for state in (before, after))
+    assert not gone & came, "rows move between row ids"
+    expected: Counter[Row] = Counter()
+    for row_id in changed:
+        is_update = row_id in before and row_id in after
+        if row_id in before:
+            expected["UPDATE_BEFORE" if is_update else "DELETE", *before[row_id]] += 1
+        if row_id in after:
+            expected["UPDATE_AFTER" if is_update else "INSERT", *after[row_id]] += 1
+    return expected
+
+
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+
 ON_READ = pytest.mark.parametrize("mode", [soak("copy-on-write"), "merge-on-read"])
+
 ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", soak("merge-on-read")])
+
 COLUMNS = "id bigint, name string, v int"
 
 
@@ -141,47 +197,3 @@ def test_compaction_between_steps_takes_no_update_apart(create_table: CreateTabl
     assert types_of(found) == {"INSERT": 15, "UPDATE_BEFORE": 6, "UPDATE_AFTER": 6}
     assert weights_of(found) == table.rows_at(table.snapshot_ids()[-1])
     check_ranges(table, state=by_java(table))
-
-
-@ON_READ
-def test_a_rollback_takes_updates_back_as_updates(create_table: CreateTable, mode: str) -> None:
-    table = created(create_table, mode)
-    first = table.snapshot_ids()[-1]
-    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
-    table.sql("DELETE FROM {table} WHERE id = 3")
-    left = table.snapshot_ids()[-1]
-    table.sql(f"CALL lab.system.rollback_to_snapshot('{table.identifier}', {first})")
-    found = changes_of(table, left)
-    assert types_of(found) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "INSERT": 1}
-    assert weights_of(found) == difference(table.rows_at(left), table.rows_at(first))
-
-
-@ON_WRITE
-def test_net_changes_are_those_of_whole_rows(create_table: CreateTable, mode: str) -> None:
-    table = created(create_table, mode)
-    first = table.snapshot_ids()[-1]
-    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
-    table.sql("UPDATE {table} SET v = 0 WHERE id = 2")
-    found = changes_of(table, first, changes="net")
-    assert typed_changes_of(found) == Counter({("DELETE", 0, 1, "n1", 0): 1, ("INSERT", 0, 1, "n1", 1): 1})
-
-
-@pytest.mark.parametrize("file_format", ["orc", "avro"])
-@ON_READ
-def test_files_of_other_formats_have_row_ids_too(create_table: CreateTable, mode: str, file_format: str) -> None:
-    table = created(create_table, mode, properties={"write.format.default": file_format})
-    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
-    table.sql("UPDATE {table} SET name = 'u' WHERE id IN (2, 3)")
-    found = check_row_ids(table)
-    assert types_of(found) == {"INSERT": 10, "UPDATE_BEFORE": 4, "UPDATE_AFTER": 4}
-
-
-@ON_WRITE
-def test_columns_that_come_and_go(create_table: CreateTable, mode: str) -> None:
-    table = created(create_table, mode)
-    table.sql("ALTER TABLE {table} ADD COLUMN w string")
-    table.sql("UPDATE {table} SET w = 'w' WHERE id IN (1, 2)")
-    table.sql("ALTER TABLE {table} RENAME COLUMN v TO u")
-    table.sql("ALTER TABLE {table} DROP COLUMN name")
-    table.sql("UPDATE {table} SET u = 5 WHERE id IN (2, 3)")
-    assert types_of(changes_of(table)) == {"INSERT": 10, "UPDATE_BEFORE": 4, "UPDATE_AFTER": 4}

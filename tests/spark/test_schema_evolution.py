@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark.evolving_ranges import check_evolving_ranges
-from spark.range_check import changes_of
+from spark.range_check import changes_of, check_evolving_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
 from support.spark.spark_table import SparkTable

@@ -11,8 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from spark.evolving_ranges import check_evolving_ranges
-from spark.range_check import changes_of
+from spark.range_check import changes_of, check_evolving_ranges
 from support.pipelines.workshop import Workshop
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
@@ -133,21 +132,6 @@ def test_columns_of_unknown_type_are_null_at_every_depth(
         read = changes.select(changes.column_names[first_column:])
         assert sorted(read.to_pylist(), key=lambda row: row["id"]) == expected
         assert read.schema.field("nothing").type == pa.null()
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_every_type_can_be_the_identity(create_table: CreateTable, kind: str) -> None:
-    table = create_table("v int", format_version=3)
-    java = JavaWriters(table)
-    with java.schema() as update:
-        update.addColumn("key", java.type(kind))
-    one, other = TYPES[kind]
-    java.append(java.data_files([(1, one), (2, other), (3, None)]))
-    (first,) = [live.data_file for live in java.live_files()]
-    java.overwrite(removed=[first], added=java.data_files([(1, one), (5, None), (6, other)]))
-    check_evolving_ranges(table, identifier_columns=["key"])
-    found = changes_of(table, table.snapshot_ids()[0], identifier_columns=["key"])
-    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2}
 
 
 def deliver(table: SparkTable, lab: SparkLab, folder: Path, **keys: Any) -> pa.Table:

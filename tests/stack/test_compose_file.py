@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
@@ -17,7 +16,6 @@ from make.make_env import make_env
 from support.missing import missing
 from support.stack.compose_file import load_compose, read_compose
 from support.stack.dockerfile import Stage, load_stages
-from support.stack.engines import with_engine
 from support.stack.images import IMAGES
 from support.stack.reader_program import FileRefusedError
 from support.stack.translation import all_ports
@@ -62,26 +60,6 @@ def stages(documents: object) -> dict[str, Stage]:
 def variables(env_file: Path) -> dict[str, str]:
     lines = [line for line in env_file.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "sentence"),
-    [
-        ("    ports: [", "    portz: [", "services.airflow-api.portz"),
-        ("lake-bucket: {condition", "lake-buckets: {condition", 'depends on undefined service "lake-buckets"'),
-        ("127.0.0.1:8080:8080", "127.0.0.1:eighty:8080", "Invalid hostPort: eighty"),
-        ("{condition: service_healthy}", "{condition: service_well}", "condition"),
-        ("    volumes: [\"rest-catalog:", "    volumes: [\"catalog:", "undefined volume catalog"),
-    ],
-)  # fmt: skip
-def test_a_broken_copy_is_refused(
-    tmp_path: Path, documents: object, env_files: list[Path], right: str, wrong: str, sentence: str
-) -> None:
-    assert right in TEXT
-    broken = tmp_path / "docker-compose.yaml"
-    broken.write_text(TEXT.replace(right, wrong, 1))
-    with pytest.raises(FileRefusedError, match=re.escape(sentence)):
-        read_compose(broken, env_files[0])
 
 
 def test_the_example_of_env_lists_what_the_file_asks_for_and_has_no_value() -> None:
@@ -206,13 +184,6 @@ def test_the_copied_folders_of_the_image_exist_and_are_let_into_its_build(stages
         assert any(source == each or source.startswith(f"{each}/") for each in let_in), source
 
 
-def test_a_broken_dockerfile_is_refused(tmp_path: Path, stages: object) -> None:
-    broken = tmp_path / "Dockerfile"
-    broken.write_text(DOCKERFILE.read_text().replace("WORKDIR", "WORKDIRS"))
-    with pytest.raises(FileRefusedError, match="unknown instruction: WORKDIRS"):
-        load_stages(broken)
-
-
 def test_each_port_has_one_number_and_each_image_a_stand_in(documents: object, env_files: list[Path]) -> None:
     services = load_compose(COMPOSE_FILE, env_files[0], profiles=["opensearch", "kafka"])
     assert all_ports(services.values())
@@ -223,22 +194,3 @@ def environment(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], str
     for service, settings in document["services"].items():
         for name, value in settings.get("environment", {}).items():
             yield (service, name), value
-
-
-def test_with_another_engine_only_that_key_changes_and_where_pipelines_are_mounted_from(
-    env_files: list[Path], services: object, tmp_path: Path
-) -> None:
-    before = load_compose(COMPOSE_FILE, env_files[0])
-    after = with_engine(before, "auto", folder=tmp_path)
-    for path in (ROOT / "stack" / "pipelines").iterdir():
-        own = yaml.safe_load(path.read_text())
-        assert own["engine"] == "spark"
-        assert yaml.safe_load((tmp_path / path.name).read_text()) == {**own, "engine": "auto"}
-    moved = {
-        (name, mount.source)
-        for name, service in after.items()
-        for mount in service.mounts
-        if mount not in before[name].mounts
-    }
-    assert {source for _, source in moved} == {str(tmp_path)}
-    assert {"airflow-scheduler", "airflow-dag-processor", "demo-flights"} <= {name for name, _ in moved}
