@@ -5,15 +5,13 @@ import pytest
 from icefloe.sinks import change_files
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import DamagedPartsError
-from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import changes, message, summary
-from sinks.large_part import overtaken_attempt
 from sinks.written_parts import BATCH, DAMAGES, contents, deliver, other_bytes, write
 from support.fakes.stores import CountingStore, Fault, FaultyStore
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "cut", "longer"])
 def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(store, folder, small_groups, damage):
     sink = ChangeFiles(store, target_file_bytes=60_000)
     parts = {0: changes(60), 1: changes(10_000)}
@@ -70,29 +68,6 @@ def test_a_new_part_takes_one_look_at_its_batch_and_one_write(store):
     assert counting.calls == {"get": 1, "create": 1}
 
 
-def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replaces_no_byte_of_a_whole_batch(
-    store, folder, monkeypatch
-):
-    def overtake() -> None:
-        monkeypatch.undo()
-        deliver(ChangeFiles(store), {0: changes(5_000)})
-        committed.update(contents(folder))
-
-    committed: dict[str, bytes] = {}
-    stopped = FaultyStore(store, Fault(operation="create", key="*/part-*", action=overtake))
-    other_bytes(monkeypatch)
-    write(ChangeFiles(stopped), 0, [changes(5_000)])
-    assert stopped.struck
-    assert contents(folder) == committed
-    [part] = ChangeFiles(store).manifest(BATCH).parts
-    assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
-
-
-@pytest.mark.slow
-def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_either():
-    assert overtaken_attempt(open_store("memory://large")) == []
-
-
 def test_files_stay_below_what_one_request_can_carry_whatever_the_target(store, folder, small_groups, monkeypatch):
     monkeypatch.setattr(change_files, "_MOST_FILE_BYTES", 60_000)
     for number, target_file_bytes in enumerate((None, 10**9)):
@@ -111,7 +86,7 @@ def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, fo
     sink.commit(summary(BATCH, 5_000), [message(0, 5_000, second)])
 
 
-@pytest.mark.parametrize("damage", ["emptied", "cut", "longer"])
+@pytest.mark.parametrize("damage", ["emptied", "cut", "longer", "overwritten"])
 def test_a_damaged_part_stays_and_is_written_again(sink, folder, damage):
     write(sink, 0, [changes(5_000)])
     part = folder / "batch=3" / "part-00000.parquet"
@@ -120,12 +95,3 @@ def test_a_damaged_part_stays_and_is_written_again(sink, folder, damage):
     damaged = part.read_bytes()
     assert write(sink, 0, [changes(5_000)]).details["names"] == ["part-00000.1.parquet"]
     assert contents(folder) == {"batch=3/part-00000.parquet": damaged, "batch=3/part-00000.1.parquet": data}
-
-
-def test_a_part_of_the_right_size_with_other_bytes_is_damaged_too(sink, folder):
-    write(sink, 0, [changes(5_000)])
-    file = folder / "batch=3" / "part-00000.parquet"
-    data = file.read_bytes()
-    file.write_bytes(bytes(len(data)))
-    write(sink, 0, [changes(5_000)])
-    assert (folder / "batch=3" / "part-00000.1.parquet").read_bytes() == data

@@ -8,7 +8,7 @@ import pytest
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.change_files import ChangeFiles, PathInUseError
-from icefloe.sinks.manifest import Manifest, Part, batch_prefix
+from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, rechunked, summary
 from sinks.written_parts import BATCH, breaking_off, contents, deliver, write
@@ -33,19 +33,6 @@ def test_a_part_holds_the_changes_in_the_promised_types_and_order(sink, folder):
     ]
     assert read.schema.equals(SCHEMA)
     assert read.equals(pa.Table.from_batches([changes(1_000)]))
-
-
-def test_small_batches_become_one_row_group(sink, folder):
-    write(sink, 0, rechunked(changes(2_000), 3))
-    assert pq.read_metadata(folder / "batch=3" / "part-00000.parquet").num_row_groups == 1
-
-
-def test_a_retry_writes_the_same_bytes_however_its_batches_are_cut(sink, folder):
-    write(sink, 0, [changes(5_000)])
-    first = contents(folder)
-    (folder / "batch=3" / "part-00000.parquet").unlink()
-    write(sink, 0, rechunked(changes(5_000), 123))
-    assert contents(folder) == first
 
 
 def test_zombies_and_retries_at_once_leave_the_same_bytes(store, folder, small_groups):
@@ -83,14 +70,6 @@ def test_parts_are_staged_on_the_disks_that_spark_gives_its_tasks(sink, tmp_path
         write(sink, number, staged())
     assert seen == [[1, 0], [0, 1], [1, 0]]
     assert [list(disk.iterdir()) for disk in disks] == [[], []]
-
-
-def test_an_error_in_a_retry_leaves_the_part_of_the_first_attempt(sink, folder):
-    write(sink, 0, [changes(100)])
-    first = contents(folder)
-    with pytest.raises(TransientError):
-        write(sink, 0, breaking_off([changes(50)], TransientError("a store was away")))
-    assert contents(folder) == first
 
 
 def test_a_part_rolls_over_files_of_about_the_target_size(store, folder, small_groups):
@@ -141,12 +120,6 @@ def test_the_manifest_comes_last_and_names_exactly_the_parts(sink, store, folder
     assert pa.Table.from_batches(read).equals(pa.Table.from_batches([parts[0], parts[2]]))
 
 
-def test_an_empty_batch_is_a_manifest_alone(sink, folder):
-    deliver(sink, {})
-    assert contents(folder).keys() == {"batch=3/_manifest.json"}
-    assert sink.manifest(BATCH).parts == ()
-
-
 def test_the_manifest_reads_as_documented(sink, folder):
     deliver(sink, {0: changes(60)})
     text = (folder / "batch=3" / "_manifest.json").read_text()
@@ -178,21 +151,6 @@ def test_the_manifest_reads_as_documented(sink, folder):
     assert load_document(Manifest, text.encode(), what="it") == sink.manifest(BATCH)
 
 
-def test_a_manifest_of_another_release_is_one_sentence_with_its_url(sink, store):
-    deliver(sink, {})
-    newer = {**json.loads(store.get("batch=3/_manifest.json")), "version": 2}
-    store.put("batch=3/_manifest.json", json.dumps(newer).encode())
-    with pytest.raises(TerminalError, match=r"the manifest file:///.*/changes/batch=3/_manifest.json .* at version"):
-        sink.manifest(BATCH)
-
-
-def test_a_commit_is_repeated_without_effect(sink, folder):
-    messages = deliver(sink, {0: changes(60), 1: changes(10)})
-    first = contents(folder)
-    sink.commit(summary(BATCH, 70), messages[::-1])
-    assert contents(folder) == first
-
-
 def test_a_commit_whose_answer_was_lost_is_done(store, folder):
     lost = Fault(operation="create", key="*/_manifest.json", is_after=True)
     with pytest.raises(TransientError):
@@ -218,30 +176,6 @@ def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folde
     ):
         deliver(sink, {number: changes(rows)})
     assert contents(folder) == first
-
-
-def test_a_batch_of_another_pipeline_on_the_same_path_is_refused_at_commit_at_the_latest(sink, folder):
-    deliver(sink, {})
-    first = contents(folder)
-    with pytest.raises(PathInUseError, match=r"of pipeline flights for table nyc\.flights up to snapshot 46116860"):
-        deliver(sink, {}, pipeline="flights_again")
-    assert contents(folder) == first
-
-
-def test_a_part_that_could_not_be_put_is_an_error_and_a_retry_makes_it_whole(store, small_groups):
-    cut = FaultyStore(store, Fault(operation="create", nth=2))
-    with pytest.raises(TransientError):
-        write(ChangeFiles(cut, target_file_bytes=60_000), 0, [changes(10_000)])
-    sink = ChangeFiles(store, target_file_bytes=60_000)
-    deliver(sink, {0: changes(10_000)})
-    [part] = sink.manifest(BATCH).parts
-    assert sum(batch.num_rows for batch in sink.read_part(BATCH, part)) == 10_000
-
-
-def test_batches_are_next_to_each_other(sink, folder):
-    deliver(sink, {0: changes(10, batch_number=0)}, batch_number=0)
-    deliver(sink, {0: changes(20, batch_number=1)}, batch_number=1)
-    assert {path.name for path in folder.iterdir()} == {batch_prefix(0), batch_prefix(1)}
 
 
 def test_checking_leaves_nothing(sink, folder):

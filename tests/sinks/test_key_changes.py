@@ -32,24 +32,9 @@ def test_the_state_after_the_batch_decides() -> None:
     assert outcome(rows) == {1: "new", 2: "new", 3: None, 4: "b"}
 
 
-def test_a_key_that_returns_to_its_row_gets_no_operation() -> None:
-    there = changes(("<", 1, "a"), (">", 1, "b"), ("-", 2, "c"), ("+", 3, "d"))
-    back = changes(("<", 1, "b"), (">", 1, "a"), ("+", 2, "c"), ("-", 3, "d"), ordinal=1)
-    assert outcome(there, back) == {}
-
-
-def test_changes_without_before_images_come_to_the_same() -> None:
-    assert outcome(changes((">", 1, "b"), ("-", 2, "c"), ("+", 3, "d"))) == {1: "b", 2: None, 3: "d"}
-
-
 def test_several_rows_of_a_key_are_an_error_that_names_it() -> None:
     with pytest.raises(TerminalError, match="several rows have the key id 2 in this batch"):
         outcome(changes(("+", 1, "a"), ("+", 2, "b")), changes(("+", 2, "c")))
-
-
-def test_equal_rows_of_a_key_are_several_rows() -> None:
-    with pytest.raises(TerminalError, match="the key id 1"):
-        outcome(changes(("+", 1, "a"), ("+", 1, "a")))
 
 
 def test_the_same_one_of_several_rows_is_kept_in_whatever_order_they_come() -> None:
@@ -65,12 +50,6 @@ def test_a_null_in_the_key_is_refused_with_its_column() -> None:
     assert error.value.column == "id"
 
 
-@pytest.mark.parametrize("rows", [[("+", None, "a")], [("+", 1, "a"), ("+", 1, "b")]])
-def test_a_key_that_does_not_do_is_corrected_by_a_reset_because_the_open_batch_keeps_its_rows(rows: list[Any]) -> None:
-    with pytest.raises(TerminalError, match="then run `icefloe reset` for the pipeline"):
-        outcome(changes(*rows))
-
-
 def test_a_key_inside_a_struct_is_its_dotted_name() -> None:
     place = pa.struct([("id", pa.int64())])
     schema = pa.schema([("place", place), ("name", pa.large_string())])
@@ -80,11 +59,6 @@ def test_a_key_inside_a_struct_is_its_dotted_name() -> None:
     assert found.is_live.tolist() == [True, False]
     with pytest.raises(TerminalError, match=r"column place\.id"):
         list(key_operations(part(changes(("+", None, "a"), schema=schema)).read, hash_key=KEY, identity=("place.id",)))
-
-
-def test_an_empty_part_has_no_operation() -> None:
-    assert outcome() == {}
-    assert outcome(changes()) == {}
 
 
 @settings(deadline=None, max_examples=60)

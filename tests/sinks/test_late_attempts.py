@@ -44,19 +44,6 @@ def test_an_attempt_that_cut_elsewhere_and_stopped_before_a_file_changes_no_byte
     assert rows_of(ChangeFiles(store)).equals(pa.Table.from_batches([changes(ROWS)]))
 
 
-def test_files_of_an_attempt_that_cut_elsewhere_stay_aside_and_are_not_named(store, folder, small_groups, monkeypatch):
-    with monkeypatch.context() as patched:
-        cut_elsewhere(patched)
-        write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
-    before = contents(folder)
-    sink = ChangeFiles(store, target_file_bytes=60_000)
-    deliver(sink, {0: changes(ROWS)})
-    [part] = sink.manifest(BATCH).parts
-    assert part.names[:2] == ("part-00000.1.parquet", "part-00000-1.1.parquet")
-    assert {key: contents(folder)[key] for key in before} == before
-    assert rows_of(sink).equals(pa.Table.from_batches([changes(ROWS)]))
-
-
 def test_a_retry_finds_its_files_also_behind_those_of_another_attempt(store, folder, small_groups, monkeypatch):
     with monkeypatch.context() as patched:
         cut_elsewhere(patched)
@@ -64,18 +51,6 @@ def test_a_retry_finds_its_files_also_behind_those_of_another_attempt(store, fol
     first = write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
     before = contents(folder)
     assert write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)]) == first
-    assert contents(folder) == before
-
-
-def test_a_damaged_part_of_a_whole_batch_with_such_names_is_written_again(store, folder, small_groups, monkeypatch):
-    with monkeypatch.context() as patched:
-        cut_elsewhere(patched)
-        write(ChangeFiles(store, target_file_bytes=60_000), 0, [changes(ROWS)])
-    sink = ChangeFiles(store, target_file_bytes=60_000)
-    messages = deliver(sink, {0: changes(ROWS)})
-    before = contents(folder)
-    (folder / "batch=3" / "part-00000.1.parquet").write_bytes(b"cut")
-    assert write(sink, 0, [changes(ROWS)]).details == messages[0].details
     assert contents(folder) == before
 
 

@@ -13,7 +13,7 @@ from icefloe.sinks.parquet_files import read_parquet, row_groups, write_parquet_
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes
-from support.fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from support.fakes.stores import CountingStore, flip_byte
 from support.missing import require_linux
 from support.pipelines.workspace import ROOT
 
@@ -75,24 +75,6 @@ def test_a_file_holds_the_groups_as_they_come(folder):
     assert written.read().equals(pa.Table.from_batches([changes(ROWS)]))
 
 
-def test_another_file_begins_past_the_target_size(folder):
-    files = write_parquet_files(folder, SCHEMA, groups(ROWS, of=500), target_file_bytes=100_000)
-    sizes = [file.stat().st_size for file in files]
-    assert len(files) > 2
-    assert all(100_000 <= size < 150_000 for size in sizes[:-1])
-    assert pa.concat_tables(pq.read_table(file) for file in files).equals(pa.Table.from_batches([changes(ROWS)]))
-
-
-def test_a_target_of_one_byte_gives_a_file_for_each_group_and_none_empty(folder):
-    files = write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=1)
-    assert [pq.read_metadata(file).num_rows for file in files] == [ROWS // 4] * 4
-
-
-def test_no_groups_are_no_file(folder):
-    assert write_parquet_files(folder, SCHEMA, iter(()), target_file_bytes=None) == []
-    assert list(folder.iterdir()) == []
-
-
 def test_a_local_disk_that_fails_is_named(tmp_path):
     with pytest.raises(TransientError, match=r"cannot keep the changes of a task in .*/gone .*TMPDIR to a"):
         write_parquet_files(tmp_path / "gone", SCHEMA, groups(10), target_file_bytes=None)
@@ -150,12 +132,6 @@ def test_a_damaged_file_is_one_sentence_with_its_url(store, damage):
     ) as caught:
         list(read_parquet(store, "part"))
     assert "\n" not in str(caught.value)
-
-
-def test_a_store_that_does_not_answer_is_not_taken_for_damage(store):
-    faulty = FaultyStore(store, Fault(operation="get_ranges", nth=3))
-    with pytest.raises(TransientError, match="because the test said so"):
-        list(read_parquet(faulty, "part"))
 
 
 def test_a_thread_that_arrow_cannot_start_is_no_damage(store, monkeypatch):

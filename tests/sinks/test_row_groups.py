@@ -1,7 +1,6 @@
 import itertools
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,20 +68,6 @@ def test_batches_are_read_only_as_far_as_a_group_needs() -> None:
     groups = row_groups(SCHEMA, batches(), max_rows=20)
     assert next(groups).num_rows == 20
     assert drawn == [0, 1, 2]
-
-
-def test_no_rows_are_no_groups() -> None:
-    assert list(row_groups(SCHEMA, [])) == []
-    assert list(row_groups(SCHEMA, [numbered(0, 0)] * 3)) == []
-
-
-def test_an_error_of_the_batches_passes() -> None:
-    def batches():
-        yield numbered(0, 10)
-        raise LookupError("no more")
-
-    with pytest.raises(LookupError, match="no more"):
-        list(row_groups(SCHEMA, batches()))
 
 
 @given(rows=st.integers(0, 40), max_rows=st.integers(1, 50), max_bytes=st.integers(1, 2000))

@@ -1,12 +1,11 @@
 import json
 
-import pyarrow as pa
 import pytest
 
 from icefloe.sinks.json_texts import JsonForm
 from icefloe.sinks.kafka.events import event_rows
 from icefloe.sinks.kafka.message_format import Encoder
-from sinks.kafka.staged_changes import TABLE, Staged
+from sinks.kafka.staged_changes import Staged
 
 BATCH = Staged(
     number=7, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, 'A"'), ("DELETE", 2, None), ("INSERT", 3, "c")]]
@@ -51,12 +50,6 @@ def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
     ]  # fmt: skip
 
 
-def test_rows_of_a_load_are_read_events() -> None:
-    load = Staged(number=7, parts=[[("INSERT", 1, "a")]]).load()
-    [value] = [json.loads(value) for value in debezium(load).values]
-    assert (value["op"], value["source"]["snapshot"]) == ("r", "true")
-
-
 def test_hidden_columns_are_in_the_key_only() -> None:
     staged = Staged(number=7, parts=BATCH.parts, options={"selected": ("carrier",)})
     messages = debezium(staged)
@@ -87,26 +80,3 @@ def test_a_plain_delete_has_no_value_and_a_plain_update_is_the_row_after() -> No
         None,
         {**change, "_change_type": "INSERT", "id": 3, "carrier": "c"},
     ]
-
-
-def test_rows_without_identity_have_no_key_and_deletes_say_what_was_deleted() -> None:
-    messages = plain(Staged(number=7, parts=[[("DELETE", 2, None)]], options={"identity": ()}))
-    assert messages.keys == [None]
-    assert json.loads(messages.values[0])["_change_type"] == "DELETE"
-
-
-def test_a_widened_key_has_the_same_bytes() -> None:
-    narrow = pa.schema([pa.field("id", pa.int32()), pa.field("share", pa.float32()), TABLE.field("carrier")])
-    wide = pa.schema([pa.field("id", pa.int64()), pa.field("share", pa.float64()), TABLE.field("carrier")])
-    share = pa.scalar(0.1, pa.float32()).as_py()
-    rows = [[("INSERT", 1, share, "a")]]
-    staged = [
-        Staged(number=7, table=table, parts=rows, options={"identity": ("id", "share")}) for table in (narrow, wide)
-    ]
-    assert plain(staged[0]).keys == plain(staged[1]).keys
-
-
-def test_zero_and_minus_zero_are_one_key() -> None:
-    table = pa.schema([pa.field("id", pa.float64())])
-    messages = plain(Staged(number=7, table=table, parts=[[("INSERT", 0.0), ("INSERT", -0.0)]]))
-    assert messages.keys[0] == messages.keys[1]

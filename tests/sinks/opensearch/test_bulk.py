@@ -8,10 +8,8 @@ import pytest
 from opensearchpy.exceptions import TransportError
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.key_changes import KeyOperations
-from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.bulk import BulkOperations, bulk_operations
 from icefloe.sinks.opensearch.cluster import ClusterRefusedError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
@@ -19,15 +17,8 @@ from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
-from support.sinks.fake_cluster_errors import lost_connection
 
 PEOPLE = [("+", key, f"name {key}") for key in range(50)]
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
-    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 def loaded(cluster: FakeCluster, **options: Any) -> tuple[OpenSearchSink, PartDelivery]:
@@ -39,13 +30,6 @@ def loaded(cluster: FakeCluster, **options: Any) -> tuple[OpenSearchSink, PartDe
 
 def bulk_requests(cluster: FakeCluster) -> int:
     return sum(each.endswith("/_bulk") for each in cluster.requests)
-
-
-def test_requests_are_cut_by_bytes() -> None:
-    cluster = FakeCluster()
-    _, delivery = loaded(cluster, bulk_bytes=1_000)
-    assert bulk_requests(cluster) >= delivery.bytes / 1_000
-    assert (delivery.documents, delivery.retries, delivery.refused) == (50, 0, 0)
 
 
 def test_documents_of_long_rows_are_made_for_a_few_mib_of_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,14 +86,6 @@ def test_a_busy_cluster_is_given_up_after_the_patience_and_the_next_try_sends_th
     assert sink.deliver(proven(0), begun, part(changes(*PEOPLE))).repeated == 10
 
 
-def test_a_request_that_is_too_large_is_divided() -> None:
-    cluster = FakeCluster()
-    cluster.most_bytes = 700
-    _, delivery = loaded(cluster)
-    assert delivery.documents == 50
-    assert delivery.refused == 0
-
-
 @pytest.mark.timeout(60)
 def test_a_document_that_is_larger_than_any_request_is_refused_by_its_id() -> None:
     sink = claimed(cluster := FakeCluster())
@@ -118,21 +94,6 @@ def test_a_document_that_is_larger_than_any_request_is_refused_by_its_id() -> No
     with pytest.raises(TerminalError, match=r"document 1:2 for good \(the document is larger than http\.max"):
         run(sink, proven(0), part(changes(*rows)))
     assert set(cluster.documents("people-0")) == {"1:1", "1:3"}
-
-
-def test_a_lost_answer_is_harmless() -> None:
-    cluster = FakeCluster()
-    real, lost = cluster.perform_request, count()
-
-    def losing(method: str, url: str, **given: Any) -> Any:
-        answer = real(method, url, **given)
-        if url.endswith("/_bulk") and next(lost) == 0:
-            raise lost_connection()
-        return answer
-
-    cluster.perform_request = losing  # type: ignore[method-assign, assignment]
-    _, delivery = loaded(cluster)
-    assert (delivery.documents, delivery.repeated, delivery.retries) == (50, 50, 1)
 
 
 def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them() -> None:
@@ -149,20 +110,22 @@ def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them() -> 
     assert (delivery.documents, delivery.retries) == (50, 1)
 
 
-@pytest.mark.parametrize("status", [429, 403])
-def test_an_index_that_is_blocked_is_an_error_at_once(status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "error", "sentence"),
+    [
+        (429, "cluster_block_exception", r"takes no writes .* free space on its disks"),
+        (403, "cluster_block_exception", r"takes no writes .* free space on its disks"),
+        (400, "index_closed_exception", r"people-0-WRITER is closed; open it with POST INDEX/_open"),
+    ],
+)
+def test_documents_of_a_blocked_or_closed_index_are_no_dead_letters_but_an_error_at_once(
+    tmp_path: Path, status: int, error: str, sentence: str
+) -> None:
     cluster = FakeCluster()
-    cluster.item_refusal = lambda *_: (status, "cluster_block_exception")
-    with pytest.raises(TransientError, match=r"takes no writes .* free space on its disks"):
-        loaded(cluster)
-    assert bulk_requests(cluster) == 1
-
-
-def test_documents_of_a_closed_index_are_no_dead_letters(tmp_path: Path) -> None:
-    cluster = FakeCluster()
-    cluster.item_refusal = lambda *_: (400, "index_closed_exception")
-    with pytest.raises(TransientError, match=r"people-0-WRITER is closed; open it with POST INDEX/_open"):
+    cluster.item_refusal = lambda *_: (status, error)
+    with pytest.raises(TransientError, match=sentence):
         loaded(cluster, dead_letters={"path": f"file://{tmp_path}"})
+    assert bulk_requests(cluster) == 1
     assert list(tmp_path.glob("batch=*")) == []
 
 
@@ -195,11 +158,6 @@ def poisoned() -> FakeCluster:
     cluster = FakeCluster()
     cluster.item_refusal = lambda _, document: (400, "mapper_parsing") if document["id"] in {3, 7} else None
     return cluster
-
-
-def test_a_document_that_is_refused_for_good_fails_the_batch() -> None:
-    with pytest.raises(TerminalError, match=r"refuses document 1:3 for good \(refused\)"):
-        loaded(poisoned())
 
 
 def test_dead_letters_are_kept_and_counted_and_a_retry_replaces_them(tmp_path) -> None:

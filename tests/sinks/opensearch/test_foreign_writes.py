@@ -45,22 +45,6 @@ def test_a_mark_of_a_deletion_that_another_program_wrote_is_no_row_of_the_batch(
         run(sink, proven(2, counts={"insert": 1}), part(changes(("+", 1, "Cleo"))))
 
 
-def test_rows_of_a_batch_of_inserts_may_share_a_key() -> None:
-    cluster, sink = cluster_with_ada()
-    cluster.update_by_query("people")
-    with pytest.raises(TerminalError):
-        run(sink, proven(1, counts={"insert": 1}), part(changes(("+", 1, "Cleo"))))
-
-
-def test_versions_that_later_batches_have_passed_do_no_harm() -> None:
-    cluster, sink = cluster_with_ada()
-    cluster.update_by_query("people")
-    run(sink, proven(1, counts={"insert": 1}), part(changes(("+", 2, "Cleo"))))
-    assert sink.foreign_writes() == 0
-    run(sink, proven(2, **UPDATED), UPDATE)
-    assert [row["name"] for row in rows_of(sink)] == ["Bea", "Cleo"]
-
-
 def test_documents_of_other_programs_are_counted_when_the_index_is_read_back() -> None:
     cluster, sink = cluster_with_ada()
     assert len(rows_of(sink)) == 1

@@ -1,6 +1,5 @@
 """Indexes behind a name: made, shown, replaced, and refused if they do not fit."""
 
-import copy
 from typing import Any
 
 import pyarrow as pa
@@ -49,16 +48,6 @@ def test_an_empty_index_of_a_user_is_used_as_it_is_and_never_replaced() -> None:
         sink.begin(proven(5, is_load=True))
 
 
-def test_an_index_with_documents_of_others_is_refused_before_anything_is_claimed() -> None:
-    cluster = FakeCluster()
-    made_by_user(cluster, "{}")
-    sink = sink_at(cluster)
-    for call in (sink.refuse_other_owner, sink.claim):
-        with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index people\)"):
-            call(ORIGIN)
-    assert set(cluster.indexes) == {"people"}
-
-
 def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
     cluster = FakeCluster()
     made_by_user(cluster, name="people-3")
@@ -73,28 +62,21 @@ def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
     assert "people-2" not in cluster.indexes
 
 
-def test_the_index_of_a_load_of_another_sink_is_refused_even_if_it_is_empty() -> None:
+def test_documents_and_names_of_others_are_refused_before_anything_is_written() -> None:
     cluster = FakeCluster()
-    run(claimed(cluster), proven(7, is_load=True))
-    other = sink_at(cluster, index="people-7")
-    for call in (other.refuse_other_owner, other.claim):
-        with pytest.raises(TerminalError, match=r"people-7 is of another sink, whose sink\.index is people;"):
+    made_by_user(cluster, "{}")
+    sink = sink_at(cluster)
+    for call in (sink.refuse_other_owner, sink.claim):
+        with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index people\)"):
             call(ORIGIN)
-
-
-def test_a_load_does_not_write_into_documents_of_others() -> None:
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    made_by_user(cluster, "{}", name="people-5")
-    with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index people-5\)"):
+    assert set(cluster.indexes) == {"people"}
+    run(sink := claimed(cluster, index="cities"), proven(0), ADA)
+    made_by_user(cluster, "{}", name="cities-5")
+    with pytest.raises(TerminalError, match=r"holds documents that icefloe did not write \(index cities-5\)"):
         sink.begin(proven(5, is_load=True))
-
-
-def test_an_alias_of_others_is_refused() -> None:
-    cluster = FakeCluster()
-    cluster.perform_request("PUT", "/other", body=b'{"aliases": {"people": {}}}')
+    cluster.perform_request("PUT", "/other", body=b'{"aliases": {"towns": {}}}')
     with pytest.raises(TerminalError, match="index other"):
-        claimed(cluster)
+        claimed(cluster, index="towns")
 
 
 def test_hard_deletes_need_an_index_that_remembers_them() -> None:
@@ -129,65 +111,31 @@ def test_a_column_of_another_type_needs_a_new_index_and_a_new_column_does_not() 
         sink.begin(proven(2, other))
 
 
-def test_an_index_that_somebody_removed_is_said_to_be_gone() -> None:
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    begun = sink.begin(proven(1))
-    del cluster.indexes["people-0"]
-    for call in (lambda: sink.begin(proven(1)), lambda: sink.deliver(proven(1), begun, ADA)):
-        with pytest.raises(
-            IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"
-        ):
-            call()
-    assert set(cluster.indexes) == {"people-icefloe"}
-
-
-def test_an_index_that_is_removed_between_two_batches_is_not_made_again() -> None:
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    del cluster.indexes["people-0"]
-    with pytest.raises(IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"):
-        sink.begin(proven(1))
-    assert set(cluster.indexes) == {"people-icefloe"}
-
-
-def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again() -> None:
-    """Parts that are recorded as delivered are not sent again, so the next try would show an index without them."""
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    load = proven(5, is_load=True)
-    sink.deliver(load, sink.begin(load), ADA)
-    sink.begin(load)
-    del cluster.indexes["people-5"]
-    with pytest.raises(IndexGoneError, match="was removed while batch 5 was written to it; run `icefloe reset people`"):
-        sink.begin(load)
-    assert set(cluster.indexes) == {"people-0", "people-icefloe"}
-    run(sink, proven(7, is_load=True), ADA)
-    assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
-
-
-def test_an_index_that_a_user_made_again_in_the_middle_of_its_load_is_loaded_by_the_next_one() -> None:
+@pytest.mark.parametrize("own", [False, True], ids=["the sink's index", "the user's index, made again"])
+@pytest.mark.parametrize("moment", ["between two batches", "in a batch", "in a load"])
+def test_an_index_that_somebody_removed_is_gone_and_the_next_load_brings_all_rows(moment: str, own: bool) -> None:
+    """Recorded parts are not sent again, so an index made anew would lack them."""
     cluster = FakeCluster()
-    made_by_user(cluster)
-    sink = claimed(cluster)
-    sink.deliver(proven(0), sink.begin(proven(0)), ADA)
-    del cluster.indexes["people"]
-    made_by_user(cluster)
-    with pytest.raises(IndexGoneError, match="was removed while batch 0 was written to it; run `icefloe reset people`"):
-        sink.begin(proven(0))
+    if own:
+        made_by_user(cluster)
+    sink, batch = claimed(cluster), proven(0 if moment == "in a load" else 1)
+    if moment != "in a load":
+        run(sink, proven(0), ADA)
+    if moment != "between two batches":
+        begun = sink.begin(batch)
+        sink.deliver(batch, begun, ADA)
+    del cluster.indexes["people" if own else "people-0"]
+    if own:
+        made_by_user(cluster)
+    gone = f"was removed while batch {batch.batch_number} was written to it; run `icefloe reset people`"
+    with pytest.raises(IndexGoneError, match=gone):
+        sink.begin(batch)
+    if moment != "between two batches" and not own:
+        with pytest.raises(IndexGoneError, match=gone):
+            sink.deliver(batch, begun, ADA)
+    assert set(cluster.indexes) == ({"people", "people-icefloe"} if own else {"people-icefloe"})
     run(sink, proven(5, is_load=True), ADA)
     assert rows_of(sink) == [{"id": 1, "name": "Ada"}]
-
-
-def test_an_index_that_a_user_made_again_between_two_batches_is_not_gone_on_with() -> None:
-    cluster = FakeCluster()
-    made_by_user(cluster)
-    sink = claimed(cluster)
-    run(sink, proven(0), ADA)
-    del cluster.indexes["people"]
-    made_by_user(cluster)
-    with pytest.raises(IndexGoneError, match="was removed while batch 1 was written to it; run `icefloe reset people`"):
-        sink.begin(proven(1))
 
 
 def test_a_replay_of_a_load_makes_an_index_again_that_somebody_removed() -> None:
@@ -222,29 +170,6 @@ def test_a_lost_claim_is_an_error() -> None:
     del cluster.indexes["people-icefloe"]
     with pytest.raises(TerminalError, match="nobody has claimed"):
         sink.begin(proven(0))
-
-
-def test_soft_deletes_are_filtered_out_by_the_name() -> None:
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    run(sink, proven(1), part(changes(("-", 1, "Ada"))))
-    assert cluster.indexes["people-0"].aliases["people"] == {
-        "filter": {"bool": {"must_not": [{"term": {"_deleted": True}}]}}
-    }
-    [marker] = cluster.documents("people").values()
-    assert marker == {"id": 1, "_deleted": True, "_deleted_at": "2023-11-14T22:13:20.000000Z"}
-
-
-def test_a_name_that_a_later_load_has_is_never_moved_back() -> None:
-    sink = claimed(cluster := FakeCluster())
-    run(sink, proven(0), ADA)
-    old = copy.deepcopy(cluster.indexes["people-0"])
-    run(sink, proven(5, is_load=True), ADA)
-    cluster.indexes["people-0"] = old
-    del old.aliases["people"]
-    with pytest.raises(IndexGoneError):
-        sink._indexes.show("people-0")
-    assert "people" in cluster.indexes["people-5"].aliases
 
 
 def test_a_name_that_was_moved_meanwhile_is_looked_up_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
+from sinks.opensearch.batches import PEOPLE, changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
 
@@ -44,16 +44,6 @@ def test_a_name_that_comes_back_after_batches_without_it_needs_a_new_index() -> 
     run(sink, of(1, {"id": 1}, schema=proven(0, only_id).schema))
     with pytest.raises(TerminalError, match="another column under the name name"):
         sink.begin(of(2, {"id": 1, "name": 3}))
-
-
-def test_a_field_of_a_struct_that_was_added_again_needs_a_new_index() -> None:
-    cluster = FakeCluster()
-    sink = claimed(cluster)
-    row = pa.RecordBatch.from_pylist([{"id": 1, "place": {"city": "Ulm"}}], schema=PLACES)
-    ids = {"id": 1, "place": 2, "place.city": 3}
-    run(sink, of(0, ids, schema=proven(0, PLACES).schema), part(change_rows(["INSERT"], row)))
-    with pytest.raises(TerminalError, match=r"another column under the name place\.city"):
-        sink.begin(of(1, {**ids, "place.city": 4}, schema=proven(0, PLACES).schema))
 
 
 def test_a_new_column_with_an_initial_default_needs_a_new_index_and_another_one_does_not() -> None:
@@ -93,12 +83,3 @@ def test_an_index_whose_columns_no_batch_has_said_takes_those_of_the_next_one() 
     with pytest.raises(TerminalError):
         sink.begin(of(3, FIRST))
     assert [row["id"] for row in rows_of(sink)] == [1, 2]
-
-
-def test_columns_of_an_index_that_a_user_made_are_known_too() -> None:
-    cluster = FakeCluster()
-    cluster.perform_request("PUT", "/people", body=b"{}")
-    sink = claimed(cluster)
-    run(sink, of(0, FIRST), ADA)
-    with pytest.raises(TerminalError, match="another column under the name name"):
-        sink.begin(of(1, {"id": 1, "name": 3}))

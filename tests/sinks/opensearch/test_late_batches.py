@@ -15,15 +15,6 @@ from support.sinks.fake_cluster import FakeCluster
 ADA = part(changes(("+", 1, "Ada")))
 
 
-def test_a_load_in_parts_is_shown_with_its_last_part() -> None:
-    cluster = FakeCluster()
-    sink = claimed(cluster)
-    run(sink, proven(0, ends_load=False), ADA)
-    assert not any("people" in index.aliases for index in cluster.indexes.values())
-    run(sink, proven(1, is_load=True, begins_anew=False, ends_load=True), part(changes(("+", 2, "Bo"))))
-    assert [row["id"] for row in rows_of(sink)] == [1, 2]
-
-
 def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -> None:
     """A shard that starts again has forgotten all deletions, so versions alone refuse nothing."""
     cluster = FakeCluster()
@@ -53,22 +44,6 @@ def test_a_conflict_that_is_gone_when_it_is_looked_at_is_sent_again() -> None:
     [delivery] = run(sink, proven(1), part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
     assert (delivery.documents, delivery.repeated) == (1, 0)
     assert [row["name"] for row in rows_of(sink)] == ["Bea"]
-
-
-def test_replays_of_batches_from_before_the_last_load_are_counted_as_superseded() -> None:
-    """So `icefloe deliver --batches 0-3` that was killed after a load in the middle can be given again."""
-    sink = claimed(cluster := FakeCluster())
-    batches = [proven(0), proven(1), proven(2, is_load=True), proven(3)]
-    parts = [ADA, part(changes(("+", 2, "Bo"))), part(changes(("+", 1, "Cleo"))), part(changes(("+", 3, "Dora")))]
-    replays = [replace(batch, is_replay=True) for batch in batches]
-    first = [run(sink, *each)[0] for each in zip(replays, parts, strict=True)]
-    again = [run(sink, *each)[0] for each in zip(replays, parts, strict=True)]
-    assert [each.superseded for each in first] == [0, 0, 0, 0]
-    assert [(each.documents, each.superseded, each.repeated) for each in again] == [
-        (0, 1, 0), (0, 1, 0), (1, 0, 1), (1, 0, 1),
-    ]  # fmt: skip
-    assert set(cluster.indexes) == {"people-2", "people-icefloe"}
-    assert [row["name"] for row in rows_of(sink)] == ["Cleo", "Dora"]
 
 
 def test_a_load_into_an_index_of_a_user_can_be_replayed_after_later_batches() -> None:

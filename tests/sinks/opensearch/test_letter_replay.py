@@ -9,21 +9,13 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing.processes import Fault, OutwardCalls, ProcessEndedError
-from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
+from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed, sink_at
 from support.sinks.fake_cluster import FakeCluster
 
 PEOPLE = [("+", key, f"name {key}") for key in range(10)]
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
-    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 def poison(cluster: FakeCluster, *ids: str) -> None:
@@ -93,17 +85,6 @@ def test_a_replay_that_is_killed_at_any_request_is_completed_by_the_next(tmp_pat
     assert place > 3
 
 
-def test_a_letter_that_was_sent_but_stayed_in_the_folder_is_there_already(tmp_path: Path) -> None:
-    _, sink = poisoned(tmp_path)
-    kept = {path: path.read_text() for path in tmp_path.rglob("*.jsonl")}
-    sink.replay_dead_letters(0)
-    for path, text in kept.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert [(each.documents, each.repeated) for each in sink.replay_dead_letters(0)] == [(1, 1), (1, 1)]
-    assert sink.dead_letters() == {}
-
-
 @pytest.mark.parametrize("updates", [1, 2])
 def test_a_letter_stays_if_another_program_raised_the_version_of_its_document(tmp_path: Path, updates: int) -> None:
     """An operator corrects the mapping, and lets `_update_by_query` bring it to the documents that are there."""
@@ -142,12 +123,6 @@ def test_a_letter_whose_conflict_is_gone_when_it_is_looked_at_is_sent_again(tmp_
     cluster.item_refusal = lambda *_: None if next(tries) else (409, "version_conflict_engine_exception")
     assert [each.documents for each in sink.replay_dead_letters(1)] == [1]
     assert (names(sink), sink.dead_letters()) == ({3: "new"}, {})
-
-
-def test_with_hard_deletes_a_letter_of_the_last_batch_is_sent(tmp_path: Path) -> None:
-    cluster, sink = poisoned(tmp_path, deletes="hard")
-    assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(1, 0), (1, 0)]
-    assert len(cluster.documents("people")) == 10
 
 
 def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Path) -> None:
@@ -207,12 +182,3 @@ def test_a_cluster_keeps_its_folder_under_another_address_and_if_it_keeps_its_id
     assert claimed(cluster, url="https://new.example:443", **letters_of(tmp_path)).dead_letters() == {0: 2}
     cluster.id = None
     assert claimed(cluster, **letters_of(tmp_path)).dead_letters() == {0: 2}
-
-
-def test_a_folder_of_an_earlier_release_becomes_that_of_the_first_sink_that_claims_it(tmp_path: Path) -> None:
-    cluster, sink = poisoned(tmp_path)
-    (tmp_path / "_sink.json").unlink()
-    assert sink.dead_letters() == {0: 2}
-    sink.claim(ORIGIN)
-    with pytest.raises(TerminalError):
-        claimed(cluster, index="other", **letters_of(tmp_path))

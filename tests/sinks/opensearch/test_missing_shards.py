@@ -10,9 +10,6 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.opensearch import cluster as cluster_module
-from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
@@ -20,12 +17,6 @@ from support.sinks.fake_cluster import FakeCluster
 from support.sinks.fake_elasticsearch import FakeElasticsearch
 
 LATER = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
-    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 def filled(cluster: FakeCluster) -> OpenSearchSink:
@@ -61,12 +52,6 @@ def test_rows_of_a_shard_that_comes_back_are_read(kind: type[FakeCluster], reque
     assert [row["id"] for row in rows_of(sink)] == [0, 1, 2, 3]
 
 
-def test_marks_of_a_shard_that_comes_back_are_purged() -> None:
-    sink = filled(cluster := FakeCluster())
-    take_away(cluster, "1:5", requests=6)
-    assert sink.purge(before=LATER) == 2
-
-
 @pytest.mark.parametrize("kind", [FakeCluster, FakeElasticsearch])
 def test_an_index_that_lacks_a_shard_is_neither_read_back_nor_purged(kind: type[FakeCluster]) -> None:
     sink = filled(cluster := kind())
@@ -78,29 +63,25 @@ def test_an_index_that_lacks_a_shard_is_neither_read_back_nor_purged(kind: type[
     assert "1:4" in cluster.documents("people")
 
 
-@pytest.mark.parametrize("path", ["/point_in_time", "/_search"])
-@pytest.mark.parametrize("failed", [0, 1])
-def test_a_success_without_some_of_the_shards_is_no_answer(path: str, failed: int) -> None:
-    """A shard without a node is missing, and has not failed."""
+@pytest.mark.parametrize(
+    ("path", "lack", "fault"),
+    [
+        ("/point_in_time", {"_shards": {"total": 2, "successful": 1, "failed": 0}}, "1 of 2 shards are missing"),
+        ("/_search", {"_shards": {"total": 2, "successful": 1, "failed": 1}}, "1 of 2 shards are missing"),
+        ("/_search", {"timed_out": True}, "time was over before all shards had answered"),
+        ("/_refresh", {"_shards": {"total": 2, "successful": 1, "failed": 1}}, "1 of 2 copies of shards failed"),
+        ("/_refresh", {"_shards": {"total": 4, "successful": 2, "failed": 0}}, None),
+    ],
+)
+def test_a_success_without_some_shards_is_no_answer_but_a_copy_without_a_node_is_not_asked(
+    path: str, lack: dict[str, Any], fault: str | None
+) -> None:
     sink = filled(cluster := HalfAnswers())
-    cluster.path, cluster.lack = path, {"_shards": {"total": 2, "successful": 1, "failed": failed}}
-    with pytest.raises(TransientError, match="1 of 2 shards are missing"):
-        rows_of(sink)
-
-
-def test_a_refresh_that_failed_at_a_copy_is_no_answer_and_copies_without_a_node_are_not_asked() -> None:
-    sink = filled(cluster := HalfAnswers())
-    cluster.path = "/_refresh"
-    with pytest.raises(TransientError, match="1 of 2 copies of shards failed"):
-        rows_of(sink)
-    cluster.lack = {"_shards": {"total": 4, "successful": 2, "failed": 0}}
-    assert len(rows_of(sink)) == 4
-
-
-def test_a_page_that_was_cut_by_a_timeout_is_no_answer() -> None:
-    sink = filled(cluster := HalfAnswers())
-    cluster.path, cluster.lack = "/_search", {"timed_out": True}
-    with pytest.raises(TransientError, match="time was over before all shards had answered"):
+    cluster.path, cluster.lack = path, lack
+    if fault is None:
+        assert len(rows_of(sink)) == 4
+        return
+    with pytest.raises(TransientError, match=fault):
         rows_of(sink)
 
 
@@ -140,10 +121,3 @@ def test_rows_that_are_read_back_by_key_are_not_missing_because_their_shard_is_a
     cluster.is_away = lambda key: key == "1:2"
     with pytest.raises(TransientError):
         rows_of(sink, keys=keys)
-
-
-def test_an_index_that_is_gone_is_no_index_without_those_documents() -> None:
-    sink = filled(cluster := FakeCluster())
-    del cluster.indexes["people-0"]
-    with pytest.raises(IndexGoneError, match=r"the index behind .*people is gone"):
-        rows_of(sink, keys=pa.RecordBatch.from_pydict({"id": [1, 2]}))

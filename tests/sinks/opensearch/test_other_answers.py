@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink, open_opensearch_sink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN, changes, part, proven, rows_of, run
@@ -21,12 +19,6 @@ from support.sinks.fake_cluster import FakeCluster
 PAGE = ("text/html; charset=utf-8", b"<html>back soon</html>")
 CUT = ("application/json", b'{"_source": {"name": "somebody')
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
-    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 @pytest.fixture

@@ -33,15 +33,6 @@ def test_marks_of_old_deletions_go_and_rows_that_came_back_stay() -> None:
     assert [row["id"] for row in rows_of(sink)] == [0, 1, 4]
 
 
-def test_a_row_can_come_back_in_the_batch_after_its_deletion_was_purged() -> None:
-    sink = claimed(FakeCluster())
-    run(sink, proven(0), part(changes(("+", 1, "a"))))
-    run(sink, proven(1), part(changes(("-", 1, "a"))))
-    assert sink.purge(before=DELETED + MOMENT) == 1
-    run(sink, proven(2), part(changes(("+", 1, "back"))))
-    assert rows_of(sink) == [{"id": 1, "name": "back"}]
-
-
 @pytest.mark.parametrize("task", ["count", "purge", "replay"])
 def test_a_load_that_replaces_the_index_of_a_purge_or_of_letters_is_gone_on_with(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

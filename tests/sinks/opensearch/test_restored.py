@@ -45,21 +45,18 @@ def restorable() -> Restorable:
     return Restorable()
 
 
-def test_no_batch_goes_on_in_an_index_that_was_restored_alone(restorable: Restorable) -> None:
+@pytest.mark.parametrize("keeps_uuid", [False, True], ids=["an index of its own", "over the closed index"])
+def test_no_batch_goes_on_in_an_index_that_was_restored_alone(restorable: Restorable, keeps_uuid: bool) -> None:
+    """Over an index that was closed, the cluster keeps the uuid and begins another history."""
     sink = restorable.restore("people-0")
+    if keeps_uuid:
+        restored = copy.deepcopy(restorable.snapshot["people-0"])
+        restored.settings["history"] = {"uuid": uuid.uuid4().hex}
+        restorable.cluster.indexes["people-0"] = restored
     for _ in range(2):
         with pytest.raises(TerminalError, match=r"index people-0 of .* is not the one that batch 2 of people was"):
             restorable.deliver(sink, 3)
     assert restorable.ids() == [0]
-
-
-def test_no_batch_goes_on_in_an_index_that_was_restored_over_the_one_that_was_closed(restorable: Restorable) -> None:
-    """The cluster keeps the uuid of the index, and begins another history."""
-    restored = copy.deepcopy(restorable.snapshot["people-0"])
-    restored.settings["history"] = {"uuid": uuid.uuid4().hex}
-    restorable.cluster.indexes["people-0"] = restored
-    with pytest.raises(TerminalError, match="is not the one that batch 2 of people was"):
-        restorable.deliver(sink_at(restorable.cluster), 3)
 
 
 def test_no_batch_goes_on_in_a_cluster_that_was_restored_as_a_whole(restorable: Restorable) -> None:
@@ -78,21 +75,6 @@ def test_a_restored_index_goes_on_once_it_was_brought_the_batches_since(
         restorable.deliver(sink, number, is_replay=True)
     restorable.deliver(sink, 3)
     assert restorable.ids() == [0, 1, 2, 3]
-
-
-def test_an_index_that_is_restored_once_more_after_that_is_noticed(restorable: Restorable) -> None:
-    sink = restorable.restore("people-0")
-    for number in (1, 2):
-        restorable.deliver(sink, number, is_replay=True)
-    sink = restorable.restore("people-0")
-    with pytest.raises(TerminalError, match="is not the one that batch 2 of people was"):
-        restorable.deliver(sink, 3)
-
-
-def test_a_load_replaces_a_restored_index(restorable: Restorable) -> None:
-    sink = restorable.restore("people-0", "people-icefloe")
-    run(sink, proven(4, is_load=True), part(changes(("+", 4, "Dora"))))
-    assert restorable.ids() == [4]
 
 
 def test_batches_that_ended_without_changes_are_not_missed(restorable: Restorable) -> None:
