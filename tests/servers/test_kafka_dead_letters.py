@@ -104,11 +104,6 @@ def test_a_tombstone_that_is_too_large_itself_is_only_kept(place: KafkaPlace, tm
     assert place.messages() == []
 
 
-def test_without_a_folder_the_first_one_is_an_error(place: KafkaPlace) -> None:
-    with pytest.raises(TerminalError, match="is too large for topic"):
-        deliver_all(place.sink(dead_letters=None), Staged(number=0, parts=[ROWS]))
-
-
 def test_letters_of_another_topic_are_neither_counted_nor_mixed_with_those_of_the_first(place: KafkaPlace) -> None:
     deliver_all(place.sink(), Staged(number=0, parts=[ROWS]))
     with pytest.raises(TerminalError, match=f"keeps dead letters of topic {place.topic} of cluster .*not of topic"):

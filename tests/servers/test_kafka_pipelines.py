@@ -38,15 +38,3 @@ def test_a_topic_follows_a_table(kafka: Kafka, tmp_path: Path) -> None:
     before = len(messages)
     done(icefloe("deliver", pipeline, "--batches", "1"))
     assert len(read_topic(kafka.bootstrap_servers, "followed")) == before
-
-
-def test_upserts_reach_a_topic(kafka: Kafka, tmp_path: Path) -> None:
-    lab = Workspace.create(tmp_path)
-    sink = {"type": "kafka", "bootstrap_servers": kafka.bootstrap_servers, "topic": "upserts", "partitions": 1}
-    pipeline = lab.pipeline(engine="local", sink=sink, changes="upsert")
-    lab.append(1, 2)
-    done(icefloe("run", pipeline))
-    lab.update(2, value=7.0)
-    done(icefloe("run", pipeline))
-    values = [json.loads(message.value) for message in read_topic(kafka.bootstrap_servers, "upserts") if message.value]
-    assert [(event["op"], event["before"], event["after"]["value"]) for event in values[-1:]] == [("u", None, 7.0)]

@@ -12,12 +12,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka import topics
 from icefloe.sinks.kafka.topics import arrivals
 from icefloe.sinks.sink import SupersededError
-from icefloe.storage.location import open_store
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
@@ -167,13 +165,6 @@ def test_a_batch_that_was_begun_in_other_parts_is_not_gone_on_with(place: KafkaP
     place.sink().begin(replace(LOAD.batch, cut="one", is_replay=True))
 
 
-def test_a_batch_that_an_earlier_release_began_goes_on_in_its_parts(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    sink.begin(LOAD.batch)
-    place.sink().begin(replace(LOAD.batch, cut="one"))
-
-
 def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_seen(place: KafkaPlace) -> None:
     sink = place.sink(topic_settings={"max.message.bytes": 2000})
     sink.claim(FLIGHTS)
@@ -182,19 +173,6 @@ def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_s
     with pytest.raises(TerminalError, match=r'with the key \{"id":2\} is too large for topic .* which takes 2000'):
         sink.deliver(staged.batch, begun, staged.staged[0])
     assert place.ids() == []
-
-
-def test_a_change_that_was_too_large_is_sent_as_soon_as_the_topic_takes_it(place: KafkaPlace, tmp_path: Path) -> None:
-    place.sink(topic_settings={"max.message.bytes": 2000}).claim(FLIGHTS)
-    staged = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b" * 3000)]])
-    records = DeliveryRecords(open_store(tmp_path.as_uri()))
-    begun = records.begin(place.sink().begin(staged.batch))
-    with pytest.raises(TerminalError):
-        place.sink().deliver(staged.batch, begun, staged.staged[0])
-    place.take_messages_of(2**20)
-    begun = records.begin(place.sink().begin(staged.batch))
-    place.sink().deliver(staged.batch, begun, staged.staged[0])
-    assert place.ids() == [1, 2]
 
 
 def test_an_unclaimed_topic_that_holds_messages_is_refused(place: KafkaPlace) -> None:

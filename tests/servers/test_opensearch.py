@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.sink import SupersededError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
@@ -59,18 +58,6 @@ def test_readers_see_a_load_when_it_is_whole_and_the_old_index_goes(place: OpenS
     run(sink, end, part(changes(("+", 2, "new"))))
     assert [row["name"] for row in rows_of(sink)] == ["new", "new"]
     assert place.indexes() == {f"{place.index}-5", f"{place.index}-icefloe"}
-
-
-def test_an_index_that_is_removed_in_the_middle_of_its_load_is_not_made_again(place: OpenSearchPlace) -> None:
-    sink, rows = place.claimed(), part(changes(("+", 1, "Ada")))
-    begun = sink.begin(proven(0))
-    sink.deliver(proven(0), begun, rows)
-    sink.begin(proven(0))
-    place.ask("DELETE", f"{place.index}-0")
-    with pytest.raises(IndexGoneError, match="was removed while batch 0 was written to it; run `icefloe reset people`"):
-        sink.begin(proven(0))
-    run(sink, proven(5, is_load=True), rows)
-    assert set(place.found()) == {"1:1"}
 
 
 def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> None:
@@ -197,15 +184,6 @@ def test_a_field_of_a_template_stays_as_it_is_there(place: OpenSearchPlace) -> N
 def test_an_https_address_of_a_port_without_tls_is_no_fault_of_a_certificate(place: OpenSearchPlace) -> None:
     with pytest.raises(TerminalError, match="does not speak TLS there"):
         place.sink(url=place.url.replace("http:", "https:")).check()
-
-
-def test_fields_that_an_ingest_pipeline_adds_make_no_conflict_of_a_retry(place: OpenSearchPlace) -> None:
-    place.ask("PUT", place.index, {"settings": {"gc_deletes": "1h"}})
-    sink, rows = place.claimed(), part(changes(("+", 1, "Ada")))
-    begun = sink.begin(proven(0))
-    document = {"id": 1, "name": "Ada", "name_embedding": [0.5, 1.5]}
-    place.ask("PUT", f"{place.index}/_doc/1:1?version=0&version_type=external", document)
-    assert sink.deliver(proven(0), begun, rows).repeated == 1
 
 
 def test_a_copy_that_takes_the_name_while_batches_go_on_loses_nothing(place: OpenSearchPlace) -> None:

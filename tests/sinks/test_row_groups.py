@@ -1,11 +1,13 @@
 import itertools
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.sinks.parquet_files import row_groups, row_slices
+from icefloe.sinks.parquet_files import row_bytes, row_groups, row_slices
 
+STRUCT = pa.struct({"a": pa.int32(), "text": pa.large_string()})
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.large_string())])
 
 
@@ -77,3 +79,24 @@ def test_slices_keep_all_rows_in_order_and_both_bounds(rows: int, max_rows: int,
     assert [n for each in slices for n in each.column("n").to_pylist()] == list(range(rows))
     # Offsets and bits of validity are shared by neighbours, so a slice takes some bytes more than its share.
     assert all(each.num_rows == 1 or (each.num_rows <= max_rows and each.nbytes <= max_bytes + 20) for each in slices)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "sizes"),
+    [
+        ([1, None], pa.int64(), [8, 8]),
+        ([True, False], pa.bool_(), [1, 1]),
+        ([None, None], pa.null(), [1, 1]),
+        (["a", None, "bcd"], pa.string(), [9, 8, 11]),
+        ([b"a", None, b""], pa.large_binary(), [9, 8, 8]),
+        ([b"abc"], pa.binary(3), [3]),
+        ([{"a": 1, "text": "xy"}, None], STRUCT, [14, 12]),
+        ([["a", "bc"], None, []], pa.large_list(pa.large_string()), [8 + 9 + 10, 8, 8]),
+        ([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32()), [8 + 9 + 4, 8, 8]),
+        ([[[1, 2], [3]], [None]], pa.list_(pa.list_(pa.int16())), [8 + 8 + 4 + 8 + 2, 8 + 8]),
+    ],
+)
+def test_a_row_takes_what_its_values_take(values, kind, sizes):
+    rows = pa.record_batch([pa.array(values, kind)], names=["it"])
+    assert row_bytes(rows).tolist() == sizes
+    assert [int(each) for place in range(len(values)) for each in row_bytes(rows.slice(place, 1))] == sizes

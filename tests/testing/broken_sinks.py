@@ -1,6 +1,7 @@
 """Ways to break the sinks in memory, each with the case of the suite that must notice."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ _REPLACES: Final = "test_a_load_that_begins_anew_replaces_everything"
 _ARRIVES: Final = "test_batches_arrive_one_after_the_other"
 _DIED: Final = "test_a_process_that_wakes_up_after_another_died_leaves_nothing_out"
 _READ: Final = "test_reading_back_while_a_load_replaces_everything_gives_the_rows_of_one_moment"
+_OTHER: Final = "test_another_origin_is_refused"
 _TWICE: Final = "test_everything_may_be_delivered_twice"
 
 
@@ -51,181 +53,91 @@ class BrokenSink:
         return type("Broken", (self.suite,), {"sink": getattr(module, whole.__name__)})()
 
 
-def _index(name: str, before: str, after: str, case: str) -> BrokenSink:
-    return BrokenSink(name=name, suite=IndexSuite, before=before, after=after, case=case)
-
-
-def _log(name: str, before: str, after: str, case: str) -> BrokenSink:
-    return BrokenSink(name=name, suite=LogSuite, before=before, after=after, case=case)
-
-
-def _table(name: str, before: str, after: str, case: str) -> BrokenSink:
-    return BrokenSink(name=name, suite=TableSuite, before=before, after=after, case=case)
-
-
-BROKEN: Final = (
-    _index(
-        "documents have no version of their batch",
-        '[(key, begun["version"], row)',
-        '[(key, __import__("time").time_ns(), row)',
-        _LATE,
-    ),
-    _index(
-        "versions have no generation",
-        'mine = state["generation"] << 32 | batch.batch_number',
-        "mine = batch.batch_number",
-        _TAKEN,
-    ),
-    _index(
-        "a claim counts whatever came before it",
-        "return False\n        return True",
-        "return True\n        return True",
-        _LATE_CLAIM,
-    ),
-    _index(
-        "an index is made once its name is noted, and only then",
-        "self._ask(self._index.create_index, index)\n            if self._set_state(version, wanted):\n",
-        "if self._set_state(version, wanted):\n"
-        "                if batch.is_load or not state.get('live'):\n"
-        "                    self._ask(self._index.create_index, index)\n",
-        _FAILS,
-    ),
-    _index(
-        "rows are read in two requests",
-        "        yield selected(documents, schema, keys)\n",
-        "        further = self._ask(self._index.scan, self._state()[1].get('live')) if live else []\n"
-        "        yield selected([*documents[:3], *further[3:]], schema, keys)\n",
-        _READ,
-    ),
-    _index("begin lets anybody in", "refuse_other(state, batch.origin)", "pass", "test_another_origin_is_refused"),
-    _index(
-        "parts write to the index that is live",
-        'self._index.bulk, begun["index"]',
-        'self._index.bulk, self._state()[1].get("live")',
-        _REPLACES,
-    ),
-    _index(
-        "a replay from before a later load is written",
-        'if begun.get("is_replaced"):',
-        "if False:",
-        "test_a_replay_from_before_a_later_load_brings_nothing_back",
-    ),
-    _index("a load stays invisible", "if batch.ends_load else {}", "if False else {}", _ARRIVES),
-    _index(
-        "a load goes to the index before",
-        'wanted["loading"] = index\n',
-        'wanted["loading"] = index = state.get("live") or index\n',
-        _REPLACES,
-    ),
-    _index("deletes are left out", "for key, row in rows.items()]", "for key, row in rows.items() if row]", _ARRIVES),
-    _index(
-        "refused documents are not counted",
-        'outcomes.count("rejected")',
-        "0",
-        "test_rows_that_are_refused_for_good_are_counted_or_an_error",
-    ),
-    _index(
-        "a lost request counts as done",
-        'raise TransientError("the index did not answer") from error',
-        "return []",
-        _FAILS,
-    ),
-    _index(
-        "a busy index counts as done",
-        'raise TransientError("the index is busy")',
-        "return []",
-        "test_a_destination_that_refuses_for_ever_is_an_error",
-    ),
-    _index("read_back takes no keys", "schema, keys)", "schema, None)", "test_some_keys_can_be_read_back"),
-    _index(
-        "rows without identity are taken",
-        "if not batch.identity:",
-        "if False:",
-        "test_rows_without_identity_arrive_in_a_log_and_are_refused_by_a_keyed_sink",
-    ),
-    _index(
-        "facts of a part are no JSON",
-        "            dead_letters=",
-        '            details={"rows": {1}},\n            dead_letters=',
-        _ARRIVES,
-    ),
-    _log(
-        "the state is read before older producers are fenced",
-        "epoch = self._init(slot)\n        state = self._state()",
-        "state = self._state()\n        epoch = self._init(slot)",
-        _LATE,
-    ),
-    _log(
-        "the token is outside of the transaction",
-        'self._commit(slot, epoch, [*changes, Message("state", token, batch.batch_number)])',
-        "self._commit(slot, epoch, changes)\n"
-        '            self._commit(slot, epoch, [Message("state", token, batch.batch_number)])',
-        _FAILS,
-    ),
-    _log(
-        "the token comes first",
-        "[*changes, Message(",
-        "[]) if False else self._commit(slot, epoch, [Message(",
-        _ARRIVES,
-    ),
-    _log("a part is sent again", "if not is_there:", "if True:", _TWICE),
-    _log("tokens have no generation", "f\"part-{begun['generation']}-{part.number}\"", 'f"part-{part.number}"', _TAKEN),
-    _log("a take-over fences nobody", "range(_SLOTS)", "range(0)", _LATE_BEFORE),
-    _log(
-        "a part does not look who has the topic",
-        'if state["claim"]["generation"] != generation:',
-        "if False:",
-        _LATE_BEFORE,
-    ),
-    _log("each begin empties the topic", "if begun < batch.batch_number:", "if True:", _TWICE),
-    _log(
-        "a claim is read before older ones are fenced",
-        'epoch = self._init("begin")\n        claim = self._state().get("claim", {})',
-        'claim = self._state().get("claim", {})\n        epoch = self._init("begin")',
-        _LATE_CLAIM,
-    ),
-    _log(
-        "a fenced producer counts as done",
-        "except (ConnectionError, FencedError, BusyLogError) as error:",
-        "except FencedError:\n            pass\n        except (ConnectionError, BusyLogError) as error:",
-        _DIED,
-    ),
-    _log(
-        "only the first rows of a part are sent",
-        "for rows in part.read() for row",
-        "for rows in [next(part.read())] for row",
-        _ARRIVES,
-    ),
-    _log(
-        "before images are left out",
-        "for row in rows.to_pylist()]",
-        'for row in rows.to_pylist() if row["_change_type"] != "UPDATE_BEFORE"]',
-        _ARRIVES,
-    ),
-    _log(
-        "a later load does not empty the topic of an origin before",
-        "if batch.begins_anew else []",
-        "if False else []",
-        _TAKEN,
-    ),
-    _table(
-        "a commit does not assert the head that was read", "Head(head.number + 1", "Head(self._load().number + 1", _LATE
-    ),
-    _table(
-        "a batch leaves no token",
-        '"owner": batch.origin.owner, "done": batch.batch_number}',
-        '"owner": batch.origin.owner, "done": done}',
-        _LATE,
-    ),
-    _table(
-        "a table that was taken over is written",
-        'head.properties["owner"] != batch.origin.owner or is_late',
-        "done",
-        _LATE_BEFORE,
-    ),
-    _table(
-        "a load shows its first batch and loses it", "if batch.is_load and not batch.ends_load:", "if False:", _REPLACES
-    ),
-    _table("another origin may claim", "if not takes_over:", "if False:", "test_another_origin_is_refused"),
+# Of each case at least one way, and of each guard of a sink one.
+_WAYS: Final[Mapping[type[SinkConformance], Mapping[str, tuple[str, str, str]]]] = {
+    IndexSuite: {
+        "documents have no version of their batch": (
+            '[(key, begun["version"], row)', '[(key, __import__("time").time_ns(), row)', _LATE,
+        ),
+        "versions have no generation": (
+            'mine = state["generation"] << 32 | batch.batch_number', "mine = batch.batch_number", _TAKEN,
+        ),
+        "a claim counts whatever came before it": (
+            "return False\n        return True", "return True\n        return True", _LATE_CLAIM,
+        ),
+        "rows are read in two requests": (
+            "        yield selected(documents, schema, keys)\n",
+            ("        further = self._ask(self._index.scan, self._state()[1].get('live')) if live else []\n"
+            "        yield selected([*documents[:3], *further[3:]], schema, keys)\n"),
+            _READ,
+        ),
+        "begin lets anybody in": ("refuse_other(state, batch.origin)", "pass", _OTHER),
+        "parts write to the index that is live": (
+            'self._index.bulk, begun["index"]', 'self._index.bulk, self._state()[1].get("live")', _REPLACES,
+        ),
+        "a replay from before a later load is written": (
+            'if begun.get("is_replaced"):', "if False:",
+            "test_a_replay_from_before_a_later_load_brings_nothing_back",
+        ),
+        "deletes are left out": ("for key, row in rows.items()]", "for key, row in rows.items() if row]", _ARRIVES),
+        "refused documents are not counted": (
+            'outcomes.count("rejected")', "0", "test_rows_that_are_refused_for_good_are_counted_or_an_error",
+        ),
+        "a lost request counts as done": (
+            'raise TransientError("the index did not answer") from error', "return []", _FAILS,
+        ),
+        "a busy index counts as done": (
+            'raise TransientError("the index is busy")', "return []",
+            "test_a_destination_that_refuses_for_ever_is_an_error",
+        ),
+        "read_back takes no keys": ("schema, keys)", "schema, None)", "test_some_keys_can_be_read_back"),
+        "rows without identity are taken": (
+            "if not batch.identity:", "if False:",
+            "test_rows_without_identity_arrive_in_a_log_and_are_refused_by_a_keyed_sink",
+        ),
+        "facts of a part are no JSON": (
+            "            dead_letters=", '            details={"rows": {1}},\n            dead_letters=', _ARRIVES,
+        ),
+    },
+    LogSuite: {
+        "the state is read before older producers are fenced": (
+            "epoch = self._init(slot)\n        state = self._state()",
+            "state = self._state()\n        epoch = self._init(slot)",
+            _LATE,
+        ),
+        "a part is sent again": ("if not is_there:", "if True:", _TWICE),
+        "a take-over fences nobody": ("range(_SLOTS)", "range(0)", _LATE_BEFORE),
+        "a claim is read before older ones are fenced": (
+            'epoch = self._init("begin")\n        claim = self._state().get("claim", {})',
+            'claim = self._state().get("claim", {})\n        epoch = self._init("begin")',
+            _LATE_CLAIM,
+        ),
+        "a fenced producer counts as done": (
+            "except (ConnectionError, FencedError, BusyLogError) as error:",
+            "except FencedError:\n            pass\n        except (ConnectionError, BusyLogError) as error:",
+            _DIED,
+        ),
+        "before images are left out": (
+            "for row in rows.to_pylist()]",
+            'for row in rows.to_pylist() if row["_change_type"] != "UPDATE_BEFORE"]',
+            _ARRIVES,
+        ),
+    },
+    TableSuite: {
+        "a commit does not assert the head that was read": (
+            "Head(head.number + 1", "Head(self._load().number + 1", _LATE,
+        ),
+        "a table that was taken over is written": (
+            'head.properties["owner"] != batch.origin.owner or is_late', "done", _LATE_BEFORE,
+        ),
+        "a load shows its first batch and loses it": (
+            "if batch.is_load and not batch.ends_load:", "if False:", _REPLACES,
+        ),
+    },
+}  # fmt: skip
+BROKEN: Final = tuple(
+    BrokenSink(name=name, suite=suite, before=before, after=after, case=case)
+    for suite, ways in _WAYS.items()
+    for name, (before, after, case) in ways.items()
 )
 """All of them."""

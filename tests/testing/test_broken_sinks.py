@@ -17,11 +17,6 @@ def test_the_suite_notices_a_broken_sink(sink: BrokenSink) -> None:
         run_case(sink.broken(), sink.case)
 
 
-def test_each_broken_sink_has_a_name_of_its_own() -> None:
-    names = [sink.name for sink in BROKEN]
-    assert len(set(names)) == len(names)
-
-
 def run_case(suite: SinkConformance, case: str) -> None:
     """Runs a test of a suite with all of its arguments, as pytest does."""
     for arguments in arguments_of(suite, case):

@@ -62,13 +62,6 @@ def test_a_row_that_changed_or_went_since_stays_as_it_is(tmp_path: Path) -> None
     assert sink.dead_letters() == {}
 
 
-def test_letters_from_before_a_load_are_dropped_because_the_load_has_all_rows(tmp_path: Path) -> None:
-    _, sink = poisoned(tmp_path)
-    run(sink, proven(5, is_load=True), part(changes(("+", 1, "only"))))
-    assert [each.superseded for each in sink.replay_dead_letters(0)] == [1, 1]
-    assert (names(sink), sink.dead_letters()) == ({1: "only"}, {})
-
-
 @pytest.mark.parametrize("fault", [Fault.KILLED_BEFORE, Fault.KILLED_AFTER])
 def test_a_replay_that_is_killed_at_any_request_is_completed_by_the_next(tmp_path: Path, fault: Fault) -> None:
     place, is_struck = 0, True
@@ -103,14 +96,6 @@ def test_a_letter_stays_if_another_program_raised_the_version_of_its_document(tm
     run(sink, proven(5, is_load=True), part(changes(("+", 3, "new"))))
     assert [each.superseded for each in sink.replay_dead_letters(1)] == [1]
     assert (names(sink), sink.dead_letters()) == ({3: "new"}, {})
-
-
-def test_a_letter_stays_if_another_program_deleted_its_document(tmp_path: Path) -> None:
-    cluster, sink = poisoned(tmp_path)
-    for key in ("1:3", "1:7"):
-        cluster.perform_request("PUT", f"/people-0/_doc/{key}", body="{}")
-    cluster.delete_by_query("people")
-    assert [each.dead_letters for each in sink.replay_dead_letters(0)] == [1, 1]
 
 
 def test_a_letter_whose_conflict_is_gone_when_it_is_looked_at_is_sent_again(tmp_path: Path) -> None:
@@ -155,30 +140,21 @@ def letters_of(folder: Path) -> dict[str, Any]:
     return {"dead_letters": {"path": f"file://{folder}"}}
 
 
-def test_letters_of_one_index_stay_when_their_batch_goes_to_another_with_the_same_folder(tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_index_of_one_cluster_whatever_its_address(tmp_path: Path) -> None:
     cluster, sink = poisoned(tmp_path)
     with pytest.raises(TerminalError, match=r"keeps dead letters of index people of cluster .*not of index other of"):
         claimed(cluster, index="other", **letters_of(tmp_path))
-    assert sink.dead_letters() == {0: 2}
     other = sink_at(cluster, index="other", **letters_of(tmp_path))
     for call in (lambda: other.replay_dead_letters(0), other.dead_letters):
         with pytest.raises(TerminalError):
             call()
     assert sink.dead_letters() == {0: 2}
-
-
-def test_an_index_of_the_same_name_in_another_cluster_is_another_sink(tmp_path: Path) -> None:
-    poisoned(tmp_path)
-    other = FakeCluster()
-    other.id = "another-cluster"
-    with pytest.raises(TerminalError, match="if that is the same sink on a new cluster, delete that file"):
-        claimed(other, **letters_of(tmp_path))
-    (tmp_path / "_sink.json").unlink()
-    assert claimed(other, **letters_of(tmp_path)).dead_letters() == {0: 2}
-
-
-def test_a_cluster_keeps_its_folder_under_another_address_and_if_it_keeps_its_id_to_itself(tmp_path: Path) -> None:
-    cluster, _ = poisoned(tmp_path)
     assert claimed(cluster, url="https://new.example:443", **letters_of(tmp_path)).dead_letters() == {0: 2}
+    new = FakeCluster()
+    new.id = "another-cluster"
+    with pytest.raises(TerminalError, match="if that is the same sink on a new cluster, delete that file"):
+        claimed(new, **letters_of(tmp_path))
     cluster.id = None
     assert claimed(cluster, **letters_of(tmp_path)).dead_letters() == {0: 2}
+    (tmp_path / "_sink.json").unlink()
+    assert claimed(new, **letters_of(tmp_path)).dead_letters() == {0: 2}
