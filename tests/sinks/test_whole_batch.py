@@ -1,15 +1,14 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import ChangeFiles, PathInUseError
 from icefloe.sinks.manifest import CommitMessage, DamagedPartsError
-from icefloe.storage.location import open_store
-from sinks.delivered_changes import SCHEMA, changes, message, summary
+from sinks.delivered_changes import changes, message, summary
+from sinks.written_parts import BATCH, DAMAGES, contents
+from sinks.written_parts import write as write_part
 
-BATCH = 3
 FIRST = {0: changes(60), 1: changes(40, first=60), 2: changes(60, first=100)}
 AGAIN = {0: changes(60), 1: changes(100, first=60)}
 ALIKE = {0: changes(60, first=100), 1: changes(40, first=60), 2: changes(60)}
@@ -17,13 +16,8 @@ ALIKE = {0: changes(60, first=100), 1: changes(40, first=60), 2: changes(60)}
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "changes"
-
-
-@pytest.fixture
-def sink(folder):
-    sink = ChangeFiles(open_store(folder.as_uri()))
+def sink(sink: ChangeFiles) -> ChangeFiles:
+    """With a whole batch."""
     commit(sink, write(sink, FIRST))
     return sink
 
@@ -32,18 +26,14 @@ def write(sink: ChangeFiles, parts) -> list[CommitMessage]:
     """A message's hash sum tells its rows."""
     messages = []
     for number, rows in parts.items():
-        written = sink.write(batch_number=BATCH, number=number, schema=SCHEMA, changes=iter([rows]))
         hash_sum = sum(rows.column("id").to_pylist())
-        messages.append(replace(message(number, rows.num_rows, written), hash_sum=hash_sum))
+        message_ = message(number, rows.num_rows, write_part(sink, number, [rows]))
+        messages.append(replace(message_, hash_sum=hash_sum))
     return messages
 
 
 def commit(sink: ChangeFiles, messages: list[CommitMessage], *, rows: int = 160) -> None:
     sink.commit(summary(BATCH, rows), messages)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in (folder / f"batch={BATCH}").iterdir()}
 
 
 @pytest.mark.parametrize("again", [FIRST, AGAIN, ALIKE, {0: changes(160)}])
@@ -62,22 +52,17 @@ def test_other_changes_in_other_parts_are_refused(sink, folder, again):
     assert contents(folder) == first
 
 
-def cut(folder: Path, number: int) -> None:
-    file = folder / f"batch={BATCH}/part-{number:05d}.parquet"
-    file.write_bytes(file.read_bytes()[:-1])
-
-
 @pytest.mark.parametrize(("again", "number"), [(FIRST, 2), (AGAIN, 0), (ALIKE, 1)])
 def test_a_damaged_part_that_a_task_makes_again_is_whole_afterwards(sink, folder, again, number):
     first = contents(folder)
-    cut(folder, number)
+    DAMAGES["cut"](folder / f"batch={BATCH}/part-{number:05d}.parquet")
     commit(sink, write(sink, again))
     assert contents(folder) == first
 
 
 @pytest.mark.parametrize(("again", "number"), [(AGAIN, 1), (AGAIN, 2), (ALIKE, 0), (ALIKE, 2)])
 def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
-    cut(folder, number)
+    DAMAGES["cut"](folder / f"batch={BATCH}/part-{number:05d}.parquet")
     messages = write(sink, again)
     with pytest.raises(TerminalError, match=r"batch=3 holds this whole batch .* delete everything .*batch=3 and run"):
         commit(sink, messages)

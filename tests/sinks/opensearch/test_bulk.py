@@ -19,6 +19,7 @@ from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
 
 PEOPLE = [("+", key, f"name {key}") for key in range(50)]
+POISONED = lambda _, document: (400, "mapper_parsing") if document["id"] in {3, 7} else None  # noqa: E731
 
 
 def loaded(cluster: FakeCluster, **options: Any) -> tuple[OpenSearchSink, PartDelivery]:
@@ -154,14 +155,10 @@ def test_a_user_without_rights_is_an_error_at_once() -> None:
     assert bulk_requests(cluster) == 1
 
 
-def poisoned() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.item_refusal = lambda _, document: (400, "mapper_parsing") if document["id"] in {3, 7} else None
-    return cluster
-
-
 def test_dead_letters_are_kept_and_counted_and_a_retry_replaces_them(tmp_path) -> None:
-    sink = claimed(cluster := poisoned(), dead_letters={"path": f"file://{tmp_path}", "limit": 2})
+    cluster = FakeCluster()
+    cluster.item_refusal = POISONED
+    sink = claimed(cluster, dead_letters={"path": f"file://{tmp_path}", "limit": 2})
     for _ in range(2):
         [delivery] = run(sink, proven(0), part(changes(*PEOPLE)))
         assert (delivery.documents, delivery.dead_letters) == (48, 2)
@@ -191,7 +188,9 @@ def test_a_document_with_our_version_is_ours_if_a_pipeline_added_a_field(added: 
 
 
 def test_too_many_dead_letters_fail_the_batch_and_name_the_first(tmp_path) -> None:
-    sink = claimed(poisoned(), dead_letters={"path": f"file://{tmp_path}", "limit": 1})
+    cluster = FakeCluster()
+    cluster.item_refusal = POISONED
+    sink = claimed(cluster, dead_letters={"path": f"file://{tmp_path}", "limit": 1})
     begun = sink.begin(proven(0))
     with pytest.raises(TooManyDeadLettersError, match=r"2 documents of batch 0 were refused .*1:3: refused; 1:7"):
         sink.deliver(proven(0), begun, part(changes(*PEOPLE)))

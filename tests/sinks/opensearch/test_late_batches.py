@@ -46,16 +46,6 @@ def test_a_conflict_that_is_gone_when_it_is_looked_at_is_sent_again() -> None:
     assert [row["name"] for row in rows_of(sink)] == ["Bea"]
 
 
-def test_a_load_into_an_index_of_a_user_can_be_replayed_after_later_batches() -> None:
-    cluster = FakeCluster()
-    cluster.perform_request("PUT", "/people")
-    sink = claimed(cluster)
-    for _ in range(2):
-        run(sink, proven(0, is_replay=True), ADA)
-        run(sink, proven(1, is_replay=True), part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
-    assert [row["name"] for row in rows_of(sink)] == ["Bea"]
-
-
 @pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])
 def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: str) -> None:
     """Batch 4 of the second owner was the last one; a third one begins at 0."""
