@@ -50,30 +50,9 @@ def test_rows_get_the_type_ordinal_snapshot_and_time_of_their_change():
     assert columns["name"] == ["x", None, "z"]
 
 
-def test_changes_that_are_not_delivered_have_no_batch_number():
-    assert batch_of(batch_number=None).schema.equals(change_schema(TABLE, with_batch=False))
-
-
-def test_no_rows_make_an_empty_batch_of_the_same_schema():
-    empty = change_batch(
-        pa.RecordBatch.from_pylist([], TABLE),
-        change_types=np.zeros(0, np.uint8),
-        change_ordinals=np.zeros(0, np.int32),
-        snapshot_ids=np.zeros(1, np.int64),
-        timestamps_us=np.zeros(1, np.int64),
-        batch_number=0,
-    )
-    assert empty.num_rows == 0
-    assert empty.schema.equals(change_schema(TABLE, with_batch=True))
-
-
 @pytest.mark.parametrize("name", ["_batch", "_change_type", "_Change_Ordinal", "_COMMIT_TIMESTAMP", "_weight"])
 def test_a_table_column_called_like_one_of_ours_is_refused_by_name(name):
     with pytest.raises(TerminalError, match=f"column {name} of table nyc.flights") as caught:
         refuse_reserved_columns(["id", name], table="nyc.flights")
     assert caught.value.column == name
     assert caught.value.table == "nyc.flights"
-
-
-def test_other_names_pass():
-    refuse_reserved_columns(["id", "batch", "_change", "change_type"], table="nyc.flights")

@@ -62,45 +62,6 @@ def test_few_and_many_differing_rows_of_many_are_found(differing):
     assert np.array_equal(kept_added, np.flatnonzero(np.isin(order, changed)))
 
 
-def test_rows_that_agree_in_one_lane_only_do_not_cancel():
-    removed = random_hashes(TOTAL_ROWS)
-    high = removed.high.copy()
-    high[7] ^= np.uint64(1)
-    kept = surviving_rows(removed, RowHashes(high, removed.low))
-    assert [side.tolist() for side in kept] == [[7], [7]]
-
-
-def test_rows_that_exchanged_a_lane_do_not_cancel():
-    removed = random_hashes(TOTAL_ROWS)
-    high = removed.high.copy()
-    high[[3, 4]] = high[[4, 3]]
-    kept = surviving_rows(removed, RowHashes(high, removed.low))
-    assert [side.tolist() for side in kept] == [[3, 4], [3, 4]]
-
-
-def test_of_many_equal_rows_the_surplus_survives_at_its_first_positions():
-    few = random_hashes(50)
-    removed = few.take(np.arange(20_000) % 50)
-    added = few.take(np.arange(20_100) % 50)
-    kept_removed, kept_added = surviving_rows(removed, added)
-    assert not len(kept_removed)
-    assert kept_added.tolist() == list(range(100))
-
-
-def test_an_empty_side_leaves_the_other_as_it_is():
-    some, none = random_hashes(5), random_hashes(0)
-    assert [side.tolist() for side in surviving_rows(some, none)] == [[0, 1, 2, 3, 4], []]
-    assert [side.tolist() for side in surviving_rows(none, some)] == [[], [0, 1, 2, 3, 4]]
-    assert [side.tolist() for side in surviving_rows(none, none)] == [[], []]
-
-
-def test_a_small_side_is_taken_from_a_large_one():
-    large = random_hashes(TOTAL_ROWS)
-    kept_large, kept_small = surviving_rows(large, large[10:20])
-    assert np.array_equal(kept_large, np.delete(np.arange(TOTAL_ROWS), np.arange(10, 20)))
-    assert not len(kept_small)
-
-
 @pytest.mark.parametrize("differing", [2_000, 1_000_000])
 def test_the_memory_needed_is_what_the_docstring_says(differing):
     rows = 1_000_000

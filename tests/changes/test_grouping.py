@@ -24,7 +24,3 @@ def test_rows_that_share_the_sorted_lane_are_distinguished():
 
 def test_rows_of_two_ordinals_that_share_the_sort_key_are_distinguished():
     assert groups_of([7 + GAMMA, 7, 7 + GAMMA, 7], [0, 1, 0, 1]) == {(0, 2), (1, 3)}
-
-
-def test_no_rows_make_no_groups():
-    assert groups_of([]) == groups_of([], []) == set()

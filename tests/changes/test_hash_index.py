@@ -37,22 +37,6 @@ def test_distinct_hashes_are_each_once(rows: list[tuple[int, int]]) -> None:
     assert sorted(distinct[place] for place in range(len(distinct))) == sorted({high << 64 | low for high, low in rows})
 
 
-@pytest.mark.parametrize("lane", ["low", "high"])
-def test_hashes_that_agree_in_one_lane_only_are_not_equal(lane: str) -> None:
-    one, two = ((7, 1), (8, 1)) if lane == "low" else ((7, 1), (7, 2))
-    assert is_in(hashes([one, one]), hashes([two])).tolist() == [False, False]
-
-
-def test_random_rows_are_found_among_many() -> None:
-    random = np.random.default_rng(5)
-    rows, others = (
-        RowHashes(*random.integers(0, 1 << 64, (2, 200_000), dtype=np.uint64, endpoint=False)) for _ in range(2)
-    )
-    places = np.arange(0, 200_000, 7)
-    members = RowHashes.concat([others, rows.take(places)])
-    assert np.flatnonzero(is_in(rows, members)).tolist() == places.tolist()
-
-
 def test_rows_with_many_matches_come_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hash_membership, "_BLOCK_ROWS", 64)
     monkeypatch.setattr(hash_membership, "_BLOCK_PAIRS", 100)
@@ -60,12 +44,6 @@ def test_rows_with_many_matches_come_in_bounded_parts(monkeypatch: pytest.Monkey
     index = HashIndex.of(members, np.arange(190, dtype=np.int32))
     assert max(len(part) for part, _ in index.matches(rows)) <= 100 + 150
     assert len(pairs_of(index, rows)) == len(set(pairs_of(index, rows))) == 50 * 190
-
-
-def test_nothing_is_found_among_nothing() -> None:
-    nothing, some = hashes([]), hashes([(1, 1)])
-    assert is_in(some, nothing).tolist() == [False]
-    assert is_in(nothing, some).tolist() == []
 
 
 def test_each_hash_needs_a_number() -> None:

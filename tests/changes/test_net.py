@@ -112,39 +112,6 @@ def test_net_changes_are_the_last_state_against_the_first(history, random, has_i
     assert found == list(expected(states, has_identity=has_identity))
 
 
-A, B, C = (b"", 0.0), (b"", 1.0), (b"", None)
-
-
-@pytest.mark.parametrize(
-    ("history", "changes"),
-    [
-        ([{}, {A: 1}, {A: 0}], []),
-        ([{A: 1}, {A: 0, B: 1}, {B: 0, A: 1}], []),
-        ([{A: 1}, {A: 0, B: 1}, {B: 0, C: 1}], [("UPDATE_BEFORE", 1, A), ("UPDATE_AFTER", 1, C)]),
-        ([{A: 1}, {A: 0, B: 1}, {B: 2}, {B: 1}], [("UPDATE_BEFORE", 2, A), ("UPDATE_AFTER", 2, B)]),
-        ([{A: 1}, {A: 0}, {}, {A: 1, B: 1}], [("INSERT", 2, B)]),
-        ([{}, {A: 1}, {}, {}], [("INSERT", 0, A)]),
-        ([{}, {A: 1}, {A: 2}], [("INSERT", 1, A), ("INSERT", 1, A)]),
-    ],
-)
-def test_the_net_change_of_an_identity(history, changes):
-    states = states_of(history)
-    by_hand = [(row, ordinal, weight) for ordinal, row, weight in differences(states)]
-    assert delivered(by_hand, has_identity=True) == changes == list(expected(states, has_identity=True))
-
-
-def differences(states):
-    for ordinal, (before, after) in enumerate(pairwise(states)):
-        yield from ((ordinal, row, after[row] - before[row]) for row in before | after)
-
-
-def test_without_identity_the_ordinal_is_that_of_the_row_itself():
-    states = states_of([{}, {A: 1}, {B: 1}, {C: 1}, {C: 0}])
-    by_hand = [(row, ordinal, weight) for ordinal, row, weight in differences(states)]
-    assert sorted(delivered(by_hand, has_identity=False)) == [("INSERT", 0, A), ("INSERT", 1, B)]
-    assert sorted(delivered(by_hand, has_identity=True)) == [("INSERT", 3, A), ("INSERT", 3, B)]
-
-
 ROWS = st.lists(
     st.tuples(colliding_hashes, st.integers(0, 3), st.integers(-2, 2).filter(bool)),
     max_size=30,

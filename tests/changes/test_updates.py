@@ -124,19 +124,3 @@ def test_hashes_that_share_a_lane_are_not_taken_for_each_other(rows):
         expected += [(place, ChangeType.INSERT) for _, place in inserts[pairs:]]
     assert list(zip(taken.tolist(), types.tolist(), strict=True)) == expected
     assert types.dtype == np.uint8
-
-
-def test_an_untouched_row_that_shares_its_key_never_surfaces():
-    untouched, old, new = (b"k", 1, 1.0), (b"k", 1, 2.0), (b"k", 1, 3.0)
-    changes = [(untouched, 0, -1), (old, 0, -1), (untouched, 0, 1), (new, 0, 1)]
-    assert list(delivered(changes, [0, 1])) == [("UPDATE_BEFORE", 0, old), ("UPDATE_AFTER", 0, new)]
-
-
-@settings(deadline=None)
-@given(CHANGES)
-def test_the_last_change_of_an_identity_in_a_step_shows_a_row_if_the_step_adds_one(changes):
-    last, adds = {}, defaultdict(bool)
-    for kind, ordinal, row in delivered(changes, [0, 1]):
-        last[row[:2], ordinal] = kind
-        adds[row[:2], ordinal] |= kind in {"INSERT", "UPDATE_AFTER"}
-    assert {place: kind in {"INSERT", "UPDATE_AFTER"} for place, kind in last.items()} == dict(adds)

@@ -13,7 +13,6 @@ from pyroaring import BitMap64
 from iceberg.counting_io import CountingIO
 from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.deleted_positions import DeletedPositions, read_position_deletes
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -65,20 +64,6 @@ def test_positions_after_the_end_of_the_data_file_are_dropped(tmp_path: Path) ->
     assert positions.of(file, [0, 1]) == {0: BitMap64([4]), 1: BitMap64([0])}
 
 
-def test_a_delete_of_another_data_file_deletes_nothing(tmp_path: Path) -> None:
-    one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
-    positions = deleted(
-        [
-            write_position_deletes(tmp_path / "positions", [(two.path, 1)]),
-            write_deletion_vector(tmp_path / "vector", BitMap64([3]), data_file=two.path),
-            write_equality_deletes(tmp_path / "keys", column("id", pa.array([7])), [1]),
-        ],
-        one,
-        two,
-    )
-    assert positions.of(one, [0, 1, 2]) == {0: BitMap64(), 1: BitMap64()}
-
-
 def test_a_position_delete_file_is_read_once_for_all_data_files_of_the_task(tmp_path: Path) -> None:
     io = CountingIO()
     files = [data_file(tmp_path, f"data-{number}", 3) for number in range(4)]
@@ -121,12 +106,6 @@ def read(delete_file: DeleteFile, *data_files: str) -> dict[str, BitMap64]:
     return read_position_deletes(delete_file, data_files=data_files, io=local_io(), table="db.t")
 
 
-def test_positions_come_by_data_file_and_those_of_others_are_dropped(tmp_path: Path) -> None:
-    written = write_position_deletes(tmp_path / "d.parquet", ROWS)
-    found = read(written, "s3://b/3", "s3://b/1", "s3://b/none")
-    assert found == {"s3://b/1": BitMap64([3, 5]), "s3://b/3": BitMap64([2**40])}
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("position_deletes")
@@ -149,14 +128,6 @@ def test_rows_may_come_in_any_order_and_repeatedly(
         if name in asked:
             expected.setdefault(name, BitMap64()).add(position)
     assert read(written, *asked) == expected
-
-
-def test_files_of_many_batches_are_read_whole(tmp_path: Path) -> None:
-    rows = [("s3://b/1", position) for position in range(0, 600_000, 3)]
-    rows += [("s3://b/2", position) for position in range(100_000)]
-    written = write_position_deletes(tmp_path / "d.parquet", rows)
-    found = read(written, "s3://b/1", "s3://b/2")
-    assert found == {"s3://b/1": BitMap64(range(0, 600_000, 3)), "s3://b/2": BitMap64(range(100_000))}
 
 
 def test_copies_of_the_deleted_rows_are_not_read(tmp_path: Path) -> None:
@@ -187,30 +158,3 @@ def test_a_row_that_names_no_position_is_damage(tmp_path: Path, row: tuple[str |
     with pytest.raises(TerminalError, match=what) as refused:
         read(written, "s3://b/2")
     assert f"delete file {written.path} of table db.t is damaged" in str(refused.value)
-
-
-def test_a_file_without_positions_is_damage(tmp_path: Path) -> None:
-    schema = pa.schema([POSITION_DELETES[0], with_id(1, pa.field("id", pa.int64()))])
-    written = write_position_deletes(tmp_path / "d.parquet", ROWS, schema=schema)
-    with pytest.raises(TerminalError, match="without a position"):
-        read(written, "s3://b/1")
-
-
-def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
-    written = replace(write_position_deletes(tmp_path / "d.parquet", ROWS), record_count=3)
-    with pytest.raises(TerminalError, match=r"delete file .*d.parquet of table db.t holds 4 rows, but .* says 3"):
-        read(written, "s3://b/1")
-
-
-def test_a_missing_file_is_gone(tmp_path: Path) -> None:
-    written = write_position_deletes(tmp_path / "d.parquet", ROWS)
-    Path(written.path).unlink()
-    with pytest.raises(FileGoneError, match=r"delete file .*d.parquet of table db.t is gone"):
-        read(written, "s3://b/1")
-
-
-def test_a_cut_file_is_damaged(tmp_path: Path) -> None:
-    written = write_position_deletes(tmp_path / "d.parquet", ROWS)
-    Path(written.path).write_bytes(Path(written.path).read_bytes()[:-9])
-    with pytest.raises(TerminalError, match=r"delete file .*d.parquet of table db.t cannot be decoded"):
-        read(written, "s3://b/1")

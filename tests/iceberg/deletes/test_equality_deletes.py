@@ -18,13 +18,10 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestampType,
-    UUIDType,
 )
 from pyroaring import BitMap64
 
 from iceberg.counting_io import CountingIO
-from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, key_hashes
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -191,42 +188,6 @@ def test_keys_inside_structs_are_compared_without_their_neighbours(tmp_path: Pat
     assert positions(equality(dict(enumerate(found)), by_ids).of(file, [0, 1, 2])) == {0: [0], 1: [2], 2: [1, 3]}
 
 
-def test_binary_keys_of_every_kind_are_found(tmp_path: Path) -> None:
-    field = with_id(1, pa.field("key", pa.binary(16)))
-    keys = [bytes([number]) * 16 for number in range(3)]
-    file = data(tmp_path, [(key,) for key in keys], field)
-    delete_files = {0: deletes(tmp_path, 0, [(keys[1],)], field)}
-    by_ids = schemas((1,), columns=[optional("key", UUIDType(), 1)])
-    assert positions(equality(delete_files, by_ids).of(file, [0])) == {0: [1]}
-
-
-def test_a_delete_file_with_another_number_of_keys_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
-    file = data(tmp_path, [(1, "a")])
-    short = write_equality_deletes(tmp_path / "d", arrow([(1,), (2,)], ID), [1])
-    arrow_rows = arrow([(1,)], ID)
-    write_equality_deletes(tmp_path / "d", arrow_rows, [1])
-    with pytest.raises(TerminalError, match=r"delete file .*/d of table db.t holds 1 rows, but .* says 2"):
-        equality({0: short}, schemas((1,))).of(file, [0])
-
-
-@pytest.mark.parametrize(("gone", "noun"), [("data.parquet", "data file"), ("deletes-0.parquet", "delete file")])
-def test_a_missing_file_is_gone(tmp_path: Path, gone: str, noun: str) -> None:
-    file = data(tmp_path, [(1, "a")])
-    delete_files = {0: deletes(tmp_path, 0, [(1,)], ID)}
-    (tmp_path / gone).unlink()
-    with pytest.raises(FileGoneError, match=rf"{noun} .*{gone} of table db.t is gone"):
-        equality(delete_files, schemas((1,))).of(file, [0])
-
-
-def test_a_cut_delete_file_is_damaged(tmp_path: Path) -> None:
-    file = data(tmp_path, [(1, "a")])
-    delete_files = {0: deletes(tmp_path, 0, [(1,)], ID)}
-    path = Path(delete_files[0].path)
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(TerminalError, match=r"delete file .*deletes-0.parquet of table db.t cannot be decoded"):
-        equality(delete_files, schemas((1,))).of(file, [0])
-
-
 def classes_of(values: pa.Array) -> list[int]:
     """For each key the place of the first that is equal to it."""
     hashes = key_hashes(pa.record_batch([values], names=["key"]), 7)
@@ -246,8 +207,3 @@ def test_a_null_struct_is_not_a_struct_of_nulls() -> None:
     values = [None, {"a": None, "x": None}, None, {"a": 1, "x": -0.0}, {"a": 1, "x": 0.0}, {"a": 1, "x": 0.0}]
     assert classes_of(pa.array(values, kind)) == [0, 1, 0, 3, 4, 4]
     assert classes_of(pa.array([*values, *values], kind).slice(5, 4)) == [0, 1, 2, 1]
-
-
-def test_text_is_equal_however_it_is_encoded() -> None:
-    plain = pa.array(["a", None, "b", "a"], pa.large_string())
-    assert classes_of(plain) == classes_of(plain.dictionary_encode()) == [0, 1, 2, 0]

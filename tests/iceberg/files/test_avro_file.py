@@ -230,12 +230,6 @@ def test_names_give_ids_at_every_level(tmp_path: Path) -> None:
         read(describe(tmp_path / "f.avro", 1), TableSchema.of(columns))
 
 
-def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
-    path = Path(flights(tmp_path).path)
-    with pytest.raises(TerminalError, match="holds 1000 rows, but the table's metadata says 999"):
-        read(describe(path, 999))
-
-
 @pytest.mark.parametrize("size", [0, 3, 60, 300, 5000, -1])
 def test_a_truncated_file_is_damaged_and_named(tmp_path: Path, size: int) -> None:
     file = flights(tmp_path)
@@ -287,8 +281,3 @@ def test_schemas_that_iceberg_does_not_have_are_refused(tmp_path: Path, schema: 
     write_avro(tmp_path / "f.avro", schema, [])
     with pytest.raises(TerminalError, match=r"f\.avro of table db\.t cannot be decoded"):
         read(describe(tmp_path / "f.avro", 0))
-
-
-def test_a_file_without_rows_gives_no_batches(tmp_path: Path) -> None:
-    write_avro(tmp_path / "f.avro", FLIGHTS, [])
-    assert read(describe(tmp_path / "f.avro", 0)) == []

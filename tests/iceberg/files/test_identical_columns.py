@@ -28,7 +28,7 @@ from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.files import identical_columns as module
 from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import column, local_io, optional, read_one, with_id, write_file
+from support.tables.written_tables import column, local_io, optional, with_id, write_file
 
 NUMBER, WORD = optional("number", LongType()), optional("word", StringType(), 2)
 STRUCT = StructType(NestedField(31, "x", DoubleType()), NestedField(32, "name", StringType()))
@@ -179,12 +179,6 @@ def test_columns_of_other_types_are_not_identical_even_if_their_bytes_are(
     assert identical(*pair(tmp_path, one, one), optional("c", kind)) == {"c"}
 
 
-def test_a_column_of_another_codec_is_not_identical(tmp_path: Path) -> None:
-    rows = column("number", pa.array([1, 2, 3]))
-    one = write_file(tmp_path / "one.parquet", rows, compression="zstd")
-    assert identical(one, write_file(tmp_path / "other.parquet", rows, compression="snappy"), NUMBER) == set()
-
-
 def test_values_that_are_in_no_file_count_with_those_that_are(tmp_path: Path) -> None:
     def with_constants(file: DataFile, **constants: int) -> DataFile:
         return DataFile(path=file.path, file_format="PARQUET", spec_id=0, record_count=2, file_size_bytes=9,
@@ -247,12 +241,6 @@ def test_an_error_names_the_file_that_it_is_about(tmp_path: Path, place: int, mo
 def test_other_formats_are_not_opened(tmp_path: Path) -> None:
     orc = DataFile(path=str(tmp_path / "gone"), file_format="ORC", spec_id=0, record_count=2, file_size_bytes=9)
     assert identical(orc, orc, NUMBER) == set()
-
-
-def test_a_file_is_identical_to_itself_as_the_reader_reads_it(tmp_path: Path) -> None:
-    one, other = pair(tmp_path, *[table_of(random_rows(Random(1), 100))] * 2)
-    assert identical(one, other, *FIELDS) == {field.name for field in FIELDS}
-    assert read_one(one, *FIELDS).equals(read_one(other, *FIELDS))
 
 
 @pytest.mark.parametrize(("first", "stop", "expected"), [(0, 1, {"number", "word"}), (1, 2, {"number"})])

@@ -187,19 +187,6 @@ def test_a_time_that_pyarrow_does_not_take_from_orc_is_refused_with_its_column(t
         read(file, Schema(optional("id", LongType()), optional("at", TimestampType(), 2)))
 
 
-def test_binaries_of_another_length_are_no_uuids(tmp_path: Path) -> None:
-    file = write_orc(tmp_path / "f.orc", pa.table({"u": [b"short"]}))
-    with pytest.raises(TerminalError, match=r"f\.orc of table db\.t cannot be decoded"):
-        read(file, Schema(optional("u", UUIDType())))
-
-
-def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
-    file = write_orc(tmp_path / "f.orc", ROWS)
-    wrong = DataFile(path=file.path, file_format="ORC", spec_id=0, record_count=999, file_size_bytes=1)
-    with pytest.raises(TerminalError, match="holds 1000 rows, but the table's metadata says 999"):
-        read(wrong)
-
-
 @pytest.mark.parametrize(("codec", "said"), [("zlib", "Zlib"), ("zstd", "ZSTD")])
 def test_rows_that_their_codec_refuses_are_damaged_and_named(tmp_path: Path, codec: str, said: str) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS, compression=codec)
@@ -211,24 +198,12 @@ def test_rows_that_their_codec_refuses_are_damaged_and_named(tmp_path: Path, cod
         read(file)
 
 
-def test_a_field_id_that_is_no_number_is_damage(tmp_path: Path) -> None:
-    made = pa.table([[1]], schema=pa.schema([pa.field("id", pa.int64(), metadata={"iceberg.id": "one"})]))
-    with pytest.raises(TerminalError, match=r"f\.orc of table db\.t cannot be decoded: .*'one' as its field id"):
-        read(write_orc(tmp_path / "f.orc", made))
-
-
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda _: b"", lambda data: b"x" * len(data)])
 def test_a_file_that_is_no_orc_is_damaged_and_named(tmp_path: Path, damage: Any) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
     Path(file.path).write_bytes(damage(Path(file.path).read_bytes()))
     with pytest.raises(TerminalError, match=r"data file .*f\.orc of table db\.t cannot be decoded: .*damaged"):
         read(file)
-
-
-def test_a_file_without_ids_in_a_table_without_name_mapping_is_refused(tmp_path: Path) -> None:
-    file = write_orc(tmp_path / "f.orc", ROWS)
-    with pytest.raises(TerminalError, match="its columns have no field ids"):
-        next(read_data_file(file, schema=TableSchema.of(COLUMNS), io=local_io(), table="db.t"))
 
 
 def test_a_file_without_rows_gives_no_batches(tmp_path: Path) -> None:

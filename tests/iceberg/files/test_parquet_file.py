@@ -53,20 +53,6 @@ def test_row_groups_that_are_left_out_count_apart_without_groups() -> None:
     assert list(rows.group_runs({6}))[-1] == (360, 60, [])
 
 
-def test_no_columns_still_give_the_rows() -> None:
-    rows = opened(pa.table({"a": range(250)}))
-    names, places = rows.selection([])
-    assert (names, places) == ([], {})
-    assert [batch.num_rows for batch in rows.batches([0], names)] == [100, 100, 50]
-
-
-def test_selected_columns_are_in_the_order_of_the_selection() -> None:
-    rows = opened(pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}))
-    names, places = rows.selection([3, 1])
-    batch = next(rows.batches([0], names))
-    assert {position: batch.column(place)[0].as_py() for position, place in places.items()} == {1: 2, 3: 4}
-
-
 @pytest.mark.parametrize("names", [["s", "s.a", "b"], ["b", "x.y", "x"], ["a", "a", "b"]])
 def test_columns_with_ambiguous_names_are_all_read(names: list[str]) -> None:
     struct = pa.array([{"a": 0}])
@@ -75,13 +61,6 @@ def test_columns_with_ambiguous_names_are_all_read(names: list[str]) -> None:
     selected, places = rows.selection([1])
     batch = next(rows.batches([0], selected))
     assert batch.column(places[1]).to_pylist() == [1]
-
-
-def test_struct_columns_are_selected_whole() -> None:
-    rows = opened(pa.table({"a": [1], "s": [{"x": 1, "y": {"z": 2}}]}))
-    names, places = rows.selection([1])
-    assert next(rows.batches([0], names)).to_pylist() == [{"s": {"x": 1, "y": {"z": 2}}}]
-    assert places == {1: 0}
 
 
 def test_offsets_are_64_bits_where_the_file_does_not_say_otherwise() -> None:

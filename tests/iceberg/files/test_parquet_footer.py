@@ -17,16 +17,11 @@ from pyiceberg.types import LongType, StringType
 
 from icefloe.errors import NotBuiltError
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
-from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.files.parquet_footer import KeptFooters, RowGroupSize, read_footer
-from icefloe.iceberg.files.reader import ReadOptions, read_data_file, read_matching_rows, read_rows
-from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.files.reader import ReadOptions, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
 from support.pipelines.workspace import python
-from support.tables.written_deletes import write_equality_deletes, write_position_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file
 
 NESTED: Final = pa.table({"id": [1, 2], "text": ["a", None], "list": [[{"a": 1, "b": [1, None]}], None]})
@@ -143,52 +138,20 @@ def named(folder: Path, **options: Any) -> DataFile:
     return write_file(folder / "f.parquet", TWO_COLUMNS, **options)
 
 
-def look_for_identical_columns(folder: Path, **options: Any) -> None:
-    plain = write_file(folder / "plain.parquet", TWO_COLUMNS)
-    identical_columns(plain, named(folder, **options), **READ)
-
-
-def delete_by_equality(folder: Path, **options: Any) -> None:
-    deletes = write_equality_deletes(folder / "f.parquet", TWO_COLUMNS, [1, 2], **options)
-    plain = write_file(folder / "plain.parquet", TWO_COLUMNS)
-    found = EqualityDeletes({0: deletes}, schemas={(1, 2): READ["schema"]}, memory_bytes=1 << 20, **OPENED)
-    found.of(plain, [0])
-
-
-def delete_by_position(folder: Path, **options: Any) -> None:
-    schema = pa.schema(
-        [with_id(2147483546, pa.field("id", pa.string())), with_id(2147483545, pa.field("name", pa.int64()))]
-    )
-    deletes = write_position_deletes(folder / "f.parquet", [("d", 1)], schema=schema, **options)
-    read_position_deletes(deletes, data_files={"d"}, **OPENED)
-
-
 PLACES: Final[dict[str, Callable[..., Any]]] = {
     "a data file": lambda folder, **options: list(read_data_file(named(folder, **options), **READ)),
-    "a data file, one column": lambda folder, **options: list(
-        read_data_file(named(folder, **options), **{**READ, "schema": TableSchema.of(Schema(COLUMNS[0]))})
-    ),
-    "a data file, filtered": lambda folder, **options: list(
-        read_matching_rows(
-            named(folder, **options), row_filter=RowFilter.parse("name = 'z'", SCHEMA, table="db.t"), **READ
-        )
-    ),
     "row groups": lambda folder, **options: RowGroupSize.of_file(named(folder, **options), **OPENED),
-    "identical columns": look_for_identical_columns,
-    "position deletes": delete_by_position,
-    "equality deletes": delete_by_equality,
 }
 
 
-@pytest.mark.parametrize("column", ["id", "name"])
 @pytest.mark.parametrize("is_footer_plain", [False, True])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_file_with_an_encrypted_column_is_refused_by_name_wherever_it_is_opened(
-    tmp_path: Path, place: str, is_footer_plain: bool, column: str
+    tmp_path: Path, place: str, is_footer_plain: bool
 ) -> None:
     PLACES[place](tmp_path)
     with pytest.raises(NotBuiltError, match=r"f\.parquet is encrypted, which this release cannot read"):
-        PLACES[place](tmp_path, encryption_properties=by_key(column, is_footer_plain=is_footer_plain))
+        PLACES[place](tmp_path, encryption_properties=by_key("name", is_footer_plain=is_footer_plain))
 
 
 ALGORITHMS: Final = {

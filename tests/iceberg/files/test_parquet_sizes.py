@@ -18,18 +18,13 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
 from icefloe.iceberg.files.parquet_file import ParquetRows
 from icefloe.iceberg.files.parquet_sizes import dictionary_bytes, largest_row_bytes
-from support.tables.written_tables import column, create_table, optional, read_one, write_file
+from support.tables.written_tables import create_table, optional
 
 
 def row_bytes(rows: pa.Table, dictionary: Any = None, **written: Any) -> float:
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, **written)
     return largest_row_bytes(pq.ParquetFile(buffer).metadata, dictionary)
-
-
-def test_fixed_width_rows_are_as_large_as_their_columns() -> None:
-    rows = pa.table({f"c{n}": pa.array(range(10_000)) for n in range(5)})
-    assert 40 <= row_bytes(rows, use_dictionary=False) < 42
 
 
 def test_short_values_in_a_dictionary_are_measured_by_the_bounds_in_the_footer() -> None:
@@ -61,11 +56,6 @@ def test_the_reader_finds_the_dictionary_itself() -> None:
         opened = ParquetRows.open(buffer, batch_rows=131_072, pre_buffer=False, dictionary_columns=dictionary_columns)
         assert opened.batch_rows <= 64
         assert sum(batch.num_rows for batch in opened.batches([0], None)) == 200
-
-
-def test_columns_of_nulls_and_files_without_rows_have_small_rows() -> None:
-    assert row_bytes(pa.table({"s": pa.nulls(100, pa.string())})) < 10
-    assert row_bytes(pa.table({"s": pa.array([], pa.string())})) < 100
 
 
 WORDS, LETTERS = 1_000, 40
@@ -126,22 +116,6 @@ def test_a_header_that_is_none_is_left_to_the_reader_of_the_page() -> None:
     metadata = pq.read_metadata(file)
     for damage in (b"", b"\x15", b"\x15\xff\xff", b"\x00" * 40):
         assert dictionary_bytes(io.BytesIO(b"PAR1" + damage), metadata, None, most=NEVER) == 0
-
-
-def test_a_file_whose_dictionaries_cannot_be_held_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
-    file = write_file(tmp_path / "words.parquet", column("word", pa.array(words("a"))))
-    word = optional("word", StringType())
-    assert read_one(file, word, bound=Bound(most=DICTIONARY_BYTES)).num_rows == 5 * WORDS
-    with pytest.raises(TerminalError, match=r"data file .*words\.parquet of table .* has dictionary pages"):
-        read_one(file, word, bound=Bound(most=DICTIONARY_BYTES - 1), decoded=pytest.fail)
-
-
-class Bound:
-    """A bound that a small file meets."""
-
-    def __init__(self, most: int) -> None:
-        self.most_dictionary_bytes = most
-        self.refuse_dictionaries = RowLimit(memory_bytes=0).refuse_dictionaries
 
 
 def test_each_task_looks_at_dictionaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

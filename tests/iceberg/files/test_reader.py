@@ -40,13 +40,10 @@ from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import (
     column,
-    create_table,
-    data_files,
     describe,
     local_io,
     optional,
     read_one,
-    read_table,
     with_id,
     write_file,
 )
@@ -76,20 +73,6 @@ def test_rows_come_in_order_with_the_position_of_each_batch_in_the_file(tmp_path
     assert all(batch["id"][0].as_py() == first for first, batch in read)
     assert all(batch.schema.equals(schema().arrow, check_metadata=True) for _, batch in read)
     assert pa.Table.from_batches([batch for _, batch in read]).to_pylist() == ROWS.to_pylist()
-
-
-def test_small_row_groups_are_read_together_and_positions_stay_right(tmp_path: Path) -> None:
-    file = flights(tmp_path, row_group_size=7)
-    read = list(read_data_file(file, schema=schema(), io=local_io(), table="db.t", batch_rows=100))
-    assert len(read) < 1000 / 7 / 5
-    assert all(batch["id"][0].as_py() == first for first, batch in read)
-    assert sum(batch.num_rows for _, batch in read) == 1000
-
-
-def test_reads_what_pyiceberg_writes(tmp_path: Path) -> None:
-    table = create_table(tmp_path, Schema(ID, NAME))
-    table.append(ROWS.cast(table.schema().as_arrow()))
-    assert read_table(table).equals(table.scan().to_arrow().cast(schema().arrow))
 
 
 @pytest.mark.parametrize("group", [1000, 100, 7])
@@ -174,24 +157,6 @@ def test_a_bit_that_the_checksum_of_a_page_denies_is_damage(
         list(read_rows(file, np.array([5]), **options))
 
 
-def test_a_truncated_file_is_damaged(tmp_path: Path) -> None:
-    file = flights(tmp_path)
-    Path(file.path).write_bytes(Path(file.path).read_bytes()[:-20])
-    with pytest.raises(TerminalError, match=r"flights.parquet of table db.t cannot be decoded"):
-        read_one(file, ID, NAME)
-
-
-def test_a_file_without_rows_gives_no_batches(tmp_path: Path) -> None:
-    file = write_file(tmp_path / "empty.parquet", column("id", pa.array([], pa.int64())))
-    assert read_one(file, ID).num_rows == 0
-
-
-def test_errors_of_columns_name_file_and_table(tmp_path: Path) -> None:
-    file = write_file(tmp_path / "f.parquet", column("id", pa.array(["x"])))
-    with pytest.raises(TerminalError, match=r"data file .*f.parquet of table db.t cannot be read: column 'id'"):
-        read_one(file, ID)
-
-
 def test_dictionary_columns_stay_encoded_and_decode_to_the_same_rows(tmp_path: Path) -> None:
     file = flights(tmp_path, row_group_size=300)
     options = {"schema": schema(), "io": local_io(), "table": "db.t", "batch_rows": 128}
@@ -202,12 +167,6 @@ def test_dictionary_columns_stay_encoded_and_decode_to_the_same_rows(tmp_path: P
     assert decoded == plain
     taken = encoded[1].take(pa.array([3, 5]))
     assert plain_batch(taken, schema()) == plain[1].take(pa.array([3, 5]))
-
-
-def test_text_that_the_writer_did_not_encode_is_read_plain(tmp_path: Path) -> None:
-    file = write_file(tmp_path / "f.parquet", column("s", pa.array([f"value {n}" for n in range(100)])))
-    rows = read_one(file, optional("s", StringType()), dictionary_columns=True)
-    assert rows.schema.field("s").type == pa.large_string()
 
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
@@ -249,36 +208,11 @@ def test_nanoseconds_of_v3_keep_every_digit(tmp_path: Path) -> None:
         assert read_one(file, optional("c", kind))["c"].combine_chunks().equals(array)
 
 
-def test_a_zone_in_the_files_own_schema_does_not_move_instants(tmp_path: Path) -> None:
-    instants = pa.array([0, 1, -1, None], pa.timestamp("us", "America/New_York"))
-    file = write_file(tmp_path / "f.parquet", column("c", instants))
-    read = read_one(file, optional("c", TimestamptzType()))["c"].combine_chunks()
-    assert read.type == pa.timestamp("us", "UTC")
-    assert read.view(pa.int64()).to_pylist() == [0, 1, -1, None]
-
-
-def test_a_column_with_a_dot_in_its_name_is_not_taken_for_a_path(tmp_path: Path) -> None:
-    fields = [
-        with_id(1, pa.field("s", pa.struct([with_id(2, pa.field("a", pa.int64()))]))),
-        with_id(3, pa.field("s.a", pa.int64())),
-    ]
-    rows = pa.Table.from_arrays([pa.array([{"a": 1}]), pa.array([2])], schema=pa.schema(fields))
-    file = write_file(tmp_path / "f.parquet", rows)
-    assert read_one(file, optional("s.a", LongType(), 3)).to_pylist() == [{"s.a": 2}]
-
-
 def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:
     file = flights(tmp_path)
     assert read_one(file, NAME).to_pylist() == ROWS.select(["name"]).to_pylist()
     added = optional("new", LongType(), 9)
     assert read_one(file, added).to_pylist() == [{"new": None}] * 1000
-
-
-def test_every_live_file_of_the_table_is_described(tmp_path: Path) -> None:
-    table = create_table(tmp_path, Schema(ID, NAME))
-    table.append(ROWS.cast(table.schema().as_arrow()))
-    table.append(ROWS.cast(table.schema().as_arrow()))
-    assert [file.record_count for file in data_files(table)] == [1000, 1000]
 
 
 def row_groups(file: DataFile, first: int, stop: int) -> DataFile:
@@ -320,20 +254,22 @@ def file_schema(x: int = 3, y: int = 4) -> pa.Schema:
     return pa.schema([with_id(1, pa.field("id", pa.int64())), with_id(2, pa.field("at", inner))])
 
 
-def test_a_file_with_the_same_columns_has_the_projection_of_the_one_before() -> None:
+def test_a_kept_projection_is_that_of_a_file_with_the_same_schema_field_ids_and_constants() -> None:
     kept, schema = KeptProjections(), table_schema()
-    first = kept.of(file_schema(), schema, {}, keep_dictionaries=False)
-    again = kept.of(file_schema(), schema, {}, keep_dictionaries=False)
-    assert again[1] is first[1]
 
+    def rows_of(file: pa.Schema, of: TableSchema, **constants: str) -> Any:
+        _, projection = kept.of(file, of, {"5": constants["place"]}, keep_dictionaries=False)
+        batch = pa.record_batch([pa.array([7]), pa.array([{"x": 1, "y": 2}], file.field("at").type)], schema=file)
+        return projection.apply(batch, {0: 0, 1: 1}).to_pylist()
 
-@pytest.mark.parametrize("place", ["lab", "field"])
-def test_a_constant_of_another_partition_is_not_kept(place: str) -> None:
-    kept, schema = KeptProjections(), table_schema()
-    kept.of(file_schema(), schema, {"5": "home"}, keep_dictionaries=False)
-    _, projection = kept.of(file_schema(), schema, {"5": place}, keep_dictionaries=False)
-    batch = pa.record_batch([pa.array([7]), pa.array([{"x": 1, "y": 2}], file_schema().field("at").type)], ["id", "at"])
-    assert projection.apply(batch, {0: 0, 1: 1}).column("place").to_pylist() == [place]
+    for place in ("lab", "field"):
+        assert rows_of(file_schema(), schema, place=place) == [{"id": 7, "at": {"x": 1, "y": 2}, "place": place}]
+    assert rows_of(file_schema(x=4, y=3), schema, place="lab")[0]["at"] == {"x": 2, "y": 1}
+    one, other = (kept.of(file_schema(), schema, {}, keep_dictionaries=False) for _ in range(2))
+    assert one[1] is other[1]
+    for _ in range(20):
+        selected = table_schema().select(["id"])
+        assert rows_of(file_schema(), selected, place="lab") == [{"id": 7}]
 
 
 def test_the_constant_of_minus_zero_is_another_one_than_zero() -> None:
@@ -346,22 +282,3 @@ def test_the_constant_of_minus_zero_is_another_one_than_zero() -> None:
             field.value for field in projection.fields if isinstance(field, FilledField) and field.value.is_valid
         ]
         assert repr(filled.as_py()) == repr(share)
-
-
-def test_field_ids_inside_a_column_count() -> None:
-    kept, schema = KeptProjections(), table_schema()
-    kept.of(file_schema(), schema, {}, keep_dictionaries=False)
-    _, projection = kept.of(file_schema(x=4, y=3), schema, {}, keep_dictionaries=False)
-    batch = pa.record_batch([pa.array([7]), pa.array([{"x": 1, "y": 2}])], ["id", "at"])
-    assert projection.apply(batch, {0: 0, 1: 1}).column("at").to_pylist() == [{"x": 2, "y": 1}]
-
-
-def test_another_schema_has_its_own_projection() -> None:
-    kept = KeptProjections()
-    for _ in range(20):
-        schema = table_schema()
-        _, projection = kept.of(file_schema(), schema, {}, keep_dictionaries=False)
-        assert projection.schema.names == ["id", "at", "place"]
-        selected = schema.select(["id"])
-        _, projection = kept.of(file_schema(), selected, {}, keep_dictionaries=False)
-        assert projection.schema.names == ["id"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows
+from support.tables.planning_tables import edit_metadata, make_table, rows
 
 
 def appended(folder: Path, count: int, **properties: str) -> Table:
@@ -13,14 +13,6 @@ def appended(folder: Path, count: int, **properties: str) -> Table:
     for number in range(count):
         table.append(rows(number))
     return table
-
-
-def ends(table: Table, **options: object) -> list[int]:
-    return [step.end_snapshot_id for step in plan_range(table, **options).steps]
-
-
-def expire(table: Table, *ids: int) -> None:
-    table.maintenance.expire_snapshots().by_ids(list(ids)).commit()
 
 
 def as_replace(table: Table, snapshot_id: int) -> None:

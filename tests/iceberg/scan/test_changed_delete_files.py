@@ -44,28 +44,6 @@ def test_a_delete_file_added_or_removed_counts_the_rows_before_less_and_the_rows
     assert reader.read.count("old") == 2
 
 
-def test_a_delete_file_that_reaches_a_file_of_its_own_commit_is_in_force_on_it() -> None:
-    reader = FakeReader()
-    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 2))
-    reader.lists = {2: [reader.write("new", 2, data("b", ADDED, 2, 2)), deletes]}
-    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, ["d"])]}]
-
-
-def test_a_file_is_removed_with_the_delete_files_that_were_in_force_before() -> None:
-    reader = FakeReader()
-    gone = reader.write("gone", 3, data("a", DELETED, 3, 1), data("b", ADDED, 3, 3))
-    dropped = reader.write("dropped", 3, delete("d", DELETED, 3, 2, referenced_data_file="a"))
-    reader.lists = {3: [gone, dropped]}
-    assert terms(reader, step(StepKind.COMMIT, 3)) == [{"a": [(-1, ["d"])], "b": [(1, [])]}]
-
-
-def test_a_delete_manifest_rewritten_by_a_commit_is_no_change() -> None:
-    reader = FakeReader()
-    deletes = reader.write("m", 2, delete("d", EXISTING, 1, 1, referenced_data_file="a"))
-    reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
-    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, [])]}]
-
-
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
@@ -82,37 +60,6 @@ def test_every_file_has_its_delete_files_in_force(of: Step, expected: dict[str, 
     gone = reader.write("gone", 2, data("a", DELETED, 2, 1), data("b", ADDED, 2, 4))
     reader.lists = {1: [deletes, first], 2: [deletes, gone]}
     assert terms(reader, of) == [expected]
-
-
-def test_a_file_that_nets_to_nothing_is_left_out_whatever_is_in_force_on_it() -> None:
-    reader = FakeReader()
-    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 9, referenced_data_file="a"))
-    reader.lists = {
-        1: [deletes, reader.write("m1", 1, data("a", ADDED, 1))],
-        2: [deletes, reader.write("m2", 2, data("a", DELETED, 2))],
-    }
-    assert terms(reader, step(StepKind.COMMIT, 1, 2)) == [{}]
-
-
-def test_states_with_different_delete_files_differ_in_the_files_these_reach() -> None:
-    reader = FakeReader()
-    shared = reader.write("shared", 1, data("a", ADDED, 1), data("b", ADDED, 1))
-    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 5, referenced_data_file="b"))
-    reader.lists = {1: [shared], 2: [shared, deletes]}
-    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"b": [(-1, []), (1, ["d"])]}]
-    assert terms(reader, step(StepKind.STATES, 1, start=2)) == [{"b": [(-1, ["d"]), (1, [])]}]
-
-
-def test_a_compaction_between_two_steps_changes_what_is_in_force_without_a_term() -> None:
-    reader = FakeReader()
-    old = reader.write("old", 1, data("a", ADDED, 1))
-    first = reader.write("first", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
-    merged = reader.write("merged", 3, delete("d", DELETED, 3, 2), delete("m", ADDED, 3, 2, referenced_data_file="a"))
-    last = reader.write("last", 4, delete("e", ADDED, 4, 4, referenced_data_file="a"))
-    reader.lists = {1: [old], 2: [old, first], 3: [old, merged], 4: [old, merged, last]}
-    assert terms(reader, step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 4)) == [
-        {"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["m"]), (1, ["e", "m"])]}
-    ]  # fmt: skip
 
 
 def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
@@ -173,32 +120,6 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     assert [term.entry.data_file.path for term in found.single] == ["c", "b2", "b2"]
     assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["a", "b"]]
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
-
-
-def test_a_file_that_two_manifests_list_counts_twice_where_a_delete_file_reaches_it() -> None:
-    reader = FakeReader()
-    manifests = [reader.write(name, 1, data("a", ADDED, 1)) for name in ("one", "other")]
-    reader.lists = {2: [*manifests, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
-    of = step(StepKind.COMMIT, 2)
-    files = ReadFiles(reader, of)
-    assert not files.data.read(of).terms(files.deletes.index).kept
-    assert terms(reader, of) == [{"a": [(-2, []), (2, ["d"])]}]
-
-
-def test_a_file_that_a_commit_removes_from_one_of_its_manifests_is_in_no_group() -> None:
-    reader = FakeReader()
-    other = reader.write("other", 1, data("a", ADDED, 1))
-    gone = reader.write("gone", 2, data("a", DELETED, 2, 1))
-    reader.lists = {2: [gone, other, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
-    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-2, []), (1, ["d"])]}]
-
-
-def test_delete_files_of_a_commit_count_although_its_manifest_list_denies_them() -> None:
-    reader = FakeReader()
-    old = reader.write("old", 1, data("a", ADDED, 1))
-    denied = replace(reader.write("deletes", 2, delete("d", ADDED, 2, 2)), added_files_count=0, existing_files_count=1)
-    reader.lists = {2: [old, denied]}
-    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
 
 
 def vector_of(data_file: str, partition: Partition) -> DeleteEntry:

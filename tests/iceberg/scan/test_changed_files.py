@@ -9,21 +9,6 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.step import LoadPart, Step, StepKind
 
 
-def test_a_commit_is_the_entries_of_the_manifests_it_wrote() -> None:
-    reader = FakeReader()
-    old = reader.write("old", 1, data("a", ADDED, 1))
-    new = reader.write("new", 2, data("b", ADDED, 2), data("c", EXISTING, 1))
-    reader.lists = {2: [old, new]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
-    assert reader.read == ["new"]
-
-
-def test_a_deleted_entry_belongs_to_its_manifest_s_snapshot_whatever_its_id_says() -> None:
-    reader = FakeReader()
-    reader.lists = {2: [reader.write("m", 2, data("a", DELETED, 1), data("b", DELETED, 2))]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": -1, "b": -1}
-
-
 @pytest.mark.parametrize(
     "contradiction",
     [data("a", ADDED, 1), data("a", EXISTING, 2), delete("d", ADDED, 1, 1), delete("d", EXISTING, 2, 1)],
@@ -49,12 +34,6 @@ def test_the_manifests_of_a_commit_are_read_once_although_the_next_one_replaces_
     found = [{term.entry.data_file.path: term.weight for term in planner.terms(each)} for each in steps]
     assert found == [{"f1": 1}, {"f1": -1, "f2": 1}, {"f2": -1, "f3": 1}]
     assert reader.read == ["m0", "m1", "m2", "m3"]
-
-
-def test_a_file_listed_twice_counts_twice() -> None:
-    reader = FakeReader()
-    reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 2), data("a", ADDED, 2))]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": 2}
 
 
 def test_a_file_that_takes_other_values_from_its_partition_is_another_file() -> None:
@@ -102,16 +81,6 @@ def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() 
     planner = ReadFiles(reader, *steps)
     found = [{term.entry.data_file.first_row_id for term in planner.terms(each)} for each in steps]
     assert found == [{None}, {70}]
-
-
-def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
-    reader = FakeReader()
-    shared = reader.write("shared", 1, data("a", ADDED, 1))
-    before = reader.write("before", 2, data("b", ADDED, 2), data("c", ADDED, 2), data("x", DELETED, 2))
-    after = reader.write("after", 3, data("c", EXISTING, 2), data("d", ADDED, 3))
-    reader.lists = {2: [shared, before], 3: [shared, after]}
-    assert weights(reader, step(StepKind.STATES, 3, start=2)) == {"b": -1, "d": 1}
-    assert reader.read == ["before", "after"]
 
 
 @pytest.mark.parametrize(("first", "stop", "loaded"), [(0, 1, {"a": 2}), (1, 3, {"b": 1, "c": 1})])

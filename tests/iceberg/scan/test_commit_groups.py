@@ -1,6 +1,5 @@
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Snapshot
@@ -79,9 +78,3 @@ def test_a_version_that_is_gone_hides_only_the_boundaries_it_could_prove() -> No
     )
     assert ids(found.groups) == [[0], [1], [2], [3]]
     assert ids(found.unknown) == [[1, 2]]
-
-
-@pytest.mark.parametrize("publications", [[], [exact(1)]])
-def test_few_snapshots_have_no_boundary(publications: list[Publication]) -> None:
-    members = [snapshot(number) for number in range(len(publications))]
-    assert len(group_by_publication(members, publications).groups) == len(publications)

@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
@@ -16,7 +14,6 @@ from icefloe.api import read_changes
 from icefloe.errors import TerminalError
 from support.tables.hand_made import Entry, HandMadeTable
 
-ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED
 FIRST: Final = 100
 FOREIGN: Final = 4711
 """An id that no snapshot has."""
@@ -36,67 +33,6 @@ def difference(table: HandMadeTable, before: int, after: int, wanted: Sequence[i
     counts = table.state(after, wanted)
     counts.subtract(table.state(before, wanted))
     return Counter({id_: count for id_, count in counts.items() if count})
-
-
-OLD, NEW = range(2), range(2, 4)
-"""The rows of a file before and of one that is written now."""
-
-
-def one_file(folder: Path) -> tuple[HandMadeTable, DataFile, DataFile, ManifestFile]:
-    """A table of one file, that file, one that is written but not committed, and the manifest."""
-    table = HandMadeTable(folder)
-    old, new = table.rows(*OLD), table.rows(*NEW)
-    manifest = table.manifest(FIRST, [Entry(old)])
-    table.commit(FIRST, [manifest])
-    return table, old, new, manifest
-
-
-@pytest.mark.parametrize("is_fused", [False, True])
-@pytest.mark.parametrize(
-    ("keeps", "entries"),
-    [
-        (1, [("new", ADDED, FOREIGN, None)]),
-        (0, [("old", ADDED, 0, None), ("new", ADDED, 0, None)]),
-        (0, [("new", ADDED, 0, None)]),
-        (0, [("old", EXISTING, FIRST, 1), ("new", EXISTING, FIRST, 1)]),
-        (0, [("new", EXISTING, FIRST, 1)]),
-        (0, [("new", EXISTING, 0, 2)]),
-        (1, [("old", DELETED, 0, 1), ("new", ADDED, 0, None)]),
-        (0, [("new", DELETED, 0, 1)]),
-        (1, [("old", ADDED, 0, None)]),
-        (1, [("new", ADDED, 0, None), ("new", EXISTING, FIRST, 1)]),
-        (2, [("new", ADDED, 0, None)]),
-        (0, [("old", EXISTING, FIRST, 1), ("old", DELETED, 0, 1)]),
-    ],
-    ids=[
-        "added under another id",
-        "an old file added again",
-        "an old file dropped",
-        "a new file existing",
-        "a new file existing in place of a dropped one",
-        "a new file existing under its own id",
-        "deleted beside live",
-        "a file deleted that was never there",
-        "a live file added again",
-        "a new file listed twice",
-        "a manifest listed twice",
-        "existing and deleted",
-    ],
-)
-def test_states_decide_what_a_commit_changed(
-    tmp_path: Path, keeps: int, entries: list[tuple[str, ManifestEntryStatus, int, int | None]], is_fused: bool
-) -> None:
-    table, old, new, manifest = one_file(tmp_path)
-    files = {"old": old, "new": new}
-    written = [Entry(files[name], status, id_ or None, number) for name, status, id_, number in entries]
-    listed = [manifest] * keeps + [table.manifest(FIRST + 1, written)]
-    table.commit(FIRST + 1, listed, is_last=not is_fused)
-    # A right commit after it: a later step must not mend or spoil anything.
-    added = table.manifest(FIRST + 2, [Entry(table.rows(7))])
-    table.commit(FIRST + 2, [*listed, added])
-    ends = [FIRST, FIRST + 2] if is_fused else [FIRST, FIRST + 1, FIRST + 2]
-    steps = [difference(table, before, after) for before, after in pairwise(ends)]
-    assert changed_rows(table, FIRST) == [each for each in steps if each]
 
 
 class Listed(NamedTuple):

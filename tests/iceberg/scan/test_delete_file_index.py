@@ -25,7 +25,6 @@ from pyiceberg.types import (
     LongType,
     PrimitiveType,
     StringType,
-    StructType,
     TimestampType,
 )
 
@@ -91,44 +90,10 @@ def in_force(index: DeleteFileIndex, data: DataEntry, state: Iterable[int]) -> l
     return list(found)
 
 
-def index_of_sequence_numbers(numbers: Iterable[int]) -> DeleteFileIndex:
-    return DeleteFileIndex([delete_entry(path=f"s3://b/d{n}", sequence_number=n) for n in numbers], {})
-
-
 def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None = None) -> list[str]:
     """The paths of the delete files that are in force on a data file where all of them are live."""
     index = DeleteFileIndex(entries, key_types or {})
     return [index[number].path for number in in_force(index, data, range(len(entries)))]
-
-
-@pytest.mark.parametrize(
-    ("changes", "applies"),
-    [
-        ({}, True),
-        ({"sequence_number": 4}, False),
-        ({"sequence_number": 6}, True),
-        ({"partition": ELSEWHERE}, False),
-        ({"partition": (2, HERE[1])}, False),
-        ({"referenced_data_file": "s3://b/m.parquet"}, True),
-        ({"referenced_data_file": "s3://b/n.parquet"}, False),
-        ({"lower": b"s3://b/m", "upper": b"s3://b/n"}, True),
-        ({"lower": b"s3://b/n", "upper": b"s3://b/z"}, False),
-        ({"lower": b"s3://b/a", "upper": b"s3://b/b"}, False),
-        ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet"}, True),
-        *(
-            ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet", "partition": partition} | more, not more)
-            for partition in (ELSEWHERE, (1, (None,)), (2, HERE[1]), (0, ()))
-            for more in ({}, {"sequence_number": 4}, {"referenced_data_file": "s3://b/n.parquet"})
-        ),
-        ({"lower": b"s3://b/m", "upper": b"s3://b/m"}, True),
-        ({"lower": b"s3://b/m", "upper": b"s3://b/m", "partition": ELSEWHERE}, False),
-        ({"lower": b"s3://a", "upper": b"s3://b"}, True),
-    ],
-)
-def test_position_deletes_reach_the_file_that_they_name_or_those_of_their_partition_that_are_not_newer(
-    changes: dict[str, Any], applies: bool
-) -> None:
-    assert bool(reaching(data_entry(), delete_entry(**changes))) is applies
 
 
 @pytest.mark.parametrize(
@@ -149,7 +114,7 @@ def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(
     assert bool(reaching(data_entry(), entry)) is applies
 
 
-NAMES = st.text("aé/", min_size=1, max_size=4)
+NAMES = st.text("aé/", min_size=1, max_size=4) | st.sampled_from(["a.parquet", "a.parquet.orc", "é.avro"])
 SOME_PARTITION = st.sampled_from([HERE, ELSEWHERE, (2, HERE[1]), (0, ())])
 SOME_NUMBER = st.integers(4, 6)
 POSITION_DELETES = st.builds(
@@ -198,25 +163,6 @@ def test_a_deletion_vector_replaces_position_delete_files_and_no_equality_delete
     assert reaching(data_entry("s3://b/n.parquet"), *entries) == ["positions", "equality"]
 
 
-def test_deletion_vectors_in_one_file_are_distinguished_by_their_place() -> None:
-    one, other = delete_entry(content_offset=4), delete_entry(content_offset=90)
-    assert one.identity != other.identity
-
-
-def test_delete_files_in_force_follow_the_state() -> None:
-    entries = [delete_entry(path="first"), delete_entry(path="second"), delete_entry(partition=ELSEWHERE)]
-    index = DeleteFileIndex(entries, {})
-    assert in_force(index, data_entry(), [0]) == [0]
-    assert in_force(index, data_entry(), [0, 1, 2]) == [0, 1]
-    assert in_force(index, data_entry(), [1, 2]) == [1]
-
-
-def test_a_delete_file_of_two_sequence_numbers_reaches_what_the_one_in_the_state_reaches() -> None:
-    index = index_of_sequence_numbers((4, 6))
-    assert in_force(index, data_entry(), [0]) == []
-    assert in_force(index, data_entry(), [1]) == [1]
-
-
 def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -> None:
     data = replace(data_entry(), **long_key(10, 19))
     entries = [
@@ -227,17 +173,6 @@ def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -
     ]
     assert reaching(data, *entries, key_types={7: LongType()}) == ["5", "12", "19"]
     assert len(reaching(data, *entries)) == 5
-
-
-def test_each_state_has_its_own_delete_files_in_force_in_whatever_order_states_are_asked_for() -> None:
-    old, new = (data_entry(f"s3://b/{name}.parquet", number) for name, number in (("old", 1), ("new", 8)))
-    index = DeleteFileIndex(
-        [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 12)], {}
-    )
-    states = [list(range(count)) for count in range(11)] + [[number] for number in range(10)]
-    for state in (*states, *reversed(states), *states[::3]):
-        assert in_force(index, old, state) == state
-        assert in_force(index, new, state) == [number for number in state if number >= 6]
 
 
 def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_force() -> None:
@@ -251,12 +186,6 @@ def test_states_that_are_asked_for_at_once_each_have_their_own_delete_files_in_f
         assert [list(found) for found in at_states(index.reach(data))] == [
             in_force(index, data, state) for state in states
         ]
-
-
-def test_deletes_of_a_partition_leave_the_same_file_in_another_partition_alone() -> None:
-    index = DeleteFileIndex([delete_entry()], {})
-    assert in_force(index, data_entry(), [0]) == [0]
-    assert in_force(index, replace(data_entry(), partition=ELSEWHERE), [0]) == []
 
 
 ZEROS = (0.0, -0.0, math.nan, 1.5)
@@ -361,21 +290,6 @@ UNKNOWN = ColumnRange()
 def test_two_columns_meet_in_a_value_or_in_null(one: ColumnRange, other: ColumnRange, may: bool) -> None:
     assert may_meet(one, other) is may
     assert may_meet(other, one) is may
-
-
-def test_every_column_of_a_key_has_to_meet() -> None:
-    low, high = ColumnRange(lower=1, upper=2, may_hold_nulls=False), ColumnRange(lower=3, upper=4)
-    assert may_share_key([low, low], [low, low])
-    assert not may_share_key([low, low], [low, high])
-
-
-def test_types_are_the_widest_ones_of_columns_outside_of_structs() -> None:
-    inner = optional("s", StructType(optional("x", LongType(), 5)), 4)
-    schemas = [
-        Schema(optional("a", LongType(), 1), inner, schema_id=2),
-        Schema(optional("a", IntegerType(), 1), optional("gone", StringType(), 2), schema_id=1),
-    ]
-    assert key_types(schemas) == {1: LongType(), 2: StringType()}
 
 
 def test_a_column_prunes_nothing_if_a_replaced_table_had_it_in_another_type() -> None:

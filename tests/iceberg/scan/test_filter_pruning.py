@@ -148,130 +148,104 @@ def test_true_leaves_no_file_out(table: Table, files: Files) -> None:
     assert pruned("s is null", table, files) == 0
 
 
-def may_match(text: str, kind: Any, *arguments: Any, **options: Any) -> bool:
-    schema = Schema(NestedField(1, "c", kind, required=False, initial_default=options.pop("default", None)))
+def may_match(text: str, kind: Any, *bounds: bytes, **facts: Any) -> bool:
+    schema = Schema(NestedField(1, "c", kind, required=False, initial_default=facts.pop("default", None)))
     row_filter = RowFilter.parse(text, schema, table="db.t")
-    return FilterPruning(row_filter, {0: PartitionSpec()}).may_match(described(*arguments, **options))
+    return FilterPruning(row_filter, {0: PartitionSpec()}).may_match(described(*bounds, **facts))
 
 
-def test_bounds_of_before_a_promotion_still_prune() -> None:
-    seven, nine = (7).to_bytes(4, "little"), (9).to_bytes(4, "little")
-    assert not may_match("c > 9", LongType(), seven, nine)
-    assert may_match("c >= 9", LongType(), seven, nine)
-    half = b"\x00\x00\x00\x3f"
-    assert not may_match("c < 0.5", DoubleType(), half, half)
-    assert may_match("c = 0.5", DoubleType(), half, half)
-    assert not may_match("c > 9.00", DecimalType(20, 2), b"\x01", b"\x03\x84")
-    assert may_match("c = 9.00", DecimalType(20, 2), b"\x01", b"\x03\x84")
+INTS = [number.to_bytes(4, "little") for number in (7, 9)]
+HALF, NAN, TENTH, ONE = ([bits] * 2 for bits in (b"\0\0\0\x3f", b"\0\0\xc0\x7f", b"\xcd\xcc\xcc\x3d", b"\0\0\x80\x3f"))
+CUT = ["ü".encode()[:1], b"\xc4"]
+KEY = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
+DEFAULTS = ["c = 5", "c is null", "c is not null"]
+OF_VALUES = ["c is not null", "c = 1", "c != 1", "c not in (1, 2)"]
 
 
-def test_bounds_that_do_not_compare_prune_nothing() -> None:
-    day = (10).to_bytes(4, "little")
-    assert may_match("c = '2024-02-29T00:00:00'", TimestampType(), day, day)
-    nan = b"\x00\x00\xc0\x7f"
-    assert may_match("c = 1.5", FloatType(), nan, nan)
+@pytest.mark.parametrize(
+    ("kind", "bounds", "may", "may_not"),
+    [
+        pytest.param(LongType(), INTS, ["c >= 9"], ["c > 9"], id="ints under long"),
+        pytest.param(DoubleType(), HALF, ["c = 0.5"], ["c < 0.5"], id="floats under double"),
+        pytest.param(DecimalType(20, 2), [b"\x01", b"\x03\x84"], ["c = 9.00"], ["c > 9.00"], id="narrow decimals"),
+        pytest.param(TimestampType(), INTS, ["c = '2024-02-29T00:00:00'"], [], id="dates under timestamp"),
+        pytest.param(FloatType(), NAN, ["c = 1.5"], [], id="bounds of nan"),
+        pytest.param(FloatType(), TENTH, ["c = 0.1", "c in (0.1, 7.0)"], ["c > 0.1"], id="the nearest float"),
+        pytest.param(FloatType(), ONE, ["c is nan", "not (c <= 1.0)", "c != 1.0"], [], id="bounds leave nan out"),
+        pytest.param(StringType(), CUT, ["c = 'ü'"], ["c = 'z'"], id="text cut inside a character"),
+        pytest.param(StringType(), [b"ab"] * 2, ["c like 'a%'"], ["c like 'b%'"], id="a beginning"),
+        pytest.param(StringType(), [b"ab", b"ac"], ["c not like 'ab%'"], ["c not like 'a%'"], id="no beginning"),
+        pytest.param(UUIDType(), [UUID(KEY).bytes] * 2, [f"c = '{UUID(int=0)}'"], [], id="bounds of uuids"),
+    ],
+)
+def test_bounds_rule_out_files_as_far_as_they_compare(
+    kind: PrimitiveType, bounds: list[bytes], may: list[str], may_not: list[str]
+) -> None:
+    for text in may:
+        assert may_match(text, kind, *bounds), text
+    for text in may_not:
+        assert not may_match(text, kind, *bounds), text
 
 
-def test_a_float_that_the_literal_is_nearest_to_is_found() -> None:
-    tenth = b"\xcd\xcc\xcc\x3d"
-    assert may_match("c = 0.1", FloatType(), tenth, tenth)
-    assert may_match("c in (0.1, 7.0)", FloatType(), tenth, tenth)
-    assert not may_match("c > 0.1", FloatType(), tenth, tenth)
+def test_null_counts_prune_unless_the_file_lacks_the_column() -> None:
+    assert [may_match("c is null", IntegerType(), nulls=count) for count in (0, 1)] == [False, True]
+    for text in OF_VALUES:
+        assert [may_match(text, IntegerType(), nulls=count) for count in (2, 1, None)] == [False, True, True], text
+    assert all(may_match(text, IntegerType(), default=5) for text in DEFAULTS)
 
 
-def test_bounds_say_nothing_of_nan() -> None:
-    one = b"\x00\x00\x80\x3f"
-    for text in ("c is nan", "not (c <= 1.0)", "c != 1.0"):
-        assert may_match(text, FloatType(), one, one)
+@pytest.mark.parametrize(
+    ("kind", "constant", "may", "may_not"),
+    [
+        (IntegerType(), 5, ["c = 5"], ["c != 5", "c > 5", "c not in (5, 6)", "c is null"]),
+        (IntegerType(), None, ["c is null"], ["c = 5"]),
+        (DoubleType(), "NaN", ["c != 5.5"], []),
+        (FloatType(), "Infinity", ["c > 1" + "0" * 39], []),
+        (UUIDType(), KEY, [f"c = '{KEY}'"], [f"c = '{UUID(int=0)}'"]),
+        (DateType(), "2024-02-29", ["c = '2024-02-29'"], ["c = '2024-03-01'"]),
+        (DateType(), 19782, ["c = '2024-02-29'"], ["c = '2024-03-01'"]),
+        (TimestampType(), "2024-02-29", ["c = '2024-03-01T00:00:00'"], []),
+    ],
+    ids=str,
+)
+def test_the_constant_of_an_identity_partition_decides(
+    kind: PrimitiveType, constant: Any, may: list[str], may_not: list[str]
+) -> None:
+    assert all(may_match(text, kind, constants={"1": constant}) for text in may)
+    assert not any(may_match(text, kind, constants={"1": constant}) for text in may_not)
 
 
-def test_text_that_was_cut_inside_a_character_is_compared_by_its_bytes() -> None:
-    assert may_match("c = 'ü'", StringType(), "ü".encode()[:1], b"\xc4")
-    assert not may_match("c = 'z'", StringType(), "ü".encode()[:1], b"\xc4")
+HOURS = ("c < '1999-01-01T00:00:00'", TimestampType(), HourTransform())
 
 
-def test_a_beginning_is_compared_with_the_beginning_of_the_bounds() -> None:
-    assert may_match("c like 'a%'", StringType(), b"ab", b"ab")
-    assert not may_match("c like 'b%'", StringType(), b"ab", b"ac")
-    assert not may_match("c not like 'a%'", StringType(), b"ab", b"ac")
-    assert may_match("c not like 'ab%'", StringType(), b"ab", b"ac")
-
-
-def test_null_counts_prune() -> None:
-    assert not may_match("c is null", IntegerType(), nulls=0)
-    assert may_match("c is null", IntegerType(), nulls=1)
-    for text in ("c is not null", "c = 1", "c != 1", "c not in (1, 2)"):
-        assert not may_match(text, IntegerType(), nulls=2)
-        assert may_match(text, IntegerType(), nulls=1)
-        assert may_match(text, IntegerType())
-
-
-def test_a_file_without_the_column_is_never_left_out() -> None:
-    for text in ("c = 5", "c is null", "c is not null"):
-        assert may_match(text, IntegerType(), default=5)
-
-
-def test_the_constant_of_an_identity_partition_decides() -> None:
-    for text, expected in {
-        "c = 5": True,
-        "c != 5": False,
-        "c > 5": False,
-        "c not in (5, 6)": False,
-        "c is null": False,
-    }.items():
-        assert may_match(text, IntegerType(), constants={"1": 5}) is expected
-    assert may_match("c is null", IntegerType(), constants={"1": None})
-    assert not may_match("c = 5", IntegerType(), constants={"1": None})
-    assert may_match("c != 5.5", DoubleType(), constants={"1": "NaN"})
-    assert may_match("c > 1" + "0" * 39, FloatType(), constants={"1": "Infinity"})
-
-
-def test_a_uuid_is_compared_with_a_constant_but_not_with_bounds() -> None:
-    uuid, other = "f79c3e09-677c-4bbd-a479-3f349cb785e7", "00000000-0000-0000-0000-000000000000"
-    assert may_match(f"c = '{uuid}'", UUIDType(), constants={"1": uuid})
-    assert not may_match(f"c = '{other}'", UUIDType(), constants={"1": uuid})
-    assert may_match(f"c = '{other}'", UUIDType(), UUID(uuid).bytes, UUID(uuid).bytes)
-
-
-def test_a_day_is_a_date_or_a_number_of_days_and_none_of_a_timestamp() -> None:
-    for constant in ("2024-02-29", 19782):
-        assert may_match("c = '2024-02-29'", DateType(), constants={"1": constant})
-        assert not may_match("c = '2024-03-01'", DateType(), constants={"1": constant})
-    assert may_match("c = '2024-03-01T00:00:00'", TimestampType(), constants={"1": "2024-02-29"})
-
-
-def test_partition_values_of_another_number_than_the_spec_s_prune_nothing() -> None:
-    schema = Schema(NestedField(1, "c", IntegerType(), required=False))
-    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "c_bucket"))
-    pruning = FilterPruning(RowFilter.parse("c = 1", schema, table="db.t"), {0: spec})
-    assert pruning.may_match(described())
-
-
-@pytest.mark.parametrize("text", ["c > '9999-12-31'", "c < '0001-01-01'"])
-def test_a_filter_next_to_the_last_year_of_python_leaves_no_partition_of_years_out(text: str) -> None:
-    schema = Schema(NestedField(1, "c", DateType(), required=False))
-    spec = PartitionSpec(PartitionField(1, 1000, YearTransform(), "part"), spec_id=3)
+def partition_may_match(text: str, kind: PrimitiveType, transform: Transform[Any, Any], *values: Any) -> bool:
+    schema = Schema(NestedField(1, "c", kind, required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"), spec_id=3)
+    constants = tuple(constant_to_json(transform.result_type(kind), value) for value in values)
     pruning = FilterPruning(RowFilter.parse(text, schema, table="db.t"), {3: spec})
-    assert pruning.may_match(replace(described(), partition=(3, (30_000,))))
+    return pruning.may_match(replace(described(), partition=(3, constants)))
 
 
-@pytest.mark.parametrize(("hours", "may"), [(-1_732_919_508, True), (1_800_000_000, True), (1_732_919_507, False)])
-def test_hours_that_may_have_begun_again_leave_no_partition_out(hours: int, may: bool) -> None:
-    schema = Schema(NestedField(1, "c", TimestampType(), required=False))
-    spec = PartitionSpec(PartitionField(1, 1000, HourTransform(), "part"), spec_id=3)
-    pruning = FilterPruning(RowFilter.parse("c < '1999-01-01T00:00:00'", schema, table="db.t"), {3: spec})
-    assert pruning.may_match(replace(described(), partition=(3, (hours,)))) is may
+@pytest.mark.parametrize(
+    ("text", "kind", "transform", "values", "may"),
+    [
+        pytest.param("c = 1", IntegerType(), BucketTransform(2), (), True, id="fewer values than the spec has"),
+        pytest.param("c > '9999-12-31'", DateType(), YearTransform(), (30_000,), True, id="after the last year"),
+        pytest.param("c < '0001-01-01'", DateType(), YearTransform(), (30_000,), True, id="before the first year"),
+        pytest.param(*HOURS, (-1_732_919_508,), True, id="hours that began again"),
+        pytest.param(*HOURS, (1_800_000_000,), True, id="hours that may have begun again"),
+        pytest.param(*HOURS, (1_732_919_507,), False, id="the last hours that did not"),
+        *[("c < '1970-01-01'", DateType(), kind(), (0,), may)
+          for kind, may in ((DayTransform, False), (MonthTransform, True), (YearTransform, True))],
+    ],
+)  # fmt: skip
+def test_a_partition_value_that_may_have_overflown_or_been_rounded_rules_out_nothing(
+    text: str, kind: PrimitiveType, transform: Transform[Any, Any], values: tuple[int, ...], may: bool
+) -> None:
+    assert partition_may_match(text, kind, transform, *values) is may
 
 
 TIMES: tuple[Transform[Any, Any], ...] = (HourTransform(), DayTransform(), MonthTransform(), YearTransform())
-
-
-def partition_may_match(text: str, kind: PrimitiveType, transform: Transform[Any, Any], value: int) -> bool:
-    schema = Schema(NestedField(1, "c", kind, required=False))
-    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"), spec_id=3)
-    constant = constant_to_json(transform.result_type(kind), value)
-    pruning = FilterPruning(RowFilter.parse(text, schema, table="db.t"), {3: spec})
-    return pruning.may_match(replace(described(), partition=(3, (constant,))))
 
 
 @pytest.mark.parametrize("transform", TIMES, ids=str)
@@ -281,8 +255,3 @@ def partition_may_match(text: str, kind: PrimitiveType, transform: Transform[Any
 def test_times_before_1970_that_old_writers_rounded_up_are_found(text: str, transform: Transform[Any, Any]) -> None:
     found = [value for value in (-1, 0, 1) if partition_may_match(text, TimestampType(), transform, value)]
     assert found == [-1, 0]
-
-
-def test_days_of_dates_were_never_rounded() -> None:
-    for transform, expected in ((DayTransform(), False), (MonthTransform(), True), (YearTransform(), True)):
-        assert partition_may_match("c < '1970-01-01'", DateType(), transform, 0) is expected

@@ -12,11 +12,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import (
     DateType,
-    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
-    PrimitiveType,
     StringType,
     TimestampType,
 )
@@ -171,22 +169,12 @@ def test_only_the_named_files_are_reached_where_every_delete_file_names_one() ->
     assert not paths(deletes(4))
 
 
-def test_types_of_partitions_outlive_the_column_and_are_unknown_where_no_schema_has_it() -> None:
+def test_types_of_partitions_outlive_the_column_and_are_unknown_unless_all_schemas_agree() -> None:
     spec = PartitionSpec(
         PartitionField(1, 1000, IdentityTransform(), "a"), PartitionField(2, 1001, BucketTransform(2), "b"),
         PartitionField(7, 1002, IdentityTransform(), "c"), spec_id=3,
     )  # fmt: skip
     schemas = [Schema(optional("a", LongType(), 1), schema_id=1), Schema(optional("b", StringType(), 2), schema_id=0)]
     assert partition_types({3: spec}, schemas) == {3: [LongType(), LongType(), None]}
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(StringType(), LongType()), (IntegerType(), StringType()), (DecimalType(9, 2), DecimalType(9, 3))],
-)
-def test_types_of_partitions_are_unknown_if_a_replaced_table_had_the_column_in_another_type(
-    before: PrimitiveType, after: PrimitiveType
-) -> None:
-    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "a"), spec_id=3)
-    schemas = [Schema(optional("a", kind, 1), schema_id=number) for number, kind in enumerate((before, after))]
-    assert partition_types({3: spec}, schemas) == {3: [None]}
+    replaced = Schema(optional("a", StringType(), 1), schema_id=2)
+    assert partition_types({3: spec}, [*schemas, replaced]) == {3: [None, LongType(), None]}

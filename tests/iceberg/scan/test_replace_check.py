@@ -129,13 +129,3 @@ def test_a_replace_of_files_with_other_delete_files_cannot_be_checked() -> None:
     warning = tables.check([files, deletes], [gone, new, deletes])
     assert warning is not None
     assert "could not be checked that it kept every row: position or equality deletes are in force on" in warning
-
-
-def test_delete_files_that_reach_nothing_it_replaced_do_not_matter() -> None:
-    tables = Tables()
-    files = tables.manifest("files", 1, rows("a", ADDED, 1, 10), rows("b", ADDED, 1, 5))
-    deletes = tables.manifest("deletes", 1, delete("d", ADDED, 1, 9, referenced_data_file="a"))
-    gone = tables.manifest("gone", 2, rows("a", EXISTING, 1, 10), rows("b", DELETED, 2, 5))
-    assert tables.check([files, deletes], [gone, tables.manifest("new", 2, rows("c", ADDED, 2, 5)), deletes]) is None
-    with pytest.raises(TerminalError, match="the 5 rows of the files that it replaced, but there are 4"):
-        tables.check([files, deletes], [gone, tables.manifest("few", 2, rows("c", ADDED, 2, 4)), deletes])
