@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test extended quick check mutants soak schedules fuzz bench screenshots lock audit clean
+.PHONY: help venv demo env secrets stack test extended quick check mutants soak schedules bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -91,10 +91,6 @@ soak: $(VENV)/.developer  ## thousands of random histories and 100,000 schedules
 schedules: $(VENV)/.developer  ## 100,000 simulated schedules of runs, zombies, backfills and sweeps over one store
 	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %) $(REPLAY:%=--replay %)
 
-# SECONDS for each reader; FUZZ names some of them, such as '"Avro files" manifests'.
-fuzz: $(VENV)/.fuzz  ## damages that atheris leads into every branch of the readers of foreign bytes
-	@PYTHONPATH=plugins:tests $(VENV)/bin/python -m fuzz.guided $(SECONDS:%=--seconds %) $(FUZZ)
-
 bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on as many with delete files
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.merge_on_read --spark
@@ -105,7 +101,6 @@ screenshots: $(VENV)/.developer  ## the pictures of docs/, made by Chromium from
 lock: $(VENV)/.uv  ## resolve the exact versions again, with the hashes of their files
 	$(COMPILE) make/uv.in --output-file make/uv.txt
 	$(COMPILE) make/java.in --output-file make/java.txt
-	$(COMPILE) make/fuzz.in --output-file make/fuzz.txt
 	$(COMPILE) requirements.in --output-file requirements.txt
 	$(COMPILE) demo/requirements.in --output-file demo/requirements.txt
 	$(COMPILE) stack/requirements.in --output-file stack/requirements.txt
@@ -139,8 +134,4 @@ $(VENV)/.icefloe: $(VENV)/.runtime pyproject.toml
 $(VENV)/.developer: $(VENV)/.icefloe requirements-dev.txt stack/requirements.txt
 	@echo "Installing the developer tools"
 	@$(INSTALL_LOCKED) -r requirements-dev.txt -r stack/requirements.txt
-	@touch $@
-
-$(VENV)/.fuzz: $(VENV)/.developer make/fuzz.txt
-	@$(INSTALL_LOCKED) -r make/fuzz.txt
 	@touch $@

@@ -15,7 +15,6 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LOCKS: Final[Mapping[str, str]] = {
     "make/uv.in": "make/uv.txt",
     "make/java.in": "make/java.txt",
-    "make/fuzz.in": "make/fuzz.txt",
     "requirements.in": "requirements.txt",
     "requirements-dev.in": "requirements-dev.txt",
     "demo/requirements.in": "demo/requirements.txt",

@@ -1,4 +1,3 @@
-import doctest
 import tracemalloc
 from collections import Counter
 from unittest.mock import patch
@@ -31,10 +30,6 @@ def surplus(side, other):
             left[value] -= 1
             positions.append(position)
     return positions
-
-
-def test_the_examples_of_the_docstrings_hold():
-    assert doctest.testmod(consolidate_module).failed == 0
 
 
 @settings(deadline=None)

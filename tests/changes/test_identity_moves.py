@@ -1,4 +1,3 @@
-import doctest
 from collections import Counter
 
 import numpy as np
@@ -6,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changes.hash_values import colliding_hashes, hashes_of, numbers
-from icefloe.changes import identity_moves
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 
 ROWS = st.lists(
@@ -44,10 +42,6 @@ def cancelled(rows):
     shared, arguments = SharedWeights(), arguments_of(rows)
     shared.add(arguments["row_hashes"], arguments["change_ordinals"], arguments["weights"])
     return shared.cancelled(**arguments)
-
-
-def test_the_example_of_the_docstring_holds():
-    assert doctest.testmod(identity_moves).failed == 0
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,19 +1,15 @@
-import doctest
 from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changes import net_states
 from changes.hash_values import KEY, colliding_hashes, hashes_of
 from changes.net_states import net_of_states
 from changes.reference_row_hash import row_hash
-from icefloe.changes import net
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
@@ -97,11 +93,6 @@ def hash_of(value, is_identity=False, key=KEY):
 
 def number(value):
     return float("nan") if value == "NaN" else value
-
-
-@pytest.mark.parametrize("module", [net, net_states])
-def test_the_examples_of_the_docstrings_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @settings(max_examples=300, deadline=None)

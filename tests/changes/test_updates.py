@@ -1,4 +1,3 @@
-import doctest
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from changes.hash_values import KEY, colliding_hashes, hashes_of
 from changes.reference_row_hash import row_hash
-from icefloe.changes import updates
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
@@ -68,10 +66,6 @@ def delivered(changes, identity_columns):
     )
     for place, code in zip(kept[taken], types, strict=True):
         yield ChangeType(code).name, ordinals[place], canonical(rows[place])
-
-
-def test_the_examples_of_the_docstrings_hold():
-    assert doctest.testmod(updates).failed == 0
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,4 +1,3 @@
-import doctest
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -14,17 +13,12 @@ from changes.column_values import columns, leaf_columns
 from changes.golden_row_hashes import TYPES, value_of
 from changes.hash_values import KEY, hashes_of, numbers
 from changes.reference_row_hash import row_hash
-from icefloe.changes.row_hash import row_hashes as row_hash_module
 from icefloe.changes.row_hash import sequences
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.errors import TerminalError
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "row_hashes.json").read_text())["cases"]
 HASHES = st.lists(st.integers(0, 2**128 - 1), max_size=30)
-
-
-def test_the_examples_of_the_docstrings_hold():
-    assert doctest.testmod(row_hash_module).failed == 0
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: ",".join(case["types"]))

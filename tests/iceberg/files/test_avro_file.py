@@ -60,14 +60,6 @@ def test_rows_come_in_order_with_their_positions(tmp_path: Path, codec: str) -> 
     assert pa.Table.from_batches([batch for _, batch in found]).to_pylist() == EXPECTED
 
 
-@pytest.mark.parametrize("positions", [[], [0], [999], [5, 99, 100, 101, 500, 998], list(range(1000))])
-@pytest.mark.parametrize("block_rows", [1000, 100, 7])
-def test_rows_at_positions_are_exactly_those(tmp_path: Path, positions: list[int], block_rows: int) -> None:
-    file, schema = flights(tmp_path, block_rows=block_rows), TableSchema.of(COLUMNS)
-    found = read_rows(file, np.array(positions, np.int64), schema=schema, io=local_io(), table="db.t", batch_rows=64)
-    assert pa.Table.from_batches(list(found), schema.arrow).to_pylist() == [EXPECTED[at] for at in positions]
-
-
 def test_blocks_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
     file = flights(tmp_path, codec="deflate")
     damaged = AvroRows.open(pa.OSFile(file.path), batch_rows=1).container.blocks[3]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import MappedField, NameMapping
+from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import (
     DoubleType,
     IcebergType,
@@ -132,15 +132,6 @@ def test_columns_are_identical_only_if_their_values_are_and_unchanged_columns_ar
     assert found >= {name for name, edit in zip(names, edits, strict=True) if edit == "none"}
 
 
-def test_equal_pages_in_other_row_groups_are_not_identical(tmp_path: Path) -> None:
-    values = [1, 1, 1, 2, 2, 2]
-    one, other = (column("number", pa.array(each)) for each in (values, values[::-1]))
-    assert identical(*pair(tmp_path, one, other, row_group_size=3), NUMBER) == set()
-    one = write_file(tmp_path / "one.parquet", column("number", pa.array(values)), row_group_size=2)
-    other = write_file(tmp_path / "other.parquet", column("number", pa.array(values)), row_group_size=4)
-    assert identical(one, other, NUMBER) == set()
-
-
 def test_columns_are_found_by_field_id_whatever_their_names(tmp_path: Path) -> None:
     def two(first: int, second: int, *names: str) -> pa.Table:
         fields = [
@@ -151,15 +142,6 @@ def test_columns_are_found_by_field_id_whatever_their_names(tmp_path: Path) -> N
     columns = optional("a", LongType(), 1), optional("b", LongType(), 2)
     assert identical(*pair(tmp_path, two(1, 2, "a", "b"), two(1, 2, "was_a", "b")), *columns) == {"a", "b"}
     assert identical(*pair(tmp_path, two(1, 2, "a", "b"), two(2, 1, "a", "b")), *columns) == set()
-
-
-def test_files_without_field_ids_are_compared_by_the_name_mapping(tmp_path: Path) -> None:
-    rows = pa.table({"was": pa.array([1, 2]), "number": pa.array([7, 8])})
-    swapped = pa.table({"number": pa.array([1, 2]), "other": pa.array([7, 8])})
-    mapping = NameMapping([MappedField(field_id=1, names=["number"]), MappedField(field_id=2, names=["was", "other"])])
-    columns = NUMBER, optional("was", LongType(), 2)
-    assert identical(*pair(tmp_path, rows, rows), *columns, mapping=mapping) == {"number", "was"}
-    assert identical(*pair(tmp_path, rows, swapped), *columns, mapping=mapping) == set()
 
 
 @pytest.mark.parametrize(

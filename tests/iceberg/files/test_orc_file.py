@@ -65,15 +65,9 @@ def test_rows_come_in_order_with_their_positions(tmp_path: Path) -> None:
     assert all(batch.num_rows <= 128 and batch["id"][0].as_py() == first for first, batch in found)
     assert all(batch.schema.equals(by_name(COLUMNS).arrow, check_metadata=True) for _, batch in found)
     assert pa.Table.from_batches([batch for _, batch in found]).to_pylist() == ROWS.to_pylist()
-
-
-@pytest.mark.parametrize("positions", [[], [0], [999], [5, 99, 100, 101, 500, 998], list(range(1000))])
-def test_rows_at_positions_are_exactly_those(tmp_path: Path, positions: list[int]) -> None:
-    file = write_orc(tmp_path / "f.orc", ROWS, stripe_size=1024)
-    wanted = np.array(positions, np.int64)
-    found = read_rows(file, wanted, schema=by_name(COLUMNS), io=local_io(), table="db.t", batch_rows=64)
-    rows = pa.Table.from_batches(list(found), by_name(COLUMNS).arrow)
-    assert rows.to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
+    wanted = np.array([5, 99, 100, 500, 998])
+    taken = read_rows(file, wanted, schema=by_name(COLUMNS), io=local_io(), table="db.t", batch_rows=64)
+    assert pa.Table.from_batches(list(taken)).to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
 
 
 def test_a_file_far_away_is_copied_before_it_is_read(tmp_path: Path) -> None:

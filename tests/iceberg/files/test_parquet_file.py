@@ -86,15 +86,6 @@ def test_only_text_that_the_writer_encoded_throughout_stays_encoded() -> None:
     assert rows.schema.field("nested").type == pa.struct([("s", pa.string())])
 
 
-def test_encoded_text_decodes_to_the_same_values_whatever_the_row_groups_say() -> None:
-    values = [None if n % 11 == 0 else f"v{n % (3 + n // 400)}" for n in range(2000)]
-    for size in (2000, 300, 100):
-        rows = opened(pa.table({"s": values}), dictionary_columns=True, row_group_size=size, batch_rows=256)
-        assert pa.types.is_dictionary(rows.schema.field("s").type)
-        read = [batch for _, _, groups in rows.group_runs() for batch in rows.batches(groups, None)]
-        assert [value for batch in read for value in batch["s"].to_pylist()] == values
-
-
 @pytest.mark.slow
 def test_batches_of_large_rows_have_few_of_them() -> None:
     rows = opened(pa.table({"s": [f"{n:04}" * 2**18 for n in range(80)]}), batch_rows=1000)
@@ -200,21 +191,17 @@ def test_years_that_python_does_not_have_are_compared(tmp_path: Path) -> None:
     assert groups_of(tmp_path, days, DateType(), "now < '2024-02-29'") == [0]
 
 
-def test_dates_under_timestamps_prune_nothing(tmp_path: Path) -> None:
+def test_dates_under_timestamps_and_columns_without_statistics_prune_nothing(tmp_path: Path) -> None:
     values = pa.array([1, 2], pa.date32())
     assert groups_of(tmp_path, values, TimestampType(), "now = '2024-02-29T00:00:00'") == [0, 1]
+    for unknown in ({"field_id": 2}, {"write_statistics": False}):
+        assert groups_of(tmp_path, pa.array([1, 2]), LongType(), "now = 7", **unknown) == [0, 1]
 
 
 def test_nan_is_never_left_out(tmp_path: Path) -> None:
     values = pa.array([float("nan"), 1.0])
     assert 0 in groups_of(tmp_path, values, DoubleType(), "now is nan")
     assert 0 in groups_of(tmp_path, values, DoubleType(), "not (now <= 5.5)")
-
-
-def test_a_column_that_is_missing_or_without_statistics_prunes_nothing(tmp_path: Path) -> None:
-    values = pa.array([1, 2])
-    assert groups_of(tmp_path, values, LongType(), "now = 7", field_id=2) == [0, 1]
-    assert groups_of(tmp_path, values, LongType(), "now = 7", write_statistics=False) == [0, 1]
 
 
 def test_a_writer_s_nan_among_the_statistics_prunes_nothing() -> None:

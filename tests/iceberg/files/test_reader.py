@@ -1,11 +1,8 @@
 """A kept projection is that of a file with the same columns, ids and constants, and of no other."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
-    DecimalType,
     DoubleType,
-    IcebergType,
-    ListType,
     LongType,
     NestedField,
     StringType,
     StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
 )
 
 from iceberg.far_io import FAR, FarIO
@@ -39,7 +26,6 @@ from icefloe.iceberg.files.reader import ReadOptions, plain_batch, read_data_fil
 from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import (
-    column,
     describe,
     local_io,
     optional,
@@ -49,7 +35,6 @@ from support.tables.written_tables import (
 )
 
 ID = NestedField(1, "id", LongType(), required=True)
-LONGS = ListType(2, LongType(), element_required=False)
 NAME = NestedField(2, "name", StringType())
 ROWS = pa.table({"id": pa.array(range(1000)), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
 
@@ -167,45 +152,6 @@ def test_dictionary_columns_stay_encoded_and_decode_to_the_same_rows(tmp_path: P
     assert decoded == plain
     taken = encoded[1].take(pa.array([3, 5]))
     assert plain_batch(taken, schema()) == plain[1].take(pa.array([3, 5]))
-
-
-NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
-
-
-@pytest.mark.parametrize("store_schema", [True, False])
-@pytest.mark.parametrize(
-    ("array", "kind", "expected"),
-    [
-        (pa.array([NOON], pa.timestamp("us", "Asia/Tokyo")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
-        (pa.array([NOON], pa.timestamp("ms")), TimestampType(), NOON),
-        (pa.array([NOON], pa.timestamp("us")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
-        (pa.array([Decimal("1.23")], pa.decimal32(7, 2)), DecimalType(9, 2), Decimal("1.23")),
-        (pa.array([Decimal("1.23")], pa.decimal64(17, 2)), DecimalType(18, 2), Decimal("1.23")),
-        (pa.array([b"k" * 16], pa.binary(16)), UUIDType(), UUID(bytes=b"k" * 16)),
-        (pa.array([b"k" * 16], pa.uuid()), UUIDType(), UUID(bytes=b"k" * 16)),
-        (pa.array(["a"]).dictionary_encode(), StringType(), "a"),
-        (pa.array(["a"], pa.string_view()), StringType(), "a"),
-        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), LONGS, [1, 2]),
-        (pa.array([[1, 2]], pa.list_view(pa.int64())), LONGS, [1, 2]),
-        (pa.array([[1, 2]], pa.large_list_view(pa.int64())), LONGS, [1, 2]),
-        (pa.array([time(1, 2, 3)], pa.time32("ms")), TimeType(), time(1, 2, 3)),
-        (pa.array([None]), UnknownType(), None),
-        (pa.array([None]), StringType(), None),
-    ],
-    ids=str,
-)
-def test_columns_of_other_writers_have_the_tables_type(
-    tmp_path: Path, array: pa.Array, kind: IcebergType, expected: object, store_schema: bool
-) -> None:
-    file = write_file(tmp_path / "f.parquet", column("c", array), store_schema=store_schema)
-    assert read_one(file, optional("c", kind))["c"].to_pylist() == [expected]
-
-
-def test_nanoseconds_of_v3_keep_every_digit(tmp_path: Path) -> None:
-    for kind, zone in ((TimestampNanoType(), None), (TimestamptzNanoType(), "UTC")):
-        array = pa.array([1_500_000_000_123_456_789], pa.timestamp("ns", zone))
-        file = write_file(tmp_path / "f.parquet", column("c", array))
-        assert read_one(file, optional("c", kind))["c"].combine_chunks().equals(array)
 
 
 def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:

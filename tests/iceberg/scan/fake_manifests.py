@@ -8,7 +8,14 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
+from icefloe.iceberg.manifests.manifest_entries import (
+    DELETED_FILE_PATH,
+    DataEntry,
+    DeleteEntry,
+    EntryStatus,
+    ManifestFile,
+    Partition,
+)
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.data_manifests import DataManifests
@@ -68,20 +75,27 @@ def data(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int 
     )
 
 
-def delete(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int, **facts: Any) -> DeleteEntry:
-    file = DeleteFile(
-        path=path,
-        content=FileContent.POSITION_DELETES,
-        file_format="PARQUET",
-        spec_id=0,
-        record_count=1,
-        file_size_bytes=1,
-        sequence_number=sequence_number,
-        **facts,
-    )
+def delete(
+    path: str,
+    status: EntryStatus,
+    snapshot_id: int,
+    sequence_number: int,
+    *,
+    partition: Partition = (0, ()),
+    is_unpartitioned: bool = True,
+    paths: tuple[str, str] = ("", ""),
+    **facts: Any,
+) -> DeleteEntry:
+    """Position deletes, with bounds of their paths unless these are empty."""
+    known = {
+        "path": path, "content": FileContent.POSITION_DELETES, "file_format": "PARQUET", "spec_id": partition[0],
+        "record_count": 1, "file_size_bytes": 1, "sequence_number": sequence_number,
+    }  # fmt: skip
+    lower, upper = ({DELETED_FILE_PATH: bound.encode()} if bound else {} for bound in paths)
     return DeleteEntry(
-        status=status, snapshot_id=snapshot_id, delete_file=file, partition=(0, ()), is_unpartitioned=True
-    )
+        status=status, snapshot_id=snapshot_id, delete_file=DeleteFile(**known | facts), partition=partition,
+        is_unpartitioned=is_unpartitioned, lower_bounds=lower, upper_bounds=upper,
+    )  # fmt: skip
 
 
 def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,7 @@ from iceberg.scan.fake_manifests import (
 )
 from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests.manifest_entries import (
-    DELETED_FILE_PATH,
     DataEntry,
-    DeleteEntry,
     ManifestFile,
     Partition,
 )
@@ -122,28 +120,17 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
 
 
-def vector_of(data_file: str, partition: Partition) -> DeleteEntry:
-    """A deletion vector, added by snapshot 2."""
-    entry = delete("d", ADDED, 2, 2, referenced_data_file=data_file, content_offset=4)
-    vector = replace(entry.delete_file, file_format="PUFFIN")
-    return replace(entry, delete_file=vector, partition=partition, is_unpartitioned=False)
+NAMINGS: dict[str, dict[str, Any]] = {
+    "a vector": {"referenced_data_file": "a.parquet", "content_offset": 4, "file_format": "PUFFIN"},
+    "a reference": {"referenced_data_file": "a.parquet"},
+    "bounds": {"paths": ("a.parquet", "a.parquet")},
+}
 
 
-def referring_to(data_file: str, partition: Partition) -> DeleteEntry:
-    entry = delete("d", ADDED, 2, 2, referenced_data_file=data_file)
-    return replace(entry, partition=partition, is_unpartitioned=not partition[1])
-
-
-def bounded_by(data_file: str, partition: Partition) -> DeleteEntry:
-    bounds = {DELETED_FILE_PATH: data_file.encode()}
-    entry = replace(delete("d", ADDED, 2, 2), lower_bounds=bounds, upper_bounds=bounds)
-    return replace(entry, partition=partition, is_unpartitioned=not partition[1])
-
-
-@pytest.mark.parametrize("naming", [vector_of, referring_to, bounded_by])
+@pytest.mark.parametrize("naming", NAMINGS)
 @pytest.mark.parametrize("partition", [(1, (3,)), (1, (7,)), (1, (None,)), (2, (3,)), (2, ()), (0, ())], ids=str)
 def test_a_delete_file_of_one_data_file_counts_by_its_path_whatever_partition_it_is_in(
-    naming: Callable[[str, Partition], DeleteEntry], partition: Partition
+    naming: str, partition: Partition
 ) -> None:
     reader = FakeReader(partition_types={0: [], 1: [IntegerType()], 2: [IntegerType()] * len(partition[1])})
     rows = [in_partition(data(path, ADDED, 1), 3) for path in ("a.parquet", "b.parquet")]
@@ -151,7 +138,11 @@ def test_a_delete_file_of_one_data_file_counts_by_its_path_whatever_partition_it
         days(reader.write("rows", 1, *rows), 3, 3),
         days(reader.write("others", 1, in_partition(data("c.parquet", ADDED, 1), 9)), 9, 9),
     ]
-    changed = replace(reader.write("changed", 2, naming("a.parquet", partition)), spec_id=partition[0])
+    entry = delete(
+        "d", ADDED, 2, 2, partition=partition, is_unpartitioned=naming != "a vector" and not partition[1],
+        **NAMINGS[naming],
+    )  # fmt: skip
+    changed = replace(reader.write("changed", 2, entry), spec_id=partition[0])
     reader.lists = {1: old, 2: [*old, changed]}
     deleted = {"a.parquet": [(-1, []), (1, ["d"])]}
     added = {path: [(1, [])] for path in ("a.parquet", "b.parquet", "c.parquet")}
@@ -166,7 +157,8 @@ def test_manifests_of_other_partitions_are_left_unread_where_the_files_of_vector
     reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
     rows = days(reader.write("rows", 1, in_partition(data("a", ADDED, 1), 3)), 3, 3)
     others = days(reader.write("others", 1, in_partition(data("c", ADDED, 1), 9)), 9, 9)
-    added = vector_of("a", (1, (3,)))
+    vector = {"referenced_data_file": "a", "content_offset": 4, "file_format": "PUFFIN"}
+    added = delete("d", ADDED, 2, 2, partition=(1, (3,)), is_unpartitioned=False, **vector)
     vectors = replace(reader.write("vectors", 2, added), spec_id=1)
     removed = reader.write("gone", 3, in_partition(data("a", DELETED, 3), 3))
     dropped = reader.write("dropped", 3, replace(added, status=DELETED))

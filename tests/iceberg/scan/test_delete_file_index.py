@@ -28,10 +28,11 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent, constant_to_json
+from iceberg.scan.fake_manifests import data, delete
+from icefloe.iceberg.data_file import FileContent, constant_to_json
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.filters.column_range import ColumnRange
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
+from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, EntryStatus, Partition
 from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers, key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -40,8 +41,6 @@ from support.tables.written_tables import local_io, optional, with_id, write_fil
 
 HERE: Partition = (1, ("2020-01-01",))
 ELSEWHERE: Partition = (1, ("2020-01-02",))
-PATHS = 2147483546
-
 
 EQUALITY = {"sequence_number": 6, "equality_field_ids": (7,)}
 
@@ -53,35 +52,12 @@ def long_key(lower: int, upper: int) -> dict[str, Any]:
 
 
 def data_entry(path: str = "s3://b/m.parquet", sequence_number: int = 5) -> DataEntry:
-    file = DataFile(
-        path=path, file_format="PARQUET", spec_id=1, record_count=1, file_size_bytes=1, sequence_number=sequence_number
-    )
-    return DataEntry(
-        status=EntryStatus.ADDED, snapshot_id=1, data_file=file, partition=HERE, lower_bounds={}, upper_bounds={}
-    )
+    return replace(data(path, EntryStatus.ADDED, 1, sequence_number), partition=HERE)
 
 
-def delete_entry(
-    *, partition: Partition = HERE, is_unpartitioned: bool = False, lower: bytes = b"", upper: bytes = b"", **facts: Any
-) -> DeleteEntry:
-    known: dict[str, Any] = {
-        "path": "s3://b/d.parquet",
-        "content": FileContent.POSITION_DELETES,
-        "file_format": "PARQUET",
-        "spec_id": 1,
-        "record_count": 1,
-        "file_size_bytes": 1,
-        "sequence_number": 5,
-    }
-    return DeleteEntry(
-        status=EntryStatus.ADDED,
-        snapshot_id=1,
-        delete_file=DeleteFile(**(known | facts)),
-        partition=partition,
-        is_unpartitioned=is_unpartitioned,
-        lower_bounds={PATHS: lower} if lower else {},
-        upper_bounds={PATHS: upper} if upper else {},
-    )
+def delete_entry(*, path: str = "s3://b/d.parquet", sequence_number: int = 5, **facts: Any) -> DeleteEntry:
+    known = {"partition": HERE, "is_unpartitioned": False} | facts
+    return delete(path, EntryStatus.ADDED, 1, sequence_number, **known)
 
 
 def in_force(index: DeleteFileIndex, data: DataEntry, state: Iterable[int]) -> list[int]:
@@ -114,23 +90,23 @@ def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(
     assert bool(reaching(data_entry(), entry)) is applies
 
 
-NAMES = st.text("aé/", min_size=1, max_size=4) | st.sampled_from(["a.parquet", "a.parquet.orc", "é.avro"])
+NAMES = st.text("aé/", min_size=1, max_size=4) | st.sampled_from(["a.parquet", "b.orc", "é.avro"])
 SOME_PARTITION = st.sampled_from([HERE, ELSEWHERE, (2, HERE[1]), (0, ())])
 SOME_NUMBER = st.integers(4, 6)
 POSITION_DELETES = st.builds(
     delete_entry,
     partition=SOME_PARTITION, sequence_number=SOME_NUMBER, referenced_data_file=st.none() | NAMES,
-    lower=st.just(b"") | NAMES.map(str.encode), upper=st.just(b"") | NAMES.map(str.encode),
+    paths=st.tuples(st.just("") | NAMES, st.just("") | NAMES),
 ) | st.builds(
-    lambda name, **facts: delete_entry(lower=name, upper=name, **facts),
-    name=NAMES.map(str.encode), partition=SOME_PARTITION, sequence_number=SOME_NUMBER,
+    lambda name, **facts: delete_entry(paths=(name, name), **facts),
+    name=NAMES, partition=SOME_PARTITION, sequence_number=SOME_NUMBER,
 )  # fmt: skip
 
 
 def applies_by_the_spec(deletes: DeleteEntry, data: DataEntry) -> bool:
     """A name is the path, whatever the partition is; without one, partition and bounds decide, which may be cut."""
     path, reference = data.data_file.path, deletes.delete_file.referenced_data_file
-    lower, upper = deletes.lower_bounds.get(PATHS), deletes.upper_bounds.get(PATHS)
+    lower, upper = deletes.lower_bounds.get(DELETED_FILE_PATH), deletes.upper_bounds.get(DELETED_FILE_PATH)
     if data.data_file.sequence_number > deletes.delete_file.sequence_number:
         return False
     if reference is not None or lower == upper == path.encode():

@@ -19,9 +19,9 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from icefloe.iceberg.data_file import Constant, DeleteFile, FileContent
+from iceberg.scan.fake_manifests import delete
+from icefloe.iceberg.data_file import Constant, FileContent
 from icefloe.iceberg.manifests.manifest_entries import (
-    DELETED_FILE_PATH,
     DataEntry,
     DeleteEntry,
     EntryStatus,
@@ -55,18 +55,9 @@ TRANSFORMS: list[tuple[str, Any]] = [
 ]
 
 
-def deletes(
-    spec_id: int, values: tuple[Constant, ...] = (), *, is_unpartitioned: bool = False, paths: Any = None, **facts: Any
-) -> DeleteEntry:
-    known = {
-        "path": "d", "content": FileContent.POSITION_DELETES, "file_format": "PARQUET", "spec_id": spec_id,
-        "record_count": 1, "file_size_bytes": 1, "sequence_number": 9,
-    }  # fmt: skip
-    lower, upper = ({} if path is None else {DELETED_FILE_PATH: path.encode()} for path in paths or (None, None))
-    return DeleteEntry(
-        status=EntryStatus.ADDED, snapshot_id=1, delete_file=DeleteFile(**known | facts), partition=(spec_id, values),
-        is_unpartitioned=is_unpartitioned, lower_bounds=lower, upper_bounds=upper,
-    )  # fmt: skip
+def deletes(spec_id: int, values: tuple[Constant, ...] = (), **facts: Any) -> DeleteEntry:
+    known = {"partition": (spec_id, values), "is_unpartitioned": False} | facts
+    return delete("d", EntryStatus.ADDED, 1, 9, **known)
 
 
 def manifest(spec_id: int, *summaries: FieldSummary, knows: bool = True) -> ManifestFile:
