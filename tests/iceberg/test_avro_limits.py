@@ -1,27 +1,22 @@
 """Avro files of a few hundred bytes that promise millions of rows or gigabytes: read in a process of their own."""
 
 import bz2
-import json
 import lzma
-import subprocess
-import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
-from support.tables.avro_writing import SYNC, record, sized, varint
+from support.fakes.peak_memory import run_apart
+from support.tables.avro_writing import SYNC, container, record, sized, varint
 
 MIB: Final = 1 << 20
 HUGE: Final = 1 << 40
 READER: Final = """
-import json, sys
 from pathlib import Path
-
-from support.fakes.peak_memory import peak_kib
 
 import pyarrow as pa
 
@@ -29,6 +24,7 @@ from iceberg.files.test_avro_file import describe, read
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.unreadable import UndecodableError
+from support.fakes.peak_memory import peak_kib
 
 def read_all_columns(path):
     rows = AvroRows.open(pa.OSFile(path), batch_rows=131_072)
@@ -36,18 +32,16 @@ def read_all_columns(path):
         for batch in rows.batches(groups, None):
             del batch
 
-for path, rows in json.loads(sys.argv[1]):
+for path, rows in given:
     try:
         read_all_columns(path)
-        print(json.dumps([path, "all columns could be read", 0]), flush=True)
-        continue
+        found = "all columns could be read"
     except UndecodableError:
-        pass
-    try:
-        found = sum(batch.num_rows for _, batch in read(describe(Path(path), rows)))
-    except TerminalError as error:
-        found = error.sentence
-    print(json.dumps([path, found, peak_kib()]), flush=True)
+        try:
+            found = sum(batch.num_rows for _, batch in read(describe(Path(path), rows)))
+        except TerminalError as error:
+            found = error.sentence
+    print(json.dumps([found, peak_kib()]), flush=True)
 """
 ID: Final = ("id", "long", 1)
 NULLS: Final = {"type": "array", "items": "null"}
@@ -60,12 +54,7 @@ DOUBLED: Final = [
 
 def file_of(schema: Any, *blocks: bytes, codec: str = "null", rows: int = 1) -> tuple[bytes, int]:
     """A file of blocks that each say they have so many rows."""
-    metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
-    parts = [b"Obj\x01", varint(len(metadata))]
-    parts += [sized(key.encode()) + sized(value) for key, value in metadata.items()]
-    parts += [b"\0", SYNC]
-    parts += [varint(rows) + sized(block) + SYNC for block in blocks]
-    return b"".join(parts), rows * len(blocks)
+    return container(schema, *((rows, block) for block in blocks), codec=codec), rows * len(blocks)
 
 
 def bomb(codec: str, compressed: Callable[[bytes], bytes]) -> tuple[bytes, int]:
@@ -128,11 +117,11 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path]
     asked = {item.callspec.params["name"] for item in items if "outcomes" in item.fixturenames}
     names = [name for name in HOSTILE if name in asked]
-    found = read_apart(tmp_path_factory.mktemp("hostile"), [HOSTILE[name] for name in names])
-    return dict(zip(names, found, strict=False))
+    found = read_apart(tmp_path_factory.mktemp("hostile"), *[HOSTILE[name] for name in names])
+    return dict(zip(names, found, strict=True))
 
 
-def read_apart(folder: Path, files: Iterable[Callable[[], tuple[bytes, int]]]) -> list[tuple[Any, int]]:
+def read_apart(folder: Path, *files: Callable[[], tuple[bytes, int]]) -> list[Any]:
     """The result of reading each file in another process, and the most memory of the process until then, in KiB."""
     listed = []
     for number, make in enumerate(files):
@@ -140,14 +129,7 @@ def read_apart(folder: Path, files: Iterable[Callable[[], tuple[bytes, int]]]) -
         path = folder / f"{number}.avro"
         path.write_bytes(content)
         listed.append((str(path), rows))
-    paths = [str(Path(__file__).parents[1]), *sys.path]
-    code = f"import sys; sys.path[:0] = {paths!r}\n{READER}"
-    command = [sys.executable, "-c", code, json.dumps(listed)]
-    try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
-    except subprocess.TimeoutExpired as stopped:
-        output = (stopped.stdout or b"").decode()
-    return [(found, peak) for _, found, peak in map(json.loads, output.splitlines())]
+    return run_apart(READER, listed)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -161,7 +143,7 @@ def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(
 def test_a_file_of_more_blocks_than_any_file_has_ends_in_one_sentence(tmp_path: Path) -> None:
     blocks = 2_200_000
     content, _ = file_of(record(ID))
-    [outcome] = read_apart(tmp_path, [lambda: (content + (b"\2\2\0" + SYNC) * blocks, blocks)])
+    [outcome] = read_apart(tmp_path, lambda: (content + (b"\2\2\0" + SYNC) * blocks, blocks))
     require_refused(*outcome)
 
 
@@ -170,21 +152,12 @@ def require_refused(found: Any, peak_kib: int) -> None:
     assert peak_kib < 800_000, "three times a block of 128 MiB, and what Python and its libraries need"
 
 
-def test_empty_blocks_are_passed_over(tmp_path: Path) -> None:
+def test_empty_blocks_and_few_rows_and_elements_without_bytes_are_read(tmp_path: Path) -> None:
     from iceberg.files.test_avro_file import describe, read
 
-    content, _ = file_of(record(ID), rows=0)
-    block = varint(1) + sized(varint(7)) + SYNC
-    (tmp_path / "f.avro").write_bytes(content + (b"\0\0" + SYNC) * 5 + block + b"\0\0" + SYNC + block)
-    assert [batch.num_rows for _, batch in read(describe(tmp_path / "f.avro", 2))] == [2]
-
-
-def test_rows_and_elements_without_bytes_are_read_as_long_as_they_are_few(tmp_path: Path) -> None:
-    from iceberg.files.test_avro_file import describe, read
-
-    content, rows = file_of(record(("n", "null", 1)), b"", b"", rows=300_000)
-    (tmp_path / "rows.avro").write_bytes(content)
-    assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "rows.avro", rows))) == 600_000
-    content, rows = of_values(NULLS, varint(1000) + b"\0", rows=500)
-    (tmp_path / "elements.avro").write_bytes(content)
-    assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "elements.avro", rows))) == 500
+    empty, block = b"\0\0" + SYNC, varint(1) + sized(varint(7)) + SYNC
+    mixed = file_of(record(ID), rows=0)[0] + empty * 5 + block + empty + block
+    nothing, elements = record(("n", "null", 1)), of_values(NULLS, varint(1000) + b"\0", rows=500)
+    for content, rows in ((mixed, 2), file_of(nothing, b"", b"", rows=300_000), elements):
+        (tmp_path / "f.avro").write_bytes(content)
+        assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "f.avro", rows))) == rows

@@ -3,8 +3,6 @@
 import gzip
 import json
 import sqlite3
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table
 from support.catalogs import sql_properties
 from support.fakes.answering_server import answering_server
+from support.fakes.peak_memory import run_apart
 from support.tables.planning_tables import make_table, rows
 
 MIB: Final = 1 << 20
@@ -25,14 +24,13 @@ CATALOG: Final = "default"
 MOST_KIB: Final = 700 << 10
 """Memory of a process that ends with a sentence: 200 MiB are Python's and its libraries', 128 MiB are allowed twice."""
 LOADER: Final = """
-import json, sys
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.history.loaded_table import MetadataLog
 from support.fakes.peak_memory import peak_kib
 
 try:
-    table = load_table(json.loads(sys.argv[1]), "db.events")
+    table = load_table(given, "db.events")
     MetadataLog(table).prefetch(range(99))
     found = "loaded"
 except IcefloeError as error:
@@ -51,31 +49,21 @@ def blanks(plain: bytes) -> bytes:
     return packed(plain, *[b" " * MIB] * 600)
 
 
-def zeros(plain: bytes) -> bytes:
-    return packed(plain[:-1], b', "x": [0', *[b",0" * (MIB // 2)] * 60, b"]}")
+def valued(plain: bytes, first: bytes, further: bytes, mib: int) -> bytes:
+    """With one more key, whose value is a list."""
+    return packed(plain[:-1], b', "x": ' + first, *[further * (MIB // 2)] * mib, b"]}")
 
 
 FILES: Final[Mapping[str, tuple[Callable[[bytes], bytes], str]]] = {
     "blanks": (blanks, "more than 128.0 MiB"),
     "two gzips": (lambda plain: packed(plain) + packed(*[b" " * MIB] * 300), "more than 128.0 MiB"),
-    "zeros": (zeros, "more than 4,000,000 keys and items"),
-    "lists": (
-        lambda plain: packed(plain[:-1], b', "x": [[]', *[b",[]" * (MIB // 2)] * 20, b"]}"),
-        "more than 4,000,000 keys and items",
-    ),
-    "depth": (lambda plain: packed(plain[:-1], b', "x": ', *[b"[" * MIB] * 20), "more than 4,000,000 keys and items"),
+    "zeros": (lambda plain: valued(plain, b"[0", b",0", 60), "more than 4,000,000 keys and items"),
+    "lists": (lambda plain: valued(plain, b"[[]", b",[]", 20), "more than 4,000,000 keys and items"),
+    "depth": (lambda plain: valued(plain, b"", b"[[", 20), "more than 4,000,000 keys and items"),
     "a cut gzip": (lambda plain: packed(plain)[:-20], "cannot be decompressed"),
     "no gzip": (lambda plain: plain, "cannot be decompressed"),
     "a wrong gzip": (lambda plain: packed(plain)[:12] + b"\xff" * 40, "cannot be decompressed"),
 }
-
-
-def loaded_apart(properties: Mapping[str, str]) -> tuple[str, int]:
-    """The outcome of loading a table and its metadata log in another process, and its most memory, in KiB."""
-    code = f"import sys; sys.path[:0] = {sys.path!r}\n{LOADER}"
-    command = [sys.executable, "-c", code, json.dumps(properties)]
-    found, peak = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout)
-    return found, peak
 
 
 @pytest.fixture
@@ -104,13 +92,13 @@ def test_a_metadata_file_that_is_huge_once_decoded_is_one_sentence(
     content = made(plain)
     if is_logged:
         folder = tmp_path / "warehouse" / "db" / "events" / "metadata"
-        log = []
-        for number in range(6):
-            (folder / f"log-{number}.gz.metadata.json").write_bytes(content)
-            log.append({"metadata-file": f"file://{folder}/log-{number}.gz.metadata.json", "timestamp-ms": number})
+        paths = [folder / f"log-{number}.gz.metadata.json" for number in range(6)]
+        for path in paths:
+            path.write_bytes(content)
+        log = [{"metadata-file": f"file://{path}", "timestamp-ms": number} for number, path in enumerate(paths)]
         content = packed(json.dumps({**json.loads(plain), "metadata-log": log}).encode())
     point_to(tmp_path, content)
-    found, peak_kib = loaded_apart({"name": CATALOG, **sql_properties(tmp_path)})
+    [(found, peak_kib)] = run_apart(LOADER, {"name": CATALOG, **sql_properties(tmp_path)})
     assert (found[:3], said in found, ".gz.metadata.json" in found) == ("65 ", True, True), found
     assert peak_kib < MOST_KIB
 
@@ -153,7 +141,7 @@ def answering(asked: str, status: int, body: bytes, headers: Mapping[str, str]) 
 def test_an_answer_of_a_rest_catalog_that_is_huge_once_decoded_is_one_sentence(name: str, asked: str) -> None:
     status, body, headers = ANSWERS[name]
     with answering(asked, status, body(), headers) as properties:
-        found, peak_kib = loaded_apart({"name": "lake", **properties})
+        [(found, peak_kib)] = run_apart(LOADER, {"name": "lake", **properties})
     assert found.startswith("65 an answer of catalog 'lake' has more than "), found
     assert peak_kib < MOST_KIB
 
@@ -178,13 +166,9 @@ def test_metadata_that_pyiceberg_refuses_is_named_by_its_first_wrong_key(
     metadata = json.loads(plain)
     broken(metadata)
     point_to(tmp_path, packed(json.dumps(metadata).encode()))
-    with pytest.raises(TerminalError) as refused:
-        load_table({"name": CATALOG, **sql_properties(tmp_path)}, "db.events")
-    assert said in refused.value.sentence
     table = {"metadata-location": "file:///t/v1.metadata.json", "metadata": metadata, "config": {}}
-    with (
-        answering("/tables/events", 200, json.dumps(table).encode(), {}) as properties,
-        pytest.raises(TerminalError) as refused,
-    ):
-        load_table({"name": "lake", **properties}, "db.events")
-    assert said in refused.value.sentence
+    with answering("/tables/events", 200, json.dumps(table).encode(), {}) as rest:
+        for properties in ({"name": CATALOG, **sql_properties(tmp_path)}, {"name": "lake", **rest}):
+            with pytest.raises(TerminalError) as refused:
+                load_table(properties, "db.events")
+            assert said in refused.value.sentence

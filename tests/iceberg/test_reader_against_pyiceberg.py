@@ -33,7 +33,6 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table, read_table
 
@@ -100,11 +99,6 @@ def paths(table: Table) -> list[str]:
     return [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
 
 
-def replace_file(table: Table, rows: pa.Table) -> None:
-    (path,) = paths(table)
-    pq.write_table(rows, path)
-
-
 def assert_read_as_pyiceberg_does(table: Table) -> None:
     scanned = table.scan().to_arrow()
     read = read_table(table)
@@ -145,44 +139,6 @@ def test_columns_are_renamed_moved_dropped_added_and_promoted(tmp_path: Path) ->
     assert set(read_table(table)["boolean"].to_pylist()) == {"new", None}
 
 
-def test_list_elements_and_map_values_are_promoted(tmp_path: Path) -> None:
-    ints = ListType(11, IntegerType(), element_required=False)
-    floats = MapType(21, StringType(), 22, FloatType(), value_required=False)
-    table = create_table(tmp_path, Schema(NestedField(1, "ints", ints), NestedField(2, "floats", floats)))
-    rows: list[dict[str, Any]] = [
-        {"ints": [1, None], "floats": [("a", 0.5), ("b", None)]},
-        {"ints": None, "floats": None},
-        {"ints": [], "floats": []},
-    ]
-    table.append(rows_of(table, rows))
-    with table.update_schema() as update:
-        update.update_column(("ints", "element"), LongType()).update_column(("floats", "value"), DoubleType())
-    assert_read_as_pyiceberg_does(table)
-    assert read_table(table).to_pylist() == rows
-
-
-def test_null_lists_and_maps_of_structs_are_null_where_pyiceberg_makes_them_empty(tmp_path: Path) -> None:
-    inner = StructType(NestedField(12, "a", LongType()), NestedField(13, "b", StringType()))
-    structs = NestedField(1, "structs", ListType(11, inner, element_required=False))
-    named = NestedField(2, "named", MapType(21, StringType(), 22, StructType(NestedField(23, "a", LongType()))))
-    table = create_table(tmp_path, Schema(structs, named))
-    rows: list[dict[str, Any]] = [
-        {"structs": None, "named": None},
-        {"structs": [{"a": 1, "b": "x"}, None, {"a": None, "b": None}], "named": [("k", {"a": 1})]},
-        {"structs": [], "named": []},
-    ]
-    table.append(rows_of(table, rows))
-    replace_file(table, rows_of(table, rows))  # PyIceberg writes its own misreading
-    assert table.scan().to_arrow()["structs"][0].as_py() == []
-    with table.update_schema() as update:
-        update.delete_column(("structs", "element", "b")).add_column(("structs", "element", "c"), DateType())
-    assert read_table(table).to_pylist() == [
-        {"structs": None, "named": None},
-        {"structs": [{"a": 1, "c": None}, None, {"a": None, "c": None}], "named": [("k", {"a": 1})]},
-        {"structs": [], "named": []},
-    ]
-
-
 def test_a_partition_column_that_the_files_lack_comes_from_the_partition(tmp_path: Path) -> None:
     table = create_table(tmp_path, Schema(NestedField(1, "id", LongType()), NestedField(2, "day", DateType())))
     with table.update_spec() as update:
@@ -208,11 +164,6 @@ def test_a_bucket_partition_fills_nothing(tmp_path: Path) -> None:
     assert_read_as_pyiceberg_does(table)
 
 
-def add_file(table: Table, path: Path, rows: pa.Table) -> None:
-    pq.write_table(rows, path)
-    table.add_files([str(path)])
-
-
 def test_added_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
     inner = StructType(NestedField(11, "a", LongType()), NestedField(12, "b", StringType()))
     schema = Schema(
@@ -236,19 +187,12 @@ def test_added_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Pa
             ("l", pa.list_(pa.int32())),
         ]
     )
-    add_file(table, tmp_path / "added.parquet", pa.Table.from_pylist(rows, arrow))
+    pq.write_table(pa.Table.from_pylist(rows, arrow), tmp_path / "added.parquet")
+    table.add_files([str(tmp_path / "added.parquet")])
     with table.update_schema() as update:
         update.rename_column("name", "title").rename_column(("s", "a"), "c").add_column("later", StringType())
     table.append(rows_of(table, [{"id": 3, "title": "new", "s": {"c": 1, "b": "y"}, "l": [], "m": []}]))
     assert_read_as_pyiceberg_does(table)
-
-
-def test_a_file_without_field_ids_in_a_table_without_name_mapping_is_refused(tmp_path: Path) -> None:
-    table = create_table(tmp_path, Schema(NestedField(1, "id", LongType())))
-    table.append(rows_of(table, [{"id": 1}]))
-    replace_file(table, pa.table({"id": [1]}))
-    with pytest.raises(TerminalError, match=r"of table db\.t cannot be read: its columns have no field ids"):
-        read_table(table)
 
 
 def test_text_is_read_the_same_with_and_without_its_dictionaries(tmp_path: Path) -> None:

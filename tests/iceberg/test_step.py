@@ -53,16 +53,15 @@ def test_a_step_survives_its_document_and_its_snapshot_ids_are_strings_there() -
     data = dump_document(step())
     assert load_document(Step, data, what="an offset") == step()
     assert json.loads(data)["snapshot_ids"] == ["5", str(2**62)]
+    with pytest.raises(TerminalError):
+        load_document(DataFile, b'{"path": "a", "colour": 1}', what="a plan")
 
 
-def test_a_step_without_snapshots_or_with_a_negative_ordinal_is_refused() -> None:
+def test_steps_have_snapshots_and_ordinals_without_gaps() -> None:
     with pytest.raises(ValueError, match="names no snapshot"):
         step(snapshot_ids=())
     with pytest.raises(ValueError, match="counts from 0, found -1"):
         step(change_ordinal=-1)
-
-
-def test_ordinals_have_no_gaps() -> None:
     refuse_gaps_in_ordinals([step(), step(change_ordinal=1)])
     with pytest.raises(ValueError, match=r"found \[0, 2\]"):
         refuse_gaps_in_ordinals([step(), step(change_ordinal=2)])
@@ -140,16 +139,8 @@ def test_partition_values_survive_the_document(
     assert constant_from_json(value_type, loaded.constants["1"]) == value
 
 
-def test_a_partition_of_nan_is_one_partition() -> None:
+def test_a_partition_of_nan_is_one_and_an_older_value_has_the_type_of_its_column_now() -> None:
     assert constant_to_json(DoubleType(), math.nan) == "NaN"
     assert math.isnan(constant_from_json(DoubleType(), "NaN"))
-
-
-def test_a_value_written_before_its_column_was_widened_is_read_as_the_column_is_now() -> None:
     assert constant_from_json(DoubleType(), constant_to_json(FloatType(), 1.5)) == 1.5
     assert constant_from_json(LongType(), constant_to_json(IntegerType(), 7)) == 7
-
-
-def test_unknown_keys_are_refused() -> None:
-    with pytest.raises(TerminalError):
-        load_document(DataFile, b'{"path": "a", "colour": 1}', what="a plan")

@@ -28,11 +28,11 @@ TABLES: Final = (
     Mutation(name="a server may leave out the history of a table", function="BoundedRestCatalog.__init__",
              kind=Kind.WITHOUT, place=2, suite=("tests/iceberg/catalog/test_bounded_catalogs.py",)),
     Mutation(name="a connection to a database has no timeout", function="BoundedSqlCatalog._init_catalog",
-             kind=Kind.WITHOUT, place=4, suite=("tests/iceberg/catalog/test_bounded_sql.py",)),
+             kind=Kind.WITHOUT, place=4, suite=("tests/iceberg/catalog/test_bounded_catalogs.py",)),
     Mutation(name="a catalog on AWS that takes no more requests ends a run for good", function="_error_of",
              kind=Kind.NEVER, place=1,
              suite=(
-            "tests/iceberg/catalog/test_catalog_errors.py::test_a_fault_of_glue_that_may_pass_is_tried_again",)),
+            "tests/iceberg/catalog/test_catalog_errors.py::test_a_fault_of_aws_that_may_pass_is_tried_again",)),
     Mutation(name="metadata may have any number of keys and items", function="decodable", kind=Kind.NEVER, place=2,
              suite=("tests/iceberg/test_metadata_limits.py",)),
     Mutation(name="a dictionary is no part of a column's bytes", function="identical_columns:_range", kind=Kind.NEVER,

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.catalog.bounded_catalogs import bounded_dynamodb, bounded_glue
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_table
 from support.fakes.answering_server import answering_server
 
@@ -28,28 +29,19 @@ class Session:
 
 @dataclass(kw_only=True)
 class Service:
-    """A server that answers each request of AWS's JSON protocol in the same way, but for those that it knows.
-
-    Attributes:
-        url: address.
-        status: of the answers.
-        code: of the fault that they name; empty: none.
-        known: answers by operation.
-        html: answered in place of JSON, if it is not empty.
-    """
+    """A server of AWS's JSON protocol: ``known`` answers by operation, and one fault, or page, to all others."""
 
     url: str = ""
     status: int = 400
     code: str = ""
-    known: dict[str, Any] | None = None
+    known: dict[str, Any] = field(default_factory=dict)
     html: str = ""
 
     def answer(self, operation: str) -> tuple[int, bytes]:
-        if operation in (self.known or {}):
-            return 200, json.dumps((self.known or {})[operation]).encode()
-        return self.status, self.html.encode() or json.dumps(
-            {"__type": self.code, "message": "so says a test"}
-        ).encode()
+        if operation in self.known:
+            return 200, json.dumps(self.known[operation]).encode()
+        fault = {"__type": self.code, "message": "so says a test"}
+        return self.status, self.html.encode() or json.dumps(fault).encode()
 
 
 @pytest.fixture
@@ -89,42 +81,35 @@ def active() -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("code", "status"),
+    ("kind", "code", "status"),
     [
-        ("ThrottlingException", 400),
-        ("OperationTimeoutException", 400),
-        ("FederationSourceRetryableException", 400),
-        ("InternalServiceException", 500),
-        ("ServiceUnavailableException", 503),
-        ("of a proxy", 502),
-        ("of a proxy", 429),
+        ("glue", "ThrottlingException", 400),
+        ("glue", "FederationSourceRetryableException", 400),
+        ("glue", "RequestTimeTooSkewed", 400),
+        ("glue", "InternalServiceException", 500),
+        ("glue", "of a proxy", 502),
+        ("glue", "of a proxy", 429),
+        ("glue", "<html>back soon</html>", 503),
+        ("dynamodb", "InternalServerError", 500),
+        ("dynamodb of the table", "ProvisionedThroughputExceededException", 400),
     ],
 )
-def test_a_fault_of_glue_that_may_pass_is_tried_again(service: Service, code: str, status: int) -> None:
-    service.code, service.status = code, status
-    with pytest.raises(TransientError, match=r"catalog 'lake' does not answer: cannot load table db.t") as caught:
-        load(service, "glue")
-    assert code in caught.value.sentence
+def test_a_fault_of_aws_that_may_pass_is_tried_again(service: Service, kind: str, code: str, status: int) -> None:
+    service.code, service.status, service.known = code, status, active() if kind.endswith("table") else {}
+    service.html = code if code.startswith("<") else ""
+    with pytest.raises(TransientError, match=r"'lake' does not answer: cannot (load table db.t|open)") as caught:
+        load(service, kind.split()[0])
+    assert code in caught.value.sentence or service.html
 
 
-def test_a_page_of_maintenance_in_front_of_glue_is_a_fault_that_may_pass(service: Service) -> None:
-    service.html, service.status = "<html>back soon</html>", 503
-    with pytest.raises(TransientError, match=r"catalog 'lake' does not answer: cannot load table db.t"):
-        load(service, "glue")
-
-
-@pytest.mark.slow
-def test_a_signature_of_another_time_may_pass_when_the_clock_is_set(service: Service) -> None:
-    service.code = "RequestTimeTooSkewed"
-    with pytest.raises(TransientError, match=r"catalog 'lake' does not answer: cannot load table db.t"):
-        load(service, "glue")
-
-
-@pytest.mark.parametrize("code", ["AccessDeniedException", "ExpiredTokenException", "InvalidInputException"])
-def test_a_refusal_of_glue_is_final(service: Service, code: str) -> None:
-    service.code = code
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("glue", "AccessDeniedException"), ("glue", "ExpiredTokenException"), ("dynamodb", "AccessDeniedException")],
+)
+def test_a_refusal_of_a_catalog_on_aws_is_final(service: Service, kind: str, code: str) -> None:
+    service.code, service.known = code, active()
     with pytest.raises(TerminalError, match=f"catalog 'lake': cannot load table db.t .*{code}"):
-        load(service, "glue")
+        load(service, kind)
 
 
 @pytest.mark.slow
@@ -132,6 +117,15 @@ def test_a_table_that_glue_does_not_have_is_missing(service: Service) -> None:
     service.code = "EntityNotFoundException"
     with pytest.raises(UnknownTableError):
         load(service, "glue")
+
+
+def test_clients_on_aws_get_timeouts_and_the_session_stays_out_of_the_properties(service: Service) -> None:
+    service.known = active()
+    given = {"glue.endpoint": service.url, "client.region": "eu-west-1"}
+    glue, dynamodb = bounded_glue("lake", given, 20.0), bounded_dynamodb("lake", given, 20.0)
+    for client in (glue.glue, dynamodb.dynamodb):
+        assert (client.meta.config.connect_timeout, client.meta.config.read_timeout) == (10.0, 20.0)
+    assert glue.properties == dynamodb.properties == given
 
 
 def test_credentials_that_cannot_be_fetched_may_come_later(
@@ -142,27 +136,6 @@ def test_credentials_that_cannot_be_fetched_may_come_later(
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(TransientError, match=r"catalog 'lake' does not answer: cannot open it .CredentialRetrieval"):
         load(service, "glue")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [("ThrottlingException", 400), ("ProvisionedThroughputExceededException", 400), ("InternalServerError", 500)],
-)
-@pytest.mark.parametrize("is_open", [False, True])
-def test_a_fault_of_dynamodb_that_may_pass_is_tried_again(
-    service: Service, code: str, status: int, is_open: bool
-) -> None:
-    service.code, service.status, service.known = code, status, active() if is_open else None
-    with pytest.raises(TransientError, match="catalog 'lake' does not answer: cannot") as caught:
-        load(service, "dynamodb")
-    assert code in caught.value.sentence
-
-
-def test_a_refusal_of_dynamodb_is_final(service: Service) -> None:
-    service.code, service.known = "AccessDeniedException", active()
-    with pytest.raises(TerminalError, match=r"catalog 'lake': cannot load table db.t .*AccessDeniedException"):
-        load(service, "dynamodb")
 
 
 def test_a_table_of_dynamodb_that_is_being_changed_is_waited_for(service: Service) -> None:

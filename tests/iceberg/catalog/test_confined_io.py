@@ -1,6 +1,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -40,13 +41,11 @@ def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None
     [
         ("s3://lake/t", "s3://Lake/t"),
         ("s3://lake/t", "s3://lake/T"),
-        ("gs://lake/t", "gs://LAKE/t"),
         ("abfs://box@account.dfs.core.windows.net/t", "abfs://Box@account.dfs.core.windows.net/t"),
         ("file:///data/t", "file:///Data/t"),
     ],
 )
 def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str, other: str) -> None:
-    assert FilePlace.of(one) is not None
     assert FilePlace.of(one) != FilePlace.of(other)
 
 
@@ -73,31 +72,61 @@ def places(
     )
 
 
+S3 = {"location": "s3://lake/t"}
+LOCAL = {"location": "file:///data/wh/t"}
+ALLOWED = {**S3, "allowed": ("s3://archive/events/", "file:///mnt/old", "s3://lists/a.parquet", "file:///b.parquet")}
+
+
 @pytest.mark.parametrize(
-    ("path", "is_held"),
+    ("keys", "held", "foreign"),
     [
-        ("s3://lake/elsewhere/a.parquet", True),
-        ("s3a://lake/t/a.parquet", True),
-        ("s3://lake", True),
-        ("s3://lake2/t/a.parquet", False),
-        ("s3://lake.evil.example/t", False),
-        ("s3://lake@evil/t", False),
-        ("s3://lake:80/t", False),
-        ("gs://lake/t/a.parquet", False),
-        ("hdfs://lake/t/a.parquet", False),
-        ("http://lake/t/a.parquet", False),
-        ("file:///lake/t/a.parquet", False),
-        ("/lake/t/a.parquet", False),
+        pytest.param(
+            S3,
+            ["s3://lake/elsewhere/a.parquet", "s3a://lake/t/a.parquet", "s3://lake"],
+            [
+                "s3://lake2/t/a.parquet", "s3://lake.evil.example/t", "s3://lake@evil/t", "s3://lake:80/t",
+                "gs://lake/t/a.parquet", "hdfs://lake/t/a.parquet", "http://lake/t/a.parquet",
+                "file:///lake/t/a.parquet", "/lake/t/a.parquet",
+            ],
+            id="the bucket of a table",
+        ),
+        pytest.param(
+            {**S3, "warehouse": "s3a://hive/warehouse"}, ["s3://hive/old/t/a.parquet"], ["s3://other/t/a.parquet"],
+            id="files below the warehouse's bucket, of a migrated table",
+        ),
+        pytest.param(
+            {**S3, "metadata": "s3://metadata/t/1.metadata.json"}, ["s3://metadata/t/m.avro", "s3://lake/t/a"], [],
+            id="the metadata in the catalog",
+        ),
+        pytest.param(
+            LOCAL,
+            ["/data/wh/t/data/a", "file:/data/wh/t/data/a", "file:///data/wh/t/x/../data/a"],
+            ["file:///data/wh/t2/a", "file:///data/wh/t/../other/a", "/etc/passwd"],
+            id="a local table's own folder",
+        ),
+        pytest.param(
+            {**LOCAL, "warehouse": "file:///data/wh"}, ["/data/wh/renamed/a"], ["/data/a"], id="a local warehouse"
+        ),
+        pytest.param({**LOCAL, "warehouse": "file:///"}, [], ["/data/wh/renamed/a"], id="no warehouse of a whole disk"),
+        pytest.param(
+            ALLOWED,
+            ["s3a://archive/events/a.parquet", "/mnt/old/a.parquet", "s3://lists/a.parquet", "/b.parquet"],
+            ["s3://archive/events2/a.parquet", "s3://archive/a.parquet", "s3://lists/b.parquet", "/a.parquet"],
+            id="an allowed folder and not its bucket, an allowed file and not its neighbours",
+        ),
+        *(
+            pytest.param(
+                {"location": claimed, "metadata": metadata}, [], ["/etc/passwd", "/data/wh/other/a"],
+                id=f"a claim of {claimed} with {metadata}",
+            )
+            for claimed in ("file:///", "/", "file:///data", "/data/wh")
+            for metadata in ("file:///data/wh/t/metadata/1.metadata.json", "s3://lake/t/metadata/1.metadata.json")
+        ),
     ],
-)
-def test_the_bucket_of_a_table_is_its_place(path: str, is_held: bool) -> None:
-    assert (places("s3://lake/t").real(path) is not None) is is_held
-
-
-def test_a_migrated_tables_files_below_the_warehouses_bucket_are_read() -> None:
-    found = places("s3://lake/t", warehouse="s3a://hive/warehouse")
-    assert found.real("s3://hive/old/t/a.parquet")
-    assert not found.real("s3://other/t/a.parquet")
+)  # fmt: skip
+def test_a_table_reads_files_in_its_places_only(keys: dict[str, Any], held: list[str], foreign: list[str]) -> None:
+    found = places(**keys)
+    assert [path for path in (*held, *foreign) if found.real(path)] == held
 
 
 @pytest.mark.parametrize("warehouse", [None, "", "lake", "arn:aws:s3tables:us-east-1:1:bucket/b", "1:s3tables/b", "."])
@@ -105,63 +134,10 @@ def test_a_warehouse_that_is_a_name_adds_nothing(warehouse: str | None) -> None:
     assert places("s3://lake/t", warehouse=warehouse) == places("s3://lake/t")
 
 
-def test_the_place_of_the_metadata_in_the_catalog_is_a_place_too() -> None:
-    found = places("s3://lake/t", metadata="s3://metadata/t/1.metadata.json")
-    assert found.real("s3://metadata/t/manifest.avro")
-    assert found.real("s3://lake/t/a.parquet")
-
-
-@pytest.mark.parametrize(
-    ("path", "is_held"),
-    [
-        ("/data/wh/t/data/a.parquet", True),
-        ("file:/data/wh/t/data/a.parquet", True),
-        ("file:///data/wh/t/x/../data/a.parquet", True),
-        ("file:///data/wh/t2/a.parquet", False),
-        ("file:///data/wh/t/../other/a.parquet", False),
-        ("/etc/passwd", False),
-    ],
-)
-def test_a_local_tables_place_is_its_own_folder(path: str, is_held: bool) -> None:
-    assert (places("file:///data/wh/t").real(path) is not None) is is_held
-
-
-def test_a_local_warehouse_is_a_place_with_all_below_it() -> None:
-    found = places("file:///data/wh/t", warehouse="file:///data/wh")
-    assert found.real("/data/wh/renamed/a.parquet")
-    assert not found.real("/data/a.parquet")
-    assert places("file:///data/wh/t", warehouse="file:///") == places("file:///data/wh/t")
-
-
-@pytest.mark.parametrize("claimed", ["file:///", "/", "file:///data", "file:///etc", "/data/wh"])
-def test_a_table_cannot_claim_more_of_a_disk_than_the_folder_above_its_metadata(claimed: str) -> None:
-    for metadata in ("file:///data/wh/t/metadata/1.metadata.json", "s3://lake/t/metadata/1.metadata.json"):
-        found = places(claimed, metadata=metadata)
-        assert not found.real("/etc/passwd")
-        assert not found.real("/data/wh/other/a.parquet")
-
-
-def test_an_allowed_place_is_a_folder_and_not_its_bucket() -> None:
-    found = places("s3://lake/t", allowed=("s3://archive/events/", "file:///mnt/old"))
-    assert found.real("s3a://archive/events/a.parquet")
-    assert found.real("/mnt/old/a.parquet")
-    assert not found.real("s3://archive/events2/a.parquet")
-    assert not found.real("s3://archive/a.parquet")
-    assert [str(place) for place in found.places] == ["s3://lake", "s3://archive/events", "file:///mnt/old"]
-
-
-def test_a_file_that_is_allowed_by_its_name_is_read_and_its_neighbours_are_not() -> None:
-    found = places("s3://lake/t", allowed=("s3://archive/a.parquet", "file:///b.parquet"))
-    assert found.real("s3://archive/a.parquet")
-    assert found.real("/b.parquet")
-    assert not found.real("s3://archive/b.parquet")
-    assert not found.real("/a.parquet")
-
-
-@pytest.mark.parametrize("name", ["..", ".", "a?/../../other", "a#b", "a;b", "a\\b", "\ta", "a b", "", "\u2025"])
+@pytest.mark.parametrize("name", ["..", ".", "a?/../../other", "a#b", "a\\b", "\ta", "a b", "", "\u2025"])
 def test_a_name_in_a_held_folder_is_judged_like_any_location(name: str) -> None:
     found = places("s3://lake/t", allowed=("file:///mnt/old",))
-    for folder in ("s3://lake/t/data", "file:///mnt/old", "/mnt/old"):
+    for folder in ("s3://lake/t/data", "file:///mnt/old"):
         place = FilePlace.of(f"{folder}/{name}")
         assert (found.real(f"{folder}/{name}") is not None) is (
             place is not None and any(p.holds(place) for p in found.places)
@@ -174,37 +150,29 @@ LINKS = [
     ({"wh/t/data/a": "other/a"}, "wh/t/data/a", {}, False),
     ({"wh/t/data/a": "../../../other/a"}, "wh/t/data/a", {}, False),
     ({"wh/t/data/a": "wh/t/data/b"}, "wh/t/data/a", {}, True),
-    ({"wh/t/data/a": "wh/t/data/b", "wh/t/data/b": "other/a"}, "wh/t/data/a", {}, False),
     ({"wh/t/data": "other"}, "wh/t/data/a", {}, False),
     ({"wh/t/data/day=1": "other"}, "wh/t/data/day=1/a", {"warehouse": "wh"}, False),
     ({"wh/t/data/day=1": "other"}, "wh/t/data/day=1/../../data/a", {}, True),
-    ({"wh/t/data/day=1": "other"}, "wh/t/data/day=1/../a", {}, True),
     ({"wh/t/data": "wh/u"}, "wh/t/data/a", {}, False),
     ({"wh/t/data": "wh/u"}, "wh/t/data/a", {"warehouse": "wh"}, True),
     ({"wh/t/metadata": "other"}, "wh/t/metadata/a", {}, False),
     ({"wh/t/metadata": "other"}, "wh/t/metadata/a", {"location": "elsewhere"}, False),
     ({"wh/t": "other"}, "wh/t/data/a", {}, False),
-    ({"wh/t": "other"}, "wh/t/metadata/a", {"location": "elsewhere"}, False),
     ({"wh/t": "other"}, "wh/t/data/a", {"warehouse": "wh"}, False),
     ({"wh/t": "other"}, "wh/t/data/a", {"warehouse": "wh", "allowed": ("other",)}, True),
     ({"wh/t": "other"}, "wh/t/data/a", {"allowed": ("wh/t",)}, True),
-    ({"wh/t": "wh/u"}, "wh/t/data/a", {"warehouse": "wh"}, True),
-    ({"wh": "disk"}, "wh/t/data/a", {}, True),
     ({"wh": "disk"}, "wh/t/data/a", {"warehouse": "wh"}, True),
     ({"wh": "disk"}, "disk/t/data/a", {"warehouse": "wh"}, True),
-    ({"wh": "disk"}, "disk/t/data/a", {}, True),
     ({"wh": "disk", "disk/t/data": "other"}, "wh/t/data/a", {"warehouse": "wh"}, False),
     ({"old": "other"}, "old/a", {"allowed": ("old",)}, True),
     ({"old": "other"}, "other/a", {"allowed": ("old",)}, True),
-    ({"old": "other"}, "old/a", {}, False),
     ({"wh/t/old": "other"}, "wh/t/old/a", {"allowed": ("wh/t/old",)}, True),
-    ({"wh/t/old": "other"}, "wh/t/old/a", {"warehouse": "wh", "allowed": ("wh/t/old",)}, True),
     ({"alias": "wh/t/data"}, "alias/a", {}, True),
     ({"wh/t/data/a": "wh/t/data/a"}, "wh/t/data/a", {}, True),
 ]
 
 
-@pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE://localhost"])
+@pytest.mark.parametrize("scheme", ["", "FILE://localhost"])
 @pytest.mark.parametrize(("links", "file", "keys", "is_held"), LINKS)
 def test_links_are_followed_before_a_file_is_compared_with_its_places(
     tmp_path: Path, scheme: str, links: dict[str, str], file: str, keys: dict[str, object], is_held: bool
@@ -228,16 +196,18 @@ def test_links_are_followed_before_a_file_is_compared_with_its_places(
         assert real.path == str((tmp_path / file.replace("day=1/..", ".")).resolve()).strip("/")
 
 
-@pytest.mark.parametrize("character", ["#", "?", ";", "%", "+", " "])
+@pytest.mark.parametrize("character", ["#", "?", "%", " "])
 def test_a_folder_whose_name_goes_on_after_an_odd_character_is_another_folder(character: str) -> None:
-    allowed = FilePlaces(places=(FilePlace(scheme="file", authority="", path="data/t"),))
+    allowed = places_of(Path("/data/t"))
     assert allowed.real(f"file:///data/t/a{character}b/c") is not None
     assert allowed.real(f"file:///data/t{character}b/c") is None
 
 
-LAKE = FilePlaces(
-    places=(FilePlace(scheme="s3", authority="lake"), FilePlace(scheme="file", authority="", path="mnt/old"))
-)
+def places_of(folder: Path) -> FilePlaces:
+    return FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(folder).strip("/")),))
+
+
+LAKE = FilePlaces(places=(FilePlace(scheme="s3", authority="lake"), *places_of(Path("/mnt/old")).places))
 
 
 class Unreachable(PyArrowFileIO):
@@ -260,7 +230,6 @@ def test_a_file_elsewhere_is_refused_before_any_request_in_a_sentence_that_says_
     ("path", "folder"),
     [
         ("/data/wh/t/data/a.parquet", "file:///data/wh/t/data"),
-        ("s3a://old/t/data/day=1/hour=2/a.parquet", "s3://old/t/data"),
         ("s3://old/t/data/0110/1001/1011/00100110/day=1/a.parquet", "s3://old/t/data"),
         ("abfss://box@account.dfs.core.windows.net/t/a.avro", "abfs://box@account.dfs.core.windows.net/t"),
     ],
@@ -285,31 +254,21 @@ def test_no_line_is_proposed_that_would_allow_a_whole_disk_or_that_a_pipeline_fi
     assert "no folder that can be allowed" in refused.value.sentence
 
 
-def test_files_are_opened_where_they_may_lie_with_the_properties_of_the_opener(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"rows")
-    here = FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(tmp_path).strip("/")),))
-    io = ConfinedIO(PyArrowFileIO({"s3.region": "x"}), here, table="db.events")
-    assert io.properties == {"s3.region": "x"}
-    assert io.new_input(f"file://{tmp_path}/a").open().read() == b"rows"
-
-
-def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a").write_bytes(b"rows")
     below = tmp_path / "cwd" / f"localhost{tmp_path}"
     below.mkdir(parents=True)
     (below / "a").write_bytes(b"what PyIceberg opens: a path relative to the working directory")
     monkeypatch.chdir(tmp_path / "cwd")
-    here = FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(tmp_path).strip("/")),))
-    for host in ("localhost", "LOCALHOST"):
-        io = ConfinedIO(PyArrowFileIO(), here, table="db.events")
+    io = ConfinedIO(PyArrowFileIO({"s3.region": "x"}), places_of(tmp_path), table="db.events")
+    assert io.properties == {"s3.region": "x"}
+    for host in ("", "localhost", "LOCALHOST"):
         assert io.new_input(f"file://{host}{tmp_path}/a").open().read() == b"rows"
 
 
-def places_of(folder: Path) -> FilePlaces:
-    return FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(folder).strip("/")),))
-
-
-@pytest.mark.parametrize("name", ["a", "folder/a", "a b", "é", "a=1/x%20y"])
+@pytest.mark.parametrize("name", ["a", "é b", "a=1/x%20y"])
 def test_a_file_behind_links_is_opened_where_they_led_when_they_were_followed(tmp_path: Path, name: str) -> None:
     real = tmp_path / "disk#1?" / "t" / name
     real.parent.mkdir(parents=True)
@@ -380,10 +339,10 @@ def test_tables_are_never_written() -> None:
 
 
 def test_a_list_of_files_is_refused_by_the_first_that_lies_elsewhere() -> None:
-    refuse_elsewhere(ConfinedIO(Unreachable(), LAKE, table="t"), ["s3://lake/a", "file:/mnt/old/b"])
     refuse_elsewhere(PyArrowFileIO(), ["anywhere://a"])
+    io = ConfinedIO(Unreachable(), LAKE, table="t")
     with pytest.raises(TerminalError, match="names the file s3://other/b"):
-        refuse_elsewhere(ConfinedIO(Unreachable(), LAKE, table="t"), ["s3://lake/a", "s3://other/b", "s3://third/c"])
+        refuse_elsewhere(io, ["s3://lake/a", "file:/mnt/old/b", "s3://other/b", "s3://third/c"])
 
 
 def test_allowed_places_are_kept_when_a_table_is_loaded_again(tmp_path: Path) -> None:

@@ -20,43 +20,26 @@ def origin(table: Table, position: int = -1) -> SnapshotOrigin:
 
 
 @pytest.mark.parametrize("format_version", [1, 2])
-def test_a_first_append_is_the_root_and_a_second_is_not(tmp_path: Path, format_version: int) -> None:
-    table = make_table(tmp_path, format_version=format_version)
-    table.append(rows(1))
-    table.append(rows(2))
-    assert origin(table, 0) is SnapshotOrigin.ROOT
-    assert origin(table, 1) is SnapshotOrigin.GAP
+def test_a_first_append_is_the_root_and_one_with_older_files_is_a_gap(tmp_path: Path, format_version: int) -> None:
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    table = make_table(tmp_path, format_version=format_version, **merging)
+    for number in range(3):
+        table.append(rows(number))
+    assert [origin(table, at) for at in range(3)] == [SnapshotOrigin.ROOT, SnapshotOrigin.GAP, SnapshotOrigin.GAP]
 
 
-def test_a_merged_manifest_with_older_files_is_a_gap(tmp_path: Path) -> None:
-    table = make_table(tmp_path, **{"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"})
-    table.append(rows(1))
-    table.append(rows(2))
-    table.append(rows(3))
-    assert origin(table) is SnapshotOrigin.GAP
-
-
-def test_a_snapshot_that_left_nothing_is_a_step_of_its_own(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.delete(AlwaysTrue())
-    assert origin(table) is SnapshotOrigin.FRESH
-
-
-def test_a_snapshot_that_rewrote_every_file_is_a_step_of_its_own(tmp_path: Path) -> None:
+def test_a_snapshot_that_left_or_rewrote_every_file_is_a_step_of_its_own_unless_it_is_a_compaction(
+    tmp_path: Path,
+) -> None:
     table = make_table(tmp_path)
     table.append(rows(1, 2))
     table.delete("id = 1")
     assert table.current_snapshot().summary.operation is Operation.OVERWRITE
     assert origin(table) is SnapshotOrigin.FRESH
-
-
-def test_a_compaction_of_every_file_is_a_gap_for_its_rows_are_older(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1, 2))
-    table.delete("id = 1")
     compaction = table.current_snapshot().model_copy(update={"summary": Summary(Operation.REPLACE)})
     assert origin_of(compaction, ManifestReader(table)) is SnapshotOrigin.GAP
+    table.delete(AlwaysTrue())
+    assert origin(table) is SnapshotOrigin.FRESH
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -80,31 +63,29 @@ def logged(folder: Path, *order: int, count: int = 3) -> tuple[Table, list[int]]
     return table, ids
 
 
-def test_the_snapshot_current_at_a_time_follows_the_log_also_over_a_rollback(tmp_path: Path) -> None:
+def test_the_snapshot_current_at_a_time_follows_the_log_from_the_very_millisecond_on_also_over_a_rollback(
+    tmp_path: Path,
+) -> None:
+    assert snapshot_at(make_table(tmp_path, name="empty"), NOON) is None
     table, ids = logged(tmp_path, 0, 1, 2, 0)
     hours = [snapshot_at(table, NOON + timedelta(hours=at, minutes=30)) for at in range(5)]
     assert hours == [ids[0], ids[1], ids[2], ids[0], ids[0]]
-
-
-def test_a_snapshot_counts_from_the_very_millisecond_on(tmp_path: Path) -> None:
-    table, ids = logged(tmp_path, 0, 1, 2)
-    assert snapshot_at(table, NOON) == ids[0]
+    assert snapshot_at(table, NOON.astimezone(timezone(timedelta(hours=5)))) == ids[0]
     assert snapshot_at(table, NOON - timedelta(milliseconds=1)) is None
-    elsewhere = NOON.astimezone(timezone(timedelta(hours=5)))
-    assert snapshot_at(table, elsewhere) == ids[0]
+    with pytest.raises(ValueError, match="needs an offset"):
+        snapshot_at(table, NOON.replace(tzinfo=None))
 
 
-def test_on_a_tag_the_times_of_its_snapshot_s_lineage_count(tmp_path: Path) -> None:
+def test_on_a_tag_and_another_branch_the_times_of_the_lineage_count(tmp_path: Path) -> None:
     table, ids = logged(tmp_path, 0, 1, 2)
-    table.manage_snapshots().create_tag(ids[1], "v1").commit()
+    table.manage_snapshots().create_tag(ids[1], "v1").create_branch(ids[0], "audit").commit()
+    table.append(rows(9), branch="audit")
     committed = [snapshot.timestamp_ms for snapshot in table.metadata.snapshots]
     times = [datetime.fromtimestamp(each / 1000, UTC) for each in committed]
-    assert [snapshot_at(table, each, branch="v1") for each in times] == [ids[0], ids[1], ids[1]]
-
-
-def test_a_time_without_an_offset_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs an offset"):
-        snapshot_at(make_table(tmp_path), NOON.replace(tzinfo=None))
+    assert [snapshot_at(table, each, branch="v1") for each in times[:3]] == [ids[0], ids[1], ids[1]]
+    assert [snapshot_at(table, each, branch="audit") for each in times] == [ids[0]] * 3 + snapshot_ids(table)[-1:]
+    with pytest.raises(UnknownBranchError):
+        snapshot_at(table, NOON, branch="dev")
 
 
 def test_before_the_oldest_snapshot_still_there_nothing_is_known(tmp_path: Path) -> None:
@@ -136,23 +117,6 @@ def test_before_a_rollback_to_the_oldest_snapshot_still_there_the_newer_one_was_
     assert hours == [ids[1], ids[2], ids[1]]
 
 
-def test_other_branches_go_by_the_times_of_their_snapshots(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
-    table.append(rows(2), branch="audit")
-    table.append(rows(3))
-    on_audit = table.metadata.snapshots[1]
-    at = datetime.fromtimestamp(on_audit.timestamp_ms / 1000, UTC)
-    assert snapshot_at(table, at + timedelta(days=1), branch="audit") == on_audit.snapshot_id
-    with pytest.raises(UnknownBranchError):
-        snapshot_at(table, at, branch="dev")
-
-
-def test_an_empty_table_had_no_snapshot_at_any_time(tmp_path: Path) -> None:
-    assert snapshot_at(make_table(tmp_path), NOON) is None
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Three commits, of which the second removed the file of the first."""
@@ -173,12 +137,6 @@ def file_of(table: Table, snapshot_id: int) -> Path:
     return Path(path.removeprefix("file://"))
 
 
-def test_files_that_the_first_step_removed_are_read_as_long_as_they_exist(table: Table) -> None:
-    first, second, third = snapshot_ids(table)
-    expire(table, first)
-    assert [step.end_snapshot_id for step in plan_range(table, after_snapshot_id=first).steps] == [second, third]
-
-
 def test_a_removed_file_that_was_deleted_with_its_snapshot_is_a_gap(table: Table) -> None:
     first, second, third = snapshot_ids(table)
     path = file_of(table, first)
@@ -193,9 +151,13 @@ def test_a_removed_file_that_was_deleted_with_its_snapshot_is_a_gap(table: Table
     assert [step.end_snapshot_id for step in plan_range(table, after_snapshot_id=second).steps] == [third]
 
 
-def test_files_are_looked_for_only_where_the_start_expired(table: Table) -> None:
-    first, second, _ = snapshot_ids(table)
-    file_of(table, first).unlink()
+def test_removed_files_are_looked_for_only_where_the_start_expired(table: Table) -> None:
+    first, second, third = snapshot_ids(table)
+    path, expired = file_of(table, first), table.metadata
+    expire(table, first)
+    assert [step.end_snapshot_id for step in plan_range(table, after_snapshot_id=first).steps] == [second, third]
+    table.metadata = expired
+    path.unlink()
     assert plan_range(table, after_snapshot_id=first).steps
     expire(table, first)
     expire(table, second)

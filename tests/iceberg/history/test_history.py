@@ -1,18 +1,11 @@
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-import icefloe
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History, UnknownSnapshotError, is_replace
 from icefloe.iceberg.table import ancestry
-
-LIBRARY = Path(icefloe.__file__).parent
 
 
 class Counted(dict[int, Snapshot]):
@@ -42,26 +35,6 @@ def test_a_lineage_ends_where_history_expired() -> None:
         history({3: 2, 4: 3}).lineage(2)
 
 
-def test_an_expired_parent_is_still_an_ancestor() -> None:
-    known = history({3: 2, 4: 3})
-    assert known.is_ancestor(2, 4)
-    assert known.is_ancestor(4, 4)
-    assert not known.is_ancestor(1, 4)
-    assert not known.is_ancestor(4, 3)
-    assert not known.is_ancestor(1, 77)
-
-
-@pytest.mark.parametrize(("one", "other", "common"), [(3, 5, 1), (3, 2, 2), (4, 4, 4), (3, 6, None)])
-def test_the_nearest_common_ancestor_may_be_one_of_the_two(one: int, other: int, common: int | None) -> None:
-    assert history({1: None, 2: 1, 3: 2, 4: 1, 5: 4, 6: None}).nearest_common_ancestor(one, other) == common
-
-
-@pytest.mark.parametrize("parents", [{1: 1}, {1: 2, 2: 1}, {1: 2, 2: 3, 3: 2}])
-def test_circles_are_damage(parents: dict[int, int | None]) -> None:
-    with pytest.raises(TerminalError, match="is its own ancestor"):
-        history(parents).lineage(1)
-
-
 PARENTS = st.dictionaries(st.integers(-2, 8), st.none() | st.integers(-2, 8), min_size=1)
 
 
@@ -85,31 +58,6 @@ def test_whatever_the_parents_say_a_walk_ends_and_shows_each_snapshot_once(
         assert known.is_ancestor(other, start) == (other in walked or other in (parents[each] for each in walked))
         others = [snapshot.snapshot_id for snapshot in ancestry(known.snapshots, other)]
         assert known.nearest_common_ancestor(start, other) == next((each for each in walked if each in others), None)
-
-
-def parents_followed(file: Path) -> Iterator[str]:
-    """The functions of a file that take the parent of a snapshot for more than to compare or to name it."""
-    tree = ast.parse(file.read_text())
-    around = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):  # PyIceberg's own walks look for no circle
-            yield from (alias.name for alias in node.names if alias.name.startswith("ancestors_"))
-        if not isinstance(node, ast.Attribute) or node.attr != "parent_snapshot_id":
-            continue
-        outer = around[node]
-        if isinstance(outer, ast.Tuple):
-            outer = around[outer]
-        is_named = isinstance(outer, ast.Call) and ast.unparse(outer.func) in {"id_json", "history.expired"}
-        if not is_named and not isinstance(outer, ast.Compare | ast.FormattedValue | ast.keyword):
-            while not isinstance(outer, ast.FunctionDef):
-                outer = around[outer]
-            yield outer.name
-
-
-def test_parents_are_followed_in_one_place() -> None:
-    """Writers of the table wrote them, and they may form a circle, for which that place looks."""
-    followed = {file.name: set(parents_followed(file)) for file in LIBRARY.rglob("*.py")}
-    assert {name: functions for name, functions in followed.items() if functions} == {"table.py": {"ancestry"}}
 
 
 def test_a_snapshot_without_a_summary_may_have_changed_rows() -> None:

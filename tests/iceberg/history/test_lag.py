@@ -12,37 +12,21 @@ from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 def test_the_lag_counts_snapshots_and_the_rows_of_the_files_they_touched(tmp_path: Path) -> None:
     table = make_table(tmp_path)
+    assert lag(History.of(table), cursor_snapshot_id=None) == Lag(snapshots=0, rows=0)
     table.append(rows(1, 2, 3))
     table.append(rows(4))
     table.delete(EqualTo(term="id", value=1))
     first, second, third = table.metadata.snapshots
-    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id) == Lag(
-        snapshots=2, rows=1 + 3 + 2, since_timestamp_ms=second.timestamp_ms
-    )
+    behind = Lag(snapshots=2, rows=1 + 3 + 2, since_timestamp_ms=second.timestamp_ms)
+    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id) == behind
     assert lag(History.of(table), cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=0, rows=0)
     assert lag(History.of(table), cursor_snapshot_id=None).snapshots == 3
-
-
-def test_a_cursor_that_expired_is_found_as_a_parent(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.append(rows(2))
-    first, second = table.metadata.snapshots
-    table.metadata = table.metadata.model_copy(update={"snapshots": [second]})
-    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id).snapshots == 1
-
-
-def test_a_cursor_outside_the_history_has_no_lag(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.append(rows(2))
-    first, second = snapshot_ids(table)
-    table.manage_snapshots().rollback_to_snapshot(first).commit()
-    assert lag(History.of(table), cursor_snapshot_id=second) == Lag(snapshots=None, rows=None)
-
-
-def test_an_empty_table_has_nothing_to_deliver(tmp_path: Path) -> None:
-    assert lag(History.of(make_table(tmp_path)), cursor_snapshot_id=None) == Lag(snapshots=0, rows=0)
+    expired = table.metadata.model_copy(update={"snapshots": [second, third]})
+    table.metadata, whole = expired, table.metadata
+    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id).snapshots == 2
+    table.metadata = whole
+    table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    assert lag(History.of(table), cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=None, rows=None)
 
 
 DAY = 86_400_000
@@ -67,25 +51,41 @@ def expiries(table: Table) -> list[int | None]:
     return [None if at is None else at // DAY for at in found]
 
 
-def with_refs(table: Table, **refs: dict[str, Any]) -> Table:
-    main = table.metadata.refs["main"]
-    made = {name: main.model_copy(update=fields) for name, fields in refs.items()}
+KEPT = {"history.expire.max-snapshot-age-ms": str(2 * DAY), "history.expire.min-snapshots-to-keep": "2"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "refs", "expected"),
+    [
+        pytest.param({}, {}, [6, 7, None], id="five days behind the head"),
+        pytest.param(KEPT, {}, [3, None, None], id="the table's properties"),
+        pytest.param({}, {"main": {"max_snapshot_age_ms": DAY}}, [2, 3, None], id="a branch's own"),
+        pytest.param({}, {"main": {"at": 1}}, [6, None, 8], id="no branch leads to the last one"),
+        *(
+            pytest.param({}, {"kept": {"at": 0, "max_ref_age_ms": age}}, [first, 7, None], id=f"a tag until {age}")
+            for age, first in ((None, None), (30 * DAY, 31), (DAY, 6))
+        ),
+        *(
+            pytest.param(
+                {}, {"main": {"at": 1}, "kept": {"at": 2, "max_ref_age_ms": age}}, [6, None, last],
+                id=f"a tag alone until {age}",
+            )
+            for age, last in ((DAY, 8), (30 * DAY, 33))
+        ),
+    ],
+)  # fmt: skip
+def test_a_snapshot_expires(
+    tmp_path: Path, properties: dict[str, str], refs: dict[str, dict[str, Any]], expected: list[int | None]
+) -> None:
+    table = table_of(tmp_path, 3, properties)
+    main, made = table.metadata.refs["main"], {}
+    for name, given in refs.items():
+        fields = {"snapshot_ref_type": "branch" if name == "main" else "tag", **given}
+        if "at" in fields:
+            fields["snapshot_id"] = snapshot_ids(table)[fields.pop("at")]
+        made[name] = main.model_copy(update=fields)
     table.metadata = table.metadata.model_copy(update={"refs": {**table.metadata.refs, **made}})
-    return table
-
-
-def test_a_snapshot_behind_the_head_goes_after_five_days(tmp_path: Path) -> None:
-    assert expiries(table_of(tmp_path, 3)) == [6, 7, None]
-
-
-def test_the_tables_properties_say_how_long_and_how_many(tmp_path: Path) -> None:
-    properties = {"history.expire.max-snapshot-age-ms": str(2 * DAY), "history.expire.min-snapshots-to-keep": "2"}
-    assert expiries(table_of(tmp_path, 4, properties)) == [3, 4, None, None]
-
-
-def test_a_branch_may_say_otherwise(tmp_path: Path) -> None:
-    table = with_refs(table_of(tmp_path, 3), main={"max_snapshot_age_ms": DAY})
-    assert expiries(table) == [2, 3, None]
+    assert expiries(table) == expected
 
 
 def test_a_snapshot_goes_with_the_older_looking_one_before_it(tmp_path: Path) -> None:
@@ -95,44 +95,10 @@ def test_a_snapshot_goes_with_the_older_looking_one_before_it(tmp_path: Path) ->
     younger = first.model_copy(update={"timestamp_ms": 100 * DAY})
     table.metadata = table.metadata.model_copy(update={"snapshots": [younger, second, third]})
     assert expiries(table) == [7, 7, None]
+    assert next_expiry_ms(table.metadata, 42) is None
 
 
-@pytest.mark.parametrize(("max_ref_age_ms", "expected"), [(None, None), (30 * DAY, 31), (DAY, 6)])
-def test_a_tag_keeps_its_snapshot_until_it_is_too_old(
-    tmp_path: Path, max_ref_age_ms: int | None, expected: int | None
-) -> None:
-    table = table_of(tmp_path, 3)
-    tag = {
-        "snapshot_id": table.metadata.snapshots[0].snapshot_id,
-        "snapshot_ref_type": "tag",
-        "max_ref_age_ms": max_ref_age_ms,
-    }
-    assert expiries(with_refs(table, kept=tag)) == [expected, 7, None]
-
-
-def test_a_snapshot_that_no_branch_leads_to_goes_by_its_age(tmp_path: Path) -> None:
-    table = table_of(tmp_path, 3)
-    second = table.metadata.snapshots[1].snapshot_id
-    assert expiries(with_refs(table, main={"snapshot_id": second})) == [6, None, 8]
-
-
-@pytest.mark.parametrize(("max_ref_age_ms", "expected"), [(DAY, 8), (30 * DAY, 33)])
-def test_a_snapshot_that_its_tag_leaves_behind_is_kept_as_long_as_any(
-    tmp_path: Path, max_ref_age_ms: int, expected: int
-) -> None:
-    table = table_of(tmp_path, 3)
-    _, second, third = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
-    tag = {"snapshot_id": third, "snapshot_ref_type": "tag", "max_ref_age_ms": max_ref_age_ms}
-    assert expiries(with_refs(table, main={"snapshot_id": second}, kept=tag)) == [6, None, expected]
-
-
-def test_a_snapshot_that_is_gone_has_no_expiry(tmp_path: Path) -> None:
-    assert next_expiry_ms(table_of(tmp_path, 1).metadata, 42) is None
-
-
-@pytest.mark.parametrize(
-    "value", ["a week", "", "²", "٣", "1" * 5000, "-1", "1e3", " 1", "1_0", str(2**63), str(10**19)]
-)
+@pytest.mark.parametrize("value", ["a week", "", "²", "٣", "1" * 5000, "-1", "1e3", " 1", "1_0", str(2**63)])
 @pytest.mark.parametrize("key", ["max-snapshot-age-ms", "min-snapshots-to-keep", "max-ref-age-ms"])
 def test_a_property_that_is_no_number_counts_as_absent(tmp_path: Path, key: str, value: str) -> None:
     assert expiries(table_of(tmp_path, 2, {f"history.expire.{key}": value})) == [6, None]

@@ -33,26 +33,41 @@ def history_of(
 
 
 LINE = {1: None, 2: 1, 3: 2, 4: 3}
+LANDED = [1, 2, 3, 4, 1, 3]
 
 
-@pytest.mark.parametrize(("since_id", "lineage"), [(2, (4, 3, 2)), (4, (4,)), (None, (4, 3, 2, 1))])
-def test_a_pipeline_needs_the_snapshot_it_goes_on_from_and_all_after_it(
-    since_id: int | None, lineage: tuple[int, ...]
+@pytest.mark.parametrize(
+    ("parents", "head", "since_id", "log", "lineage", "further"),
+    [
+        pytest.param(LINE, 4, 2, (), (4, 3, 2), (), id="the snapshot it goes on from and all after it"),
+        pytest.param(LINE, 4, 4, (), (4,), (), id="the head alone"),
+        pytest.param(LINE, 4, None, (), (4, 3, 2, 1), (), id="everything"),
+        pytest.param({1: 99, 2: 1, 3: 2}, 3, 99, (), (3, 2, 1), (), id="what is after a snapshot that expired alone"),
+        pytest.param({1: 98, 2: 1}, 2, 99, (), (), (), id="nothing after a gap"),
+        pytest.param({**LINE, 5: 2, 6: 5}, 6, 4, (), (6, 5, 2), (4,), id="the state that a rollback left too"),
+        # A landing on 1 takes back what the pipeline has delivered, and then 2 and 3 come again.
+        pytest.param(LINE, 3, 4, LANDED, (3, 2, 1), (4,), id="the way from a rollback behind the nearest ancestor"),
+        # What was before the pipeline's snapshot was current for the last time does not count.
+        pytest.param({**LINE, 5: 4}, 5, 4, [1, 2, 3, 4, 1, 4, 5], (5, 4), (), id="the last departure"),
+    ],
+)
+def test_a_pipeline_needs(
+    parents: dict[int, int | None],
+    head: int,
+    since_id: int | None,
+    log: Sequence[int],
+    lineage: tuple[int, ...],
+    further: tuple[int, ...],
 ) -> None:
-    assert NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id).snapshot_ids == lineage
+    held = NeededSnapshots.of(history_of(parents, head, log=log), "main", since_id=since_id)
+    assert (held.lineage, held.further) == (lineage, further)
 
 
-def test_a_snapshot_that_expired_alone_leaves_those_after_it_to_pin() -> None:
-    history = history_of({1: 99, 2: 1, 3: 2}, 3)
-    assert NeededSnapshots.of(history, "main", since_id=99).snapshot_ids == (3, 2, 1)
-
-
-@pytest.mark.parametrize("oldest_parent", [None, 98])
-def test_after_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> None:
-    history = history_of({1: oldest_parent, 2: 1, 3: 2}, 3)
-    held = NeededSnapshots.of(history, "main", since_id=99)
-    assert held.snapshot_ids == ()
-    assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
+def test_nothing_is_pinned_any_more_after_a_gap_or_in_a_table_without_a_snapshot() -> None:
+    empty = History(table_name="nyc.flights", snapshots={}, refs={})
+    for history, since_id in ((history_of({1: None, 2: 1}, 2), 99), (empty, None)):
+        held = NeededSnapshots.of(history, "main", since_id=since_id)
+        assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
 
 
 def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
@@ -66,26 +81,7 @@ def test_pins_lead_on_from_what_they_were_set_for(delivered: int, end: int | Non
     tags = {NAMES.tag(each): each for each in (2, 3, 7)}
     found = PinnedRefs(branch_head_id=3, kept_snapshots=2, tagged=tags)
     assert found.end_after(delivered, history_of({**LINE, 7: 1}, 4)) == end
-
-
-def test_pins_without_a_branch_lead_nowhere() -> None:
-    assert PinnedRefs(tagged={NAMES.tag(2): 2}).end_after(2, history_of(LINE, 4)) is None
-
-
-def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:
-    history = history_of({**LINE, 5: 2, 6: 5}, 6)
-    held = NeededSnapshots.of(history, "main", since_id=4)
-    assert (held.lineage, held.further) == ((6, 5, 2), (4,))
-
-
-def test_after_a_rollback_behind_the_nearest_ancestor_it_needs_the_way_from_there() -> None:
-    """A landing on 1 takes back what the pipeline has delivered, and then 2 and 3 come again."""
-    history = history_of(LINE, 3, log=[1, 2, 3, 4, 1, 3])
-    held = NeededSnapshots.of(history, "main", since_id=4)
-    assert (held.lineage, held.further) == ((3, 2, 1), (4,))
-    # What was before the pipeline's snapshot was current for the last time does not count.
-    history = history_of({**LINE, 5: 4}, 5, log=[1, 2, 3, 4, 1, 4, 5])
-    assert NeededSnapshots.of(history, "main", since_id=4).snapshot_ids == (5, 4)
+    assert PinnedRefs(tagged=tags).end_after(delivered, history_of(LINE, 4)) is None
 
 
 def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_lands() -> None:
@@ -97,12 +93,6 @@ def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_la
 def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None:
     held = NeededSnapshots.of(history_of({**LINE, 7: None}, 4), "main", since_id=3, further=[7, 3, 98])
     assert held.snapshot_ids == (4, 3, 7)
-
-
-def test_a_table_without_a_snapshot_has_nothing_to_pin() -> None:
-    empty = History(table_name="nyc.flights", snapshots={}, refs={})
-    held = NeededSnapshots.of(empty, "main", since_id=None)
-    assert pin_moves(PinnedRefs(tagged={}), held, NAMES) is None
 
 
 def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
@@ -128,11 +118,6 @@ def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) ->
 def test_names_of_others_are_not_its_own() -> None:
     assert NAMES.is_own("icefloe_flights_01234567")
     assert NAMES.is_own("icefloe_flights_01234567_42")
-    others = [
-        "main",
-        "icefloe_flights_89abcdef_42",
-        "icefloe_flights_01234567_x",
-        "icefloe_flights_0123456742",
-        "icefloe",
-    ]
+    foreign = ("icefloe_flights_89abcdef_42", "icefloe_flights_01234567_x", "icefloe_flights_0123456742")
+    others = ["main", *foreign, "icefloe"]
     assert not any(map(NAMES.is_own, others))

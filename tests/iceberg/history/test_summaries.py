@@ -32,7 +32,6 @@ def snapshot(**summary: str) -> Snapshot:
     ("summary", "delta"),
     [
         ({"added-records": "5", "deleted-records": "2"}, 3),
-        ({"added-records": "5", "added-data-files": "1"}, 5),
         ({"deleted-records": "2", "deleted-data-files": "1", "total-records": "0"}, -2),
         ({"total-records": "8"}, 0),
         ({"added-data-files": "1"}, None),
@@ -48,6 +47,8 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
     summary: dict[str, str], delta: int | None
 ) -> None:
     assert record_delta(snapshot(**summary)) == delta
+    bare = Snapshot(snapshot_id=1, parent_snapshot_id=None, timestamp_ms=0, manifest_list="", summary=None)
+    assert (changed_records(None), changed_records(bare), total_records(bare)) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +57,8 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
         ({"added-data-files": "1", "added-files-size": "7"}, 107),
         ({"added-delete-files": "1", "added-files-size": "7"}, 107),
         ({"deleted-data-files": "1"}, 100),
-        ({"total-data-files": "3"}, 100),
         ({"added-data-files": "1"}, None),
         ({"added-files-size": "7"}, 107),
-        ({"engine-name": "mill"}, None),
         ({}, None),
     ],
 )
@@ -81,20 +80,12 @@ def test_a_commit_adds_no_bytes_only_if_its_summary_counts_files(summary: dict[s
     ("summary", "count"),
     [
         ({}, 0),
-        ({"added-position-deletes": "5"}, 5),
         ({"added-position-deletes": "5", "removed-position-deletes": "3"}, 2),
         ({"removed-position-deletes": "3", "added-equality-deletes": "4"}, 4),
     ],
 )
 def test_deletes_that_were_only_rewritten_do_not_count(summary: dict[str, str], count: int) -> None:
     assert deletes_added(snapshot(**summary)) == count
-
-
-def test_a_snapshot_that_is_gone_or_has_no_summary_says_nothing() -> None:
-    bare = Snapshot(snapshot_id=1, parent_snapshot_id=None, timestamp_ms=0, manifest_list="", summary=None)
-    assert changed_records(None) is None
-    assert changed_records(bare) is None
-    assert total_records(bare) is None
 
 
 def row_delta(table: Table, step: Step) -> int | None:

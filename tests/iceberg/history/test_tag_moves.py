@@ -38,16 +38,14 @@ def moved(table: Table, after_snapshot_id: int, *, tag: str = "v", on_rollback: 
     return steps_of(passage, loaded)
 
 
-def test_a_tag_that_was_not_moved_has_no_step(table: Table) -> None:
-    tagged = snapshot_ids(table)[1]
-    found = moved(table, tagged)
-    assert (found.steps, found.up_to_snapshot_id) == ((), tagged)
-
-
-@pytest.mark.parametrize("to", [0, 3], ids=["back", "forward"])
-def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_move(table: Table, to: int) -> None:
+@pytest.mark.parametrize("moves", [[0], [3, 0, 3]], ids=["back", "forward in the end"])
+def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_move(
+    table: Table, moves: list[int]
+) -> None:
     ids = snapshot_ids(table)
-    moved_ms = move(table, ids[to])
+    assert moved(table, ids[1]).steps == ()
+    for to in moves:
+        moved_ms = move(table, ids[to])
     for number in range(12):
         table.append(rows(100 + number))
     found = moved(table, ids[1], on_rollback="compensate")
@@ -55,14 +53,6 @@ def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_
     assert (step.kind, step.start_snapshot_id, step.end_snapshot_id) == (StepKind.STATES, ids[1], ids[to])
     assert (step.commit_snapshot_id, step.commit_timestamp_us) == (ids[to], moved_ms * 1000)
     assert (found.after_snapshot_id, found.up_to_snapshot_id) == (ids[1], ids[to])
-
-
-def test_only_the_present_snapshot_of_a_tag_counts(table: Table) -> None:
-    ids = snapshot_ids(table)
-    for to in (3, 0, 2):
-        moved_ms = move(table, ids[to])
-    [step] = moved(table, ids[1], on_rollback="compensate").steps
-    assert (step.end_snapshot_id, step.commit_timestamp_us) == (ids[2], moved_ms * 1000)
 
 
 def test_a_tag_that_was_moved_back_stops_a_pipeline_that_wants_to_fail(table: Table) -> None:

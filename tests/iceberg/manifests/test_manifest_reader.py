@@ -121,16 +121,8 @@ def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None
         reader.data_entries(head_manifest(table, reader))
 
 
-def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: Path) -> None:
-    entries = [{0: 1, 1: 77, 2: file("a", 10)}]
-    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
-    reader = ManifestReader(table)
-    with pytest.raises(TerminalError, match="says that it has 3 entries, found 1"):
-        reader.data_entries(head_manifest(table, reader))
-
-
 @pytest.mark.parametrize("holds_deletes", [False, True])
-def test_a_manifest_with_more_entries_than_its_list_says_is_damaged_and_not_read_on(
+def test_a_manifest_with_other_entries_than_its_list_says_is_damaged_and_not_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, holds_deletes: bool
 ) -> None:
     entries = [{0: 1, 1: 77, 3: 1, 4: 1, 2: file("a", 10, f134=int(holds_deletes))}] * 50
@@ -148,6 +140,12 @@ def test_a_manifest_with_more_entries_than_its_list_says_is_damaged_and_not_read
     with pytest.raises(TerminalError, match="says that it has 3 entries, found more"):
         read(head_manifest(table, reader))
     assert len(decoded) == 4
+    (tmp_path / "fewer").mkdir()
+    fewer = v3_table(tmp_path / "fewer", holds_deletes=holds_deletes, first_row_id=None, entries=entries[:1])
+    reader = ManifestReader(fewer)
+    read = reader.delete_entries if holds_deletes else reader.data_entries
+    with pytest.raises(TerminalError, match="says that it has 3 entries, found 1"):
+        read(head_manifest(fewer, reader))
 
 
 @pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_LIST_BYTES", "_MOST_TIMES"])
@@ -186,19 +184,12 @@ def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(
         ManifestReader(table).manifests(snapshot)
 
 
-def test_an_unknown_partition_spec_is_one_sentence(tmp_path: Path) -> None:
+def test_a_manifest_list_is_read_once_and_an_unknown_partition_spec_is_one_sentence(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
-    reader = ManifestReader(table)
-    (manifest,) = reader.manifests(table.current_snapshot())
+    reader, snapshot = ManifestReader(table), table.current_snapshot()
+    (manifest,) = reader.manifests(snapshot)
+    assert reader.manifests(snapshot) is reader.manifests(snapshot)
     edit_metadata(table, partition_specs=[])
     with pytest.raises(TerminalError, match="uses partition spec 0, which the table does not have"):
         ManifestReader(table).data_entries(manifest)
-
-
-def test_a_manifest_list_is_read_once(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    reader = ManifestReader(table)
-    snapshot = table.current_snapshot()
-    assert reader.manifests(snapshot) is reader.manifests(snapshot)

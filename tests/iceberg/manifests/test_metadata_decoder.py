@@ -1,32 +1,28 @@
 """Manifests that are damaged, or made to do harm: PyIceberg's decoder alone ends the process at some of them."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder
-from support.tables.avro_writing import SYNC, record, sized, varint, write_avro
+from support.fakes.peak_memory import run_apart
+from support.tables.avro_writing import CODECS, SYNC, container, record, sized, varint, write_avro
 
 HUGE: Final = 1 << 40
 READER: Final = """
-import json, sys
-from support.fakes.peak_memory import peak_kib
 from iceberg.manifests.test_metadata_decoder import entries_of
 from icefloe.errors import TerminalError
-for path in json.loads(sys.argv[1]):
+from support.fakes.peak_memory import peak_kib
+for path in given:
     try:
         found = len(entries_of(path))
     except TerminalError as error:
         found = error.sentence
-    print(json.dumps([path, found, peak_kib()]), flush=True)
+    print(json.dumps([found, peak_kib()]), flush=True)
 """
 BOUNDS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 126), ("value", "bytes", 127))}
 COUNTS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 119), ("value", "long", 120))}
@@ -59,20 +55,8 @@ def entries_of(path: str) -> list[Any]:
         ]
 
 
-def outcomes(paths: list[Path]) -> list[tuple[Any, int]]:
-    """The result of each, and the most memory until then in KiB, in a process of its own, which must not end early."""
-    code = f"import sys; sys.path[:0] = {[str(Path(__file__).parents[2]), *sys.path]!r}\n{READER}"
-    command = [sys.executable, "-c", code, json.dumps([str(path) for path in paths])]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert ended.returncode == 0, f"ended with {ended.returncode}: {ended.stderr[-500:]}"
-    return [(found, peak) for _, found, peak in map(json.loads, ended.stdout.splitlines())]
-
-
 def manifest(schema: Any, content: bytes, *, rows: int = 1, codec: str = "null") -> bytes:
-    metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
-    parts = [b"Obj\x01", varint(len(metadata))]
-    parts += [sized(key.encode()) + sized(value) for key, value in metadata.items()]
-    return b"".join([*parts, b"\0", SYNC, varint(rows), sized(content), SYNC])
+    return container(schema, (rows, content), codec=codec)
 
 
 def doubled() -> dict[str, Any]:
@@ -103,10 +87,10 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
     "a schema nested 100,000 deep": lambda: manifest(manifest_schema(), b"").replace(
         b'"long"', b'{"type":' * 100_000 + b'"long"' + b"}" * 100_000, 1
     ),
-    "deflate": lambda: manifest(manifest_schema(), _deflated(bytes(300 << 20)), codec="deflate", rows=1 << 28),
+    "deflate": lambda: manifest(manifest_schema(), CODECS["deflate"](bytes(300 << 20)), codec="deflate", rows=1 << 28),
     "a path that shrinks to nothing": lambda: manifest(
         manifest_schema(),
-        pa.compress(varint(1) + sized(b"p" * (100 << 20)), "zstd", asbytes=True),
+        CODECS["zstandard"](varint(1) + sized(b"p" * (100 << 20))),
         codec="zstandard",
     ),
     "bytes that are not deflated": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="deflate"),
@@ -115,21 +99,14 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 
-def _deflated(content: bytes) -> bytes:
-    import zlib
-
-    return zlib.compress(content)[2:-4]
-
-
 @pytest.mark.slow
 def test_a_hostile_manifest_ends_in_one_sentence(tmp_path: Path) -> None:
     paths = []
     for number, make in enumerate(HOSTILE.values()):
-        paths.append(tmp_path / f"{number}.avro")
-        paths[-1].write_bytes(make())
-    found = dict(zip(HOSTILE, outcomes(paths), strict=True))
-    read = {name: outcome for name, (outcome, _) in found.items() if "is damaged or of an unknown" not in str(outcome)}
-    assert read == {}
+        paths.append(str(tmp_path / f"{number}.avro"))
+        Path(paths[-1]).write_bytes(make())
+    found = dict(zip(HOSTILE, run_apart(READER, paths), strict=True))
+    assert {name: said for name, (said, _) in found.items() if "is damaged or of an unknown" not in str(said)} == {}
     assert max(peak for _, peak in found.values()) < 1_000_000
 
 
@@ -142,7 +119,7 @@ def test_whatever_byte_of_a_manifest_is_damaged_the_process_goes_on(tmp_path: Pa
         for at in range(good.index(SYNC) - 40, len(good)):
             paths.append(tmp_path / f"{at} is {byte}.avro")
             paths[-1].write_bytes(good[:at] + bytes([byte]) + good[at + 1 :])
-    found = [outcome for outcome, _ in outcomes(paths)]
+    found = [outcome for outcome, _ in run_apart(READER, list(map(str, paths)))]
     assert found[0] == 3
     assert any("manifest of table db.t is damaged" in str(outcome) for outcome in found)
 

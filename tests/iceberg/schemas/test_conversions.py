@@ -9,12 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.iceberg.schemas.conversions import (
-    KEEP,
     Cast,
-    FilledField,
     ListStep,
-    MapStep,
-    StructStep,
     TakenField,
     null_array,
     without_nulls,
@@ -53,43 +49,6 @@ def test_list_views_may_overlap_and_have_any_order(kind: pa.DataType) -> None:
     array = views.from_arrays(offsets, sizes, pa.array([1, 2, 3], pa.int32()))
     step = ListStep(target=TARGET, element=TakenField(position=0, step=Cast(pa.int64())))
     assert step.apply(array).to_pylist() == [[3], [1, 2], [2, 3]]
-
-
-def test_only_the_elements_of_a_slice_are_converted() -> None:
-    class Counting:
-        rows = 0
-
-        def apply(self, array: Any) -> Any:
-            self.rows += len(array)
-            return array.cast(pa.int64())
-
-    counting = Counting()
-    array = pa.array([[1, 2], [3], [4, 5, 6]], pa.list_(pa.int32())).slice(1, 1)
-    ListStep(target=TARGET, element=TakenField(position=0, step=counting)).apply(array)
-    assert counting.rows == 1
-
-
-def test_maps_keep_null_and_empty_apart_also_in_slices() -> None:
-    target = pa.map_(pa.large_string(), pa.int64())
-    step = MapStep(target=target, key=Cast(pa.large_string()), value=TakenField(position=1, step=Cast(pa.int64())))
-    for array in slices(pa.array([[("a", 1)], None, [], [("b", None), ("c", 3)]], pa.map_(pa.string(), pa.int32()))):
-        seen = step.apply(array)
-        seen.validate(full=True)
-        assert seen.type == target
-        assert seen.to_pylist() == array.to_pylist()
-
-
-def test_structs_keep_their_nulls_also_in_slices_and_without_any_field_of_the_file() -> None:
-    target = pa.struct([("x", pa.int64()), ("y", pa.large_string())])
-    filled = FilledField(value=pa.scalar("d", pa.large_string()))
-    array = pa.array([{"x": 1}, None, {"x": None}], pa.struct([("x", pa.int64())]))
-    step = StructStep(target=target, fields=[TakenField(position=0, step=KEEP), filled])
-    for part in slices(array):
-        expected = [None if row is None else row | {"y": "d"} for row in part.to_pylist()]
-        assert step.apply(part).to_pylist() == expected
-    bare = StructStep(target=pa.struct([("y", pa.large_string())]), fields=[filled])
-    assert bare.apply(array).to_pylist() == [{"y": "d"}, None, {"y": "d"}]
-    assert StructStep(target=pa.struct([]), fields=[]).apply(array).to_pylist() == [{}, None, {}]
 
 
 ARRAYS = [

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
@@ -29,7 +30,13 @@ from pyiceberg.types import (
 )
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.table_schema import TableSchema, require_comparable_states
+from icefloe.iceberg.schemas.table_schema import (
+    ROW_ID,
+    TableSchema,
+    inherited_row_ids,
+    require_comparable_states,
+    with_row_id,
+)
 from support.tables.replaced_tables import table_of_schemas
 from support.tables.written_tables import create_table
 
@@ -63,31 +70,20 @@ def edited(table: Table, **changes: Any) -> TableMetadata:
     return TableMetadataUtil.parse_obj(document)
 
 
-def test_a_snapshot_has_the_schema_it_was_written_with(tmp_path: Path) -> None:
+def test_a_snapshot_has_the_schema_it_was_written_with_and_otherwise_the_current_one(tmp_path: Path) -> None:
     table = evolved(tmp_path)
-    names = [TableSchema.at(table.metadata, s.snapshot_id).columns.column_names for s in table.snapshots()]
-    assert names == [["a"], ["a", "b"]]
+    first, second = table.snapshots()
 
+    def names(metadata: TableMetadata, snapshot_id: int | None) -> list[str]:
+        return TableSchema.at(metadata, snapshot_id).columns.column_names
 
-def test_a_table_without_snapshots_has_its_current_schema(tmp_path: Path) -> None:
-    assert TableSchema.at(evolved(tmp_path).metadata, None).columns.column_names == ["a", "b", "c"]
-
-
-def test_a_snapshot_without_schema_id_has_the_current_schema(tmp_path: Path) -> None:
-    table = evolved(tmp_path)
-    metadata = edited(table, **{"schema-id": None})
-    assert TableSchema.at(metadata, table.snapshots()[0].snapshot_id).columns.column_names == ["a", "b", "c"]
-
-
-def test_a_snapshot_that_the_table_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:
+    assert [names(table.metadata, each.snapshot_id) for each in (first, second)] == [["a"], ["a", "b"]]
+    assert names(table.metadata, None) == ["a", "b", "c"]
+    assert names(edited(table, **{"schema-id": None}), first.snapshot_id) == ["a", "b", "c"]
     with pytest.raises(TerminalError, match="snapshot 7 is not in the metadata"):
-        TableSchema.at(evolved(tmp_path).metadata, 7)
-
-
-def test_a_schema_that_the_metadata_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:
-    table = evolved(tmp_path)
+        names(table.metadata, 7)
     with pytest.raises(TerminalError, match="schema 99 of snapshot"):
-        TableSchema.at(edited(table, **{"schema-id": 99}), table.snapshots()[0].snapshot_id)
+        names(edited(table, **{"schema-id": 99}), first.snapshot_id)
 
 
 def test_the_identifier_columns_are_the_tables_in_the_order_of_its_columns() -> None:
@@ -112,14 +108,7 @@ def test_a_default_that_json_has_no_number_for_survives_the_plan(kind: Primitive
     schema = TableSchema.of(Schema(NestedField(1, "a", kind, initial_default=default), NestedField(3, "s", inner)))
     document = json.loads(json.dumps(schema.schema_json, allow_nan=False))
     again = TableSchema.from_json(document, name_mapping=None)
-    for name in ("a", "s.x"):
-        assert repr(again.columns.find_field(name).initial_default) == repr(default)
-
-
-def test_the_arrow_schema_carries_no_metadata() -> None:
-    arrow = TableSchema.of(COLUMNS).arrow
-    assert arrow.equals(arrow.remove_metadata(), check_metadata=True)
-    assert arrow.field("place").type.field("city").metadata is None
+    assert [repr(again.columns.find_field(name).initial_default) for name in ("a", "s.x")] == [repr(default)] * 2
 
 
 def test_columns_are_as_wide_as_at_the_start_of_the_range(tmp_path: Path) -> None:
@@ -258,3 +247,22 @@ def test_a_default_that_was_promoted_with_its_column_is_the_same(tmp_path: Path)
     )  # fmt: skip
     require_comparable_states(table.metadata, start, end, table="db.events")
     require_comparable_states(table.metadata, end, start, table="db.events")
+
+
+@pytest.mark.parametrize(
+    ("written", "first_row_id", "expected"),
+    [
+        ([7, None, 3], 1000, [7, 1005, 3]),
+        ([7, 8, 3], 1000, [7, 8, 3]),
+        ([None, 8, None], None, [None, None, None]),
+        ([None, None, None], 0, [2, 5, 6]),
+    ],
+)
+def test_a_row_without_an_id_has_that_of_its_position(
+    written: list[int | None], first_row_id: int | None, expected: list[int | None]
+) -> None:
+    schema = with_row_id(TableSchema.of(COLUMNS, COLUMNS.name_mapping))
+    assert (schema.arrow.names[-1], schema.columns.find_field(ROW_ID).field_id) == (ROW_ID, 2**31 - 1 - 107)
+    assert schema.name_mapping == COLUMNS.name_mapping
+    found = inherited_row_ids(pa.array(written, pa.int64()), first_row_id, np.array([2, 5, 6]))
+    assert (found.to_pylist(), found.type) == (expected, pa.int64())

@@ -1,8 +1,14 @@
-"""The memory of this process."""
+"""The memory of this process, and code in a process of its own, whose memory is its own."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
-__all__ = ["anonymous_kib", "peak_kib"]
+__all__ = ["anonymous_kib", "peak_kib", "run_apart"]
+
+_TESTS = str(Path(__file__).parents[2])
 
 
 def peak_kib() -> int:
@@ -17,3 +23,12 @@ def peak_kib() -> int:
 def anonymous_kib() -> int:
     """Memory that is in no file, so that the system cannot take it back, KiB."""
     return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
+
+
+def run_apart(code: str, argument: object) -> list[Any]:
+    """The lines of JSON that code prints; it may import from tests, and `given` is the argument."""
+    before = f"import json, sys; sys.path[:0] = {[_TESTS, *sys.path]!r}; given = json.loads(sys.argv[1])\n"
+    command = [sys.executable, "-c", before + code, json.dumps(argument)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, f"ended with {ended.returncode}: {ended.stderr[-500:]}"
+    return [json.loads(line) for line in ended.stdout.splitlines()]

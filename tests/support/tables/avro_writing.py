@@ -32,15 +32,17 @@ def write_avro(
     path: Path, schema: Any, rows: Sequence[Sequence[Any]], *, codec: str = "null", block_rows: int = 100
 ) -> None:
     """Rows as sequences of values, in blocks; strings and unscaled decimals are bytes, unions (branch, value)."""
+    blocks = [rows[start : start + block_rows] for start in range(0, len(rows), block_rows)]
+    contents = [(len(block), b"".join(encoded(schema, row, {}) for row in block)) for block in blocks]
+    path.write_bytes(container(schema, *[(count, CODECS[codec](content)) for count, content in contents], codec=codec))
+
+
+def container(schema: Any, *blocks: tuple[int, bytes], codec: str = "null") -> bytes:
+    """A file of blocks, each with the number of rows that it says it has."""
     metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
     parts = [b"Obj\x01", varint(len(metadata))]
     parts += [sized(key.encode()) + sized(value) for key, value in metadata.items()]
-    parts += [b"\0", SYNC]
-    for start in range(0, len(rows), block_rows):
-        block = rows[start : start + block_rows]
-        content = CODECS[codec](b"".join(encoded(schema, row, {}) for row in block))
-        parts += [varint(len(block)), sized(content), SYNC]
-    path.write_bytes(b"".join(parts))
+    return b"".join([*parts, b"\0", SYNC, *(varint(rows) + sized(content) + SYNC for rows, content in blocks)])
 
 
 def encoded(schema: Any, value: Any, names: dict[str, Any]) -> bytes:
