@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
-from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
+from icefloe.engines.phase_runner import LocalPhases
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
@@ -145,15 +144,6 @@ def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the
     assert left_in_shuffle(workspace.storage()) == []
 
 
-def test_files_of_the_batch_that_are_deleted_again_and_again_end_the_run(workspace: Workspace) -> None:
-    run_batch(session_of(workspace), environ={})
-    workspace.update(1, value=2.0)
-    deleter = Deleter(workspace.folder / "events", "shuffle_read", f"{SHUFFLE}/ranges.json", times=2)
-    with pytest.raises(BatchFileMissingError, match=r"ranges\.json is missing: run coalesce first"):
-        run_batch(session_of(workspace), environ={}, observe=deleter)
-    assert run_batch(session_of(workspace), environ={}, observe=deleter).report is not None
-
-
 def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(workspace: Workspace) -> None:
     class Elsewhere(FailingPhases):
         def check_session(self, session: PipelineSession) -> None:
@@ -162,11 +152,6 @@ def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(
     with pytest.raises(TerminalError, match=f"no worker can read file://{workspace.folder}/warehouse/"):
         run_batch(session_of(workspace), environ={}, phases=Elsewhere(Phase.INSERT_ONLY))
     assert session_of(workspace).checkpoint.pipeline() is None
-
-
-def test_a_committed_batch_leaves_only_its_delivered_files_and_records(workspace: Workspace) -> None:
-    run_batch(session_of(workspace), environ={})
-    assert left_in_shuffle(workspace.storage()) == []
 
 
 def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
@@ -181,14 +166,6 @@ def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
     assert "the store was not there" in caplog.text
 
 
-def test_a_backfill_that_was_delivered_before_gives_its_report(workspace: Workspace) -> None:
-    request = RequestedRange(up_to_snapshot_id=workspace.head())
-    first = run_batch(session_of(workspace), request, environ={})
-    second = run_batch(session_of(workspace), request, environ={})
-    assert (first.was_committed_before, second.was_committed_before) == (False, True)
-    assert first.report == second.report
-
-
 def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_started_again(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,14 +176,6 @@ def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_starte
     assert left_in_shuffle(workspace.storage()) != []
     assert run_batch(session_of(workspace), request, environ={}).was_committed_before
     assert left_in_shuffle(workspace.storage()) == []
-
-
-def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> None:
-    local = load_pipeline(workspace.pipeline(), environ={})
-    spark = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": {"spark.master": "local[3]"}}), environ={})
-    assert isinstance(phase_runner(local, {}), LocalPhases)
-    assert isinstance(phase_runner(spark, {}), PhasesBySize)
-    assert phase_runner(spark, {}).cores == 3
 
 
 def test_the_engine_auto_runs_small_batches_without_spark(
@@ -240,12 +209,6 @@ def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace:
     done = load_status(session.checkpoint)
     assert done is not None
     assert (done.trouble, done.open_batch, done.last_batch, len(done.recent)) == (None, None, 0, 1)
-
-
-def test_a_backfill_leaves_the_status_of_the_pipeline_alone(workspace: Workspace) -> None:
-    session = session_of(workspace)
-    run_batch(session, RequestedRange(), environ=os.environ)
-    assert load_status(session.checkpoint) is None
 
 
 def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) -> None:

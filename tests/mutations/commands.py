@@ -21,7 +21,7 @@ COMMANDS: Final = (
     Mutation(name="an executor that tasks avoid runs them again", function="Executor.refuse_if_in", kind=Kind.NEVER,
              place=1, suite=("tests/engines/spark/test_executors.py",)),
     Mutation(name="a worker with other libraries begins its task", function="CheckedTask.__call__", kind=Kind.NEVER,
-             suite=("tests/engines/spark/test_worker_libraries.py",)),
+             suite=("tests/engines/spark/test_executors.py",)),
     Mutation(name="an extra that is no object ends a task with an internal error", function="find_connection",
              kind=Kind.NEVER, place=4, suite=("tests/orchestration/connections/test_airflow_connections.py",)),
     Mutation(name="a role of a connection is dropped without a word", function="object_store_options", kind=Kind.NEVER,

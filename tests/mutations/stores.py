@@ -33,7 +33,7 @@ STORES: Final = (
     Mutation(name="in some schedule a void generation counts", function="MapOutputLog._current", kind=Kind.NEVER,
              suite=_SCHEDULES),
     Mutation(name="a commit record counts whatever its checksum", function="MapOutputRecord.from_json", kind=Kind.NEVER,
-             place=2, suite=("tests/shuffle/test_map_output_record.py",)),
+             place=2, suite=("tests/shuffle/test_map_output_log.py",)),
     Mutation(name="half an answer is decoded", function="read_piece", kind=Kind.NEVER, place=2,
              suite=("tests/shuffle/test_fetch.py",)),
     Mutation(name="a service without conditional puts is asked again and again", function="RemoteClients.try_condition",

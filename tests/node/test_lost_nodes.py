@@ -1,6 +1,5 @@
 """Batches whose map outputs stay on two machines, of which nodes are killed, silent or started again."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,20 +94,6 @@ def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
     batch.run(Phase.SHUFFLE_READ, Struck(machines, after=1, strike=machines.nodes[0].kill))
     assert {path.name for path in (batch.folder / "results").iterdir()} > {"00000.json"}
     require_made_again(batch, lost)
-    require_exact(workshop, batch)
-
-
-def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    batch.coalesce()
-    node = machines.nodes[0]
-    node.pause()
-    back = threading.Timer(0.5, node.resume)
-    back.start()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
-    back.join()
-    require_made_again(batch, set())
     require_exact(workshop, batch)
 
 

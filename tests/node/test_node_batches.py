@@ -10,7 +10,6 @@ import pytest
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.node.messages import is_node_key
@@ -94,14 +93,6 @@ def test_a_full_or_draining_machine_writes_to_the_store(machines: TwoMachines, w
     batch.coalesce()
     batch.run(Phase.SHUFFLE_READ, machines)
     require_exact(workshop, batch)
-
-
-def test_a_task_without_a_configuration_says_what_to_set(
-    machines: TwoMachines, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(CONFIG_VARIABLE)
-    with pytest.raises(TerminalError, match=f"{CONFIG_VARIABLE} is not set here"):
-        workshop.open().run(Phase.SHUFFLE_WRITE)
 
 
 def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_is_taken_back_or_expires(

@@ -1,11 +1,9 @@
 """A reader of a node believes no answer that it did not ask for."""
 
 import threading
-import tracemalloc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from icefloe.node import node_client
 from icefloe.node.messages import (
     BUSY,
     MOST_MESSAGE_BYTES,
-    ROW_BYTES,
     NodeLostError,
     Piece,
     PieceFault,
@@ -127,25 +124,6 @@ def test_a_compressed_message_is_not_unpacked() -> None:
 
 
 @given(
-    data=st.binary(min_size=5, max_size=5).map(bytes),
-    cuts=st.lists(st.integers(0, 5), max_size=8),
-    ends=st.sets(st.integers(0, 8)),
-)
-def test_however_a_node_cuts_its_answer_the_bytes_are_the_same(data: bytes, cuts: list[int], ends: set[int]) -> None:
-    places = [0, *sorted(cuts), 5]
-    rows = [(0, False, data[start:stop]) for start, stop in pairwise(places)]
-    messages, waiting = [], []
-    for number, row in enumerate(rows):
-        waiting.append(row)
-        if number in ends or number == len(rows) - 1:
-            messages.append(encode_rows(waiting))
-            waiting = []
-    found = node_client._pieces(map(Answered, messages), [Piece("5f0c/7/0.0.a1.data", 5, 0, 5)])
-    assert found is not None
-    assert list(map(content, found)) == [data]
-
-
-@given(
     messages=st.lists(
         st.binary(min_size=1, max_size=40)
         | st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.binary(max_size=4)), max_size=4).map(encode_rows),
@@ -158,21 +136,6 @@ def test_whatever_comes_a_piece_has_its_length_or_a_fault(messages: list[bytes])
     assert found is not None
     for piece_, answer in zip(pieces, found, strict=True):
         assert isinstance(answer, PieceFault) or len(answer) == piece_.stop - piece_.start
-
-
-def test_bytes_that_come_one_by_one_take_no_more_memory() -> None:
-    size = 200_000
-    message = encode_rows([(0, False, b"x")] * size)
-    tracemalloc.start()
-    try:
-        found = node_client._pieces(iter([Answered(message)]), [Piece("5f0c/7/0.0.a1.data", size, 0, size)])
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert found is not None
-    assert list(map(content, found)) == [b"x" * size]
-    # The numbers before the rows are in memory as Python's for a moment, and no row is kept.
-    assert peak < size * ROW_BYTES * 16
 
 
 class Answered:

@@ -21,11 +21,6 @@ def test_a_machine_that_keeps_outputs_names_its_folder_and_its_address(tmp_path:
     assert (config.scheme, config.keep, config.requests_at_once) == ("grpc+tls", 43_200.0, 32)
 
 
-def test_a_machine_may_only_read(tmp_path: Path) -> None:
-    config = load_node_config(written(tmp_path, MEMBER))
-    assert (config.address, config.folder) == (None, None)
-
-
 def test_only_an_explicit_key_switches_encryption_off(tmp_path: Path) -> None:
     assert load_node_config(written(tmp_path, "version: 1\nplain: true\n")).scheme == "grpc+tcp"
 
@@ -78,8 +73,3 @@ def test_a_process_without_a_configuration_gets_the_variable_to_set(tmp_path: Pa
         configured_node({})
     with pytest.raises(TerminalError, match="cannot be read"):
         configured_node({CONFIG_VARIABLE: str(tmp_path / "missing.yaml")})
-
-
-def test_a_certificate_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(TerminalError, match="a certificate of this node cannot be read"):
-        load_node_config(written(tmp_path, MEMBER)).pem()

@@ -33,13 +33,6 @@ def test_a_file_is_there_under_its_name_only_when_it_is_whole(tmp_path: Path, mo
     assert (content(folder), content(folder, "5f0c/7/1.0.a1.data")) == (b"whole", b"large")
 
 
-@pytest.mark.parametrize("path", ["../0.0.a.data", "a/b/0.0.a.data", "a/1/x", "/a/1/0.0.a.data"])
-def test_no_file_is_written_elsewhere(tmp_path: Path, path: str) -> None:
-    with pytest.raises(ValueError, match="not the path of a map output"):
-        NodeFolder(tmp_path / "folder").put(path, b"")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_disk_that_fails_leaves_nothing_and_says_no(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("no folder")
     assert not NodeFolder(tmp_path / "folder").put(FILE, b"whole")
@@ -55,18 +48,6 @@ def _no_space(path: Path, data: bytes) -> int:
     with path.open("wb") as file:
         file.write(data[:2])
     raise OSError(28, "No space left on device")
-
-
-def test_a_file_that_is_cut_while_it_is_read_gives_fewer_bytes(tmp_path: Path) -> None:
-    folder = NodeFolder(tmp_path)
-    folder.put(FILE, bytes(9 << 20))
-    found = folder.read(Piece(FILE, 9 << 20, 0, 9 << 20))
-    assert not isinstance(found, PieceFault)
-    first = next(found)
-    os.truncate(tmp_path / FILE, 5 << 20)
-    rest = [each for each in found if not isinstance(each, PieceFault)]
-    assert isinstance(first, bytes)
-    assert len(first) + sum(map(len, rest)) == 5 << 20
 
 
 def test_a_disk_that_fails_while_a_file_is_read_is_a_fault_of_the_file(
@@ -99,17 +80,6 @@ def test_a_process_without_a_free_file_has_no_fault_of_the_file(
         with pytest.raises(NoFreeFileError, match="raise the limit of open files"):
             content(folder)
     assert content(folder) == b"whole"
-
-
-def test_a_folder_that_this_user_may_not_enter_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(path: object, *_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    for refused in ("stat", "mkdir", "open"):
-        monkeypatch.setattr(os, refused, forbidden)
-    folder = NodeFolder(tmp_path / "outputs")
-    assert not folder.is_draining
-    assert not folder.put(FILE, b"whole")
 
 
 def test_only_its_user_can_enter_a_folder(tmp_path: Path) -> None:

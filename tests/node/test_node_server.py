@@ -2,7 +2,6 @@
 
 import errno
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +19,6 @@ from icefloe.node.messages import (
     PieceFault,
     encode_pieces,
 )
-from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
@@ -54,17 +52,6 @@ def test_another_path_is_a_fault_and_the_others_come(
     fault, whole = read(node, member(authority), piece(0, 5, path), piece(0, 5))
     assert fault == PieceFault(f"its node says {reason!r}")
     assert content(whole) == DATA[:5]
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "size_bytes"),
-    [(-1, 5, len(DATA)), (5, 4, len(DATA)), (0, len(DATA) + 1, len(DATA)), (0, 5, len(DATA) - 1), (0, 5, 1 << 70)],
-)
-def test_bytes_that_the_commit_record_does_not_name_are_a_fault(
-    node: str, authority: PrivateAuthority, start: int, stop: int, size_bytes: int
-) -> None:
-    [found] = read(node, member(authority), piece(start, stop, size_bytes=size_bytes))
-    assert isinstance(found, PieceFault)
 
 
 def test_an_offset_that_no_file_has_is_a_fault_and_the_others_come(node: str, authority: PrivateAuthority) -> None:
@@ -111,22 +98,6 @@ def test_a_request_that_is_none_is_refused(node: str, authority: PrivateAuthorit
     client = flight.FlightClient(f"grpc+tls://{node}", tls_root_certs=root, cert_chain=certificate, private_key=key)
     with pytest.raises(flight.FlightServerError):
         list(client.do_action(flight.Action(READ, ticket), flight.FlightCallOptions(timeout=20)))
-
-
-def test_more_requests_than_allowed_wait_and_are_answered(config: NodeConfig, authority: PrivateAuthority) -> None:
-    assert config.folder is not None
-    few = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=1)
-    with NodeServer(few, NodeFolder(config.folder)):
-        clients, found = NodeClients(member(authority), patience=60), []
-        readers = [
-            threading.Thread(target=lambda: found.extend(clients.read(str(few.address), [piece(0, len(DATA))])))
-            for _ in range(6)
-        ]
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            reader.join()
-    assert [content(each) == DATA for each in found] == [True] * 6
 
 
 def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_again(

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,10 +106,6 @@ def test_a_connection_without_a_request_is_ended_in_time(
         connection.close()
 
 
-def has_strangers(server: NodeServer, number: int) -> bool:
-    return len(looked(server)._strangers) == number
-
-
 def looked(server: NodeServer) -> NodeServer:
     server.end_strangers()
     return server
@@ -132,22 +127,6 @@ def test_a_member_is_known_by_any_form_of_its_address(
         server.end_strangers()
         assert content(reader.read(str(plain.address), [piece(0, 5)])[0]) == DATA[:5]
         assert server.members == {before}
-
-
-def test_the_oldest_connections_without_a_request_end_at_once_if_files_run_out(
-    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with served(config) as server, ExitStack() as stack:
-        connections: list[socket.socket] = []
-        for _ in range(2):
-            new = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
-            connections += map(stack.enter_context, new)
-            waited(partial(has_strangers, server, len(connections)))
-        files = len(list(Path("/dev/fd").iterdir()))
-        monkeypatch.setattr(node_server, "getrlimit", lambda _: (files, files))
-        monkeypatch.setattr(server, "_kept_files", 3)
-        server.end_strangers()
-        waited(lambda: [is_ended(each) for each in connections] == [True] * 3 + [False] * 3, seconds=10)
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.shuffle.coalesce import CoalescePlan, coalesce
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, coalesce, create_coalesce_plan
+from shuffle.memory_store import MemoryStore
 
 SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_000)), max_size=80)
 
@@ -56,21 +57,10 @@ def test_neighbours_are_merged_to_the_target(sizes, expected):
     assert ranges_of(sizes) == expected
 
 
-def test_ranges_are_numbered_from_0():
-    ranges = coalesce(np.array([9, 9, 9]), target_size_bytes=10, min_ranges=1, min_range_bytes=1)
-    assert [each.range_id for each in ranges] == [0, 1, 2]
-
-
 def test_little_work_is_not_spread_over_idle_cores():
     sizes = np.full(64, 10_000)
     assert len(coalesce(sizes, target_size_bytes=64 << 20, min_ranges=8)) == 1
     assert len(coalesce(sizes * 1000, target_size_bytes=64 << 20, min_ranges=30)) >= 30
-
-
-@pytest.mark.parametrize(("target", "least"), [(0, 1), (1, 0)])
-def test_targets_and_counts_below_one_are_refused(target, least):
-    with pytest.raises(ValueError, match="1 byte or more"):
-        coalesce(np.array([1]), target_size_bytes=target, min_ranges=least)
 
 
 @given(
@@ -108,3 +98,56 @@ def test_a_hot_partition_is_cut_into_even_ranges_of_its_parts():
     assert {each.start for each in ranges if each.parts} == {9}
     assert len(hot) >= 7
     assert max(hot) <= 2 * min(hot)
+
+
+def plan(*bounds, num_partitions=8):
+    ranges = tuple(ReduceRange(range_id=i, start=start, stop=stop) for i, (start, stop) in enumerate(bounds))
+    return CoalescePlan(num_partitions=num_partitions, target_size_bytes=100, ranges=ranges)
+
+
+def test_a_plan_is_created_once_and_a_second_one_gives_way():
+    store = MemoryStore()
+    first = create_coalesce_plan(store, "ranges.json", plan((0, 3), (5, 8)))
+    assert create_coalesce_plan(store, "ranges.json", plan((0, 8))) == first == plan((0, 3), (5, 8))
+
+
+@pytest.mark.parametrize("bounds", [[(0, 3), (2, 8)], [(4, 8), (0, 2)], [(0, 9)]])
+def test_ranges_that_overlap_or_leave_the_partitions_are_refused(bounds):
+    with pytest.raises(ValueError, match="overlaps"):
+        plan(*bounds)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(3, 3), (4, 3), (-1, 2)])
+def test_an_empty_range_is_refused(start, stop):
+    with pytest.raises(ValueError, match="start < stop"):
+        ReduceRange(range_id=0, start=start, stop=stop)
+
+
+def of_parts(*bounds):
+    ranges = tuple(
+        ReduceRange(range_id=i, start=start, stop=start + 1, parts=parts) for i, (start, parts) in enumerate(bounds)
+    )
+    return CoalescePlan.of(ranges, num_partitions=8, target_size_bytes=100)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [(3, (0, 20))],
+        [(3, (1, 64))],
+        [(3, (0, 20)), (3, (21, 64))],
+        [(3, (0, 20)), (4, (20, 64))],
+        [(3, (0, 20)), (3, None)],
+        [(3, (0, 64)), (3, (0, 64))],
+        [(3, None), (3, (0, 64))],
+    ],
+)
+def test_parts_that_are_left_out_or_come_twice_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"part|overlaps"):
+        of_parts(*bounds)
+
+
+@pytest.mark.parametrize(("stop", "parts"), [(5, (0, 64)), (4, (5, 5)), (4, (0, 65)), (4, (-1, 3))])
+def test_only_one_partition_has_parts_and_never_more_than_64(stop, parts):
+    with pytest.raises(ValueError, match="64 at most"):
+        ReduceRange(range_id=0, start=3, stop=stop, parts=parts)

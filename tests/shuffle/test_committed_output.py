@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.committed_output import read_committed_output, read_committed_outputs
+from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
@@ -37,18 +37,6 @@ def test_every_damaged_byte_and_every_truncation_of_the_index_file_is_detected(b
         store.objects[key] = whole
 
 
-def test_an_index_file_that_is_gone_is_never_an_empty_one(store, record):
-    del store.objects[record.index.key]
-    with pytest.raises(CorruptMapOutputError) as caught:
-        read(store, record)
-    assert (caught.value.map_id, caught.value.generation) == (0, 0)
-
-
-def test_the_data_file_is_not_looked_at(blocks_apart, store, record):
-    del store.objects[record.data.key]
-    assert read(store, record).record == record
-
-
 def test_files_swapped_between_map_outputs_are_detected(store, record):
     other = commit_rows(store, some_rows(20, num_partitions=P, first_id=20), num_partitions=P, map_id=1)
     store.objects[record.index.key] = store.objects[other.index.key]
@@ -66,11 +54,3 @@ def test_the_output_of_another_plan_is_refused(store, record):
 def test_the_record_of_an_insert_only_task_has_no_shuffle_files(store):
     with pytest.raises(CorruptMapOutputError, match="no shuffle files"):
         read(store, MapOutputRecord(map_id=0, generation=0, attempt="a", part={}))
-
-
-def test_whole_and_damaged_outputs_are_distinguished(store, record):
-    other = commit_rows(store, some_rows(20, num_partitions=P), num_partitions=P, map_id=1)
-    store.flip(other.index.key, 9)
-    whole, damaged = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)
-    assert [output.record for output in whole] == [record]
-    assert [error.map_id for error in damaged] == [1]

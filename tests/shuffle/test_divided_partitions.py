@@ -8,11 +8,9 @@ import pyarrow as pa
 import pytest
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
 from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
@@ -118,25 +116,6 @@ def test_a_range_of_parts_also_reads_outputs_that_were_not_divided_and_leaves_th
         assert each.blocks["part"].tolist().count(WHOLE) == 1
 
 
-@pytest.mark.parametrize("has_parts", [True, False])
-def test_extents_with_parts_are_read_back(has_parts: bool) -> None:
-    store = MemoryStore()
-    record, *_ = committed(store)
-    ranges = RANGES if has_parts else [ReduceRange(range_id=0, start=0, stop=P)]
-    extents = planned_extents(store, [record], ranges, table_schema=TABLE_SCHEMA, num_partitions=P)
-    store_extents(store, "0.extents", extents, extents[0].files, has_parts=has_parts)
-    opened = StoredExtents.open(store, "0.extents")
-    assert opened.head.has_parts == has_parts
-    for each in extents:
-        found = opened.of(each.range_id)
-        assert (found.start, found.stop, found.parts, found.ordinals) == (
-            each.start, each.stop, each.parts, each.ordinals
-        )  # fmt: skip
-        columns = list(each.blocks.dtype.names or ())
-        columns = columns if has_parts else columns[:-1]
-        assert found.blocks[columns].tolist() == each.blocks[columns].tolist()
-
-
 def test_an_output_whose_record_divides_other_partitions_than_its_files_is_damaged() -> None:
     store = MemoryStore()
     record, *_ = committed(store)
@@ -156,15 +135,3 @@ def test_few_rows_are_never_divided_and_of_many_hot_partitions_the_largest_64() 
     assert hot_partitions(ALWAYS, np.array([0, 1_024]), 1 << 30) == (1,)
     rows = np.arange(10_000, 10_100)
     assert hot_partitions(ALWAYS, rows, 1 << 30) == tuple(range(36, 100))
-
-
-def test_even_partitions_are_not_divided() -> None:
-    even = BatchSizes(num_map_tasks=50, target_size_bytes=64 << 20, cores=8)
-    assert hot_partitions(even, np.full(80, 20_000), 160_000_000) == ()
-
-
-def test_a_divided_partition_that_no_range_covers_is_an_error() -> None:
-    store = MemoryStore()
-    record, *_ = committed(store)
-    with pytest.raises(TerminalError, match="no reduce range covers it"):
-        planned_extents(store, [record], RANGES[:1], table_schema=TABLE_SCHEMA, num_partitions=P)

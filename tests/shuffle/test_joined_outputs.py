@@ -13,7 +13,7 @@ from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import read_committed_output, read_committed_outputs
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
-from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
+from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
@@ -88,15 +88,6 @@ def test_every_damaged_byte_that_is_read_is_detected(in_index: bool, with_blocks
     read()
 
 
-@pytest.mark.parametrize("with_blocks", [True, False])
-def test_a_file_that_is_gone_is_never_an_empty_output(with_blocks: bool) -> None:
-    store = MemoryStore()
-    [record] = committed(store, 20)
-    store.objects.pop("0.0.attempt-a.data")
-    with pytest.raises(CorruptMapOutputError, match="gone"):
-        read_committed_output(store, record, schema=SCHEMA, num_partitions=P, with_blocks=with_blocks)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 60), min_size=1, max_size=5),
@@ -118,14 +109,6 @@ def test_a_range_gets_its_rows_whether_its_extents_have_them_or_not(
         opened = write_extents(store, records)
     for each in RANGES:
         assert ids(store, opened.of(each.range_id), max_fetch_bytes) == rows_of(counts, each.start, each.stop)
-
-
-def test_small_map_outputs_cost_a_range_no_request() -> None:
-    store = MemoryStore()
-    opened = write_extents(store, committed(store, 30, 0, 40, 50))
-    store.requests.clear()
-    assert ids(store, opened.of(1)) == rows_of([30, 0, 40, 50], 3, P)
-    assert store.requests == []
 
 
 def test_extents_take_no_more_blocks_than_fit_and_the_rest_is_fetched() -> None:
@@ -163,15 +146,3 @@ def test_a_block_in_the_extents_that_is_not_the_committed_one_names_its_map_outp
     with pytest.raises(CorruptMapOutputError) as caught:
         ids(store, replace(extents, embedded=embedded))
     assert caught.value.outputs == ((1, 0),)
-
-
-def test_every_damaged_byte_of_a_section_with_blocks_is_detected() -> None:
-    store = MemoryStore()
-    opened = write_extents(store, committed(store, 12))
-    whole = store.objects[KEY]
-    start = len(whole) - len(opened.inline)
-    for position in range(start, start + opened.head.section(0)[1]):
-        store.flip(KEY, position)
-        with pytest.raises(CorruptExtentsError):
-            StoredExtents.open(store, KEY).of(0)
-        store.objects[KEY] = whole

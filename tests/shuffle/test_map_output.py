@@ -3,26 +3,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changes.hash_values import KEY
-from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputLog
-from icefloe.shuffle.partitions import reduce_ids
-from icefloe.storage.location import open_store
+from icefloe.shuffle.map_output_log import MapOutputLog
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows, write_map_output
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 
@@ -59,43 +53,6 @@ def test_every_row_comes_back_in_its_partition_and_order_however_often_it_spills
     record = commit_rows(store, rows, num_partitions=num_partitions, memory_bytes=memory_bytes, batch_rows=batch_rows)
     assert partitions_of(store, record, num_partitions) == expected_partitions(rows)
     assert record.rows == count
-
-
-@pytest.mark.parametrize("memory_bytes", [3000, 1 << 30])
-def test_a_store_on_disk_takes_and_gives_the_same_rows(tmp_path, memory_bytes):
-    store = open_store(f"file://{tmp_path}/shuffle")
-    rows = some_rows(100, num_partitions=8)
-    record = commit_rows(store, rows, num_partitions=8, memory_bytes=memory_bytes, batch_rows=9)
-    assert MapOutputLog(store).records([0]) == [record]
-    assert partitions_of(store, record, 8) == expected_partitions(rows)
-    path = tmp_path / "shuffle" / record.data.key
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CorruptMapOutputError):
-        partitions_of(store, record, 8)
-
-
-def test_sums_of_the_record_are_those_of_the_rows():
-    rows = some_rows(100, num_partitions=8, ordinals=2)
-    record = commit_rows(MemoryStore(), rows, num_partitions=8, memory_bytes=3000, batch_rows=7)
-    for ordinal, sums in enumerate(record.ordinals):
-        picked = np.flatnonzero(rows.change_ordinals == ordinal)
-        assert sums.change_ordinal == ordinal
-        assert sums.rows == len(picked)
-        assert sums.signed_count == rows.weights[picked].sum()
-        assert sums.hash_sum == rows.row_hashes.take(picked).signed_sum(rows.weights[picked])
-
-
-def test_no_rows_are_a_whole_output_too():
-    store = MemoryStore()
-    record = commit_rows(store, some_rows(0, num_partitions=4), num_partitions=4)
-    assert (record.rows, record.ordinals, record.largest_block_bytes) == (0, (), 0)
-    assert read_committed_output(store, record, schema=SCHEMA, num_partitions=4).offsets.tolist() == [0] * 5
-
-
-def test_the_record_is_written_after_its_one_file():
-    store = MemoryStore()
-    commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
-    assert [key for verb, key in store.requests if verb in ("put", "create")] == ["0.0.attempt-a.data", "0.0"]
 
 
 def test_the_record_is_written_after_all_files(blocks_apart):
@@ -205,33 +162,3 @@ def test_arguments_of_different_lengths_are_refused(tmp_path):
             weights=rows.weights,
             row_hashes=rows.row_hashes,
         )
-
-
-def test_attempts_are_never_named_alike():
-    assert new_attempt() != new_attempt()
-
-
-@pytest.mark.parametrize(("count", "most"), [(200, 1.5), (2000, 0.8)])
-def test_few_rows_over_many_partitions_take_few_bytes(count, most):
-    """The goal is three times the rows' Arrow size; 19 columns like those of a table of flights."""
-    dice = np.random.default_rng(7)
-    numbers = {f"number_{i}": dice.integers(0, 10 ** (i % 5 + 1), count).astype(np.float64) for i in range(15)}
-    texts = {f"text_{i}": [f"N{code}"[: 3 + i] for code in dice.integers(10_000, 99_999, count)] for i in range(4)}
-    batch = pa.RecordBatch.from_pydict(numbers | texts)
-    hashes = row_hashes(batch.columns, key=KEY)
-    record = write_map_output(
-        MemoryStore(),
-        map_id=0,
-        generation=0,
-        attempt="a",
-        schema=batch.schema,
-        batches=[batch],
-        reduce_ids=reduce_ids(hashes, 64),
-        change_ordinals=np.zeros(count, np.int32),
-        weights=np.where(np.arange(count) % 2, 1, -1).astype(np.int64),
-        row_hashes=hashes,
-        num_partitions=64,
-        memory_bytes=1 << 30,
-        counts=MapTaskCounts(),
-    )
-    assert record.data.size_bytes < most * batch.nbytes

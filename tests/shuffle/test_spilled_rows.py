@@ -35,16 +35,6 @@ def test_each_part_gives_its_rows_in_the_order_in_which_they_came(batches: list[
         assert [size > 0 for size in spilled.content_bytes] == [bool(ids) for ids in expected]
 
 
-def test_parts_are_read_side_by_side() -> None:
-    with SpilledRows(SCHEMA, 2, memory_bytes=0) as spilled:
-        for first in range(0, 10, 2):
-            spilled.add(numbered(first, 2), np.array([0, 1], np.int32))
-        pairs = zip(spilled.batches(0), spilled.batches(1), strict=True)
-        assert [(one["id"][0].as_py(), other["id"][0].as_py()) for one, other in pairs] == [
-            (number, number + 1) for number in range(0, 10, 2)
-        ]
-
-
 def test_rows_on_disk_have_no_name_that_a_killed_process_could_leave(tmp_path: Path) -> None:
     with SpilledRows(SCHEMA, 1, memory_bytes=0, disk=tmp_path) as spilled:
         spilled.add(numbered(0, 100), np.zeros(100, np.int32))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import DNSName, GeneralName
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 from support.fakes.answering_server import answering_server
-from support.fakes.faulty_proxy import FAULTS, FaultyProxy, every, faulty_proxy
+from support.fakes.faulty_proxy import FAULTS, FaultyProxy, faulty_proxy
 from support.servers.private_authority import HERE, PrivateAuthority
 
 DATE = "Sat, 21 Nov 2026 07:00:00 GMT"
@@ -96,19 +96,6 @@ def test_a_certificate_with_a_fault_is_refused_at_once(
         assert proxy.connections == 1
 
 
-def test_the_own_certificate_of_an_authority_has_its_own_reason(authority: PrivateAuthority, tmp_path: Path) -> None:
-    own = tmp_path / "own.pem"
-    own.write_bytes(authority.bundle.read_bytes() + authority.secret())
-    context = authority.serving()
-    context.load_cert_chain(own)
-    with (
-        answering_server(lambda _: (404, {}, b"")) as (endpoint, _),
-        faulty_proxy(int(endpoint.rpartition(":")[2]), FAULTS["reset"], is_struck=every(1), tls=context) as proxy,
-        pytest.raises(TerminalError, match="it is an authority's own certificate; let the authority issue one"),
-    ):
-        store_at(proxy, authority.bundle).get("key")
-
-
 def test_a_store_that_answers_once_is_not_asked_for_its_certificate_again(authority: PrivateAuthority) -> None:
     with serving(authority) as proxy:
         store_at(proxy, authority.bundle).get("key")
@@ -116,25 +103,6 @@ def test_a_store_that_answers_once_is_not_asked_for_its_certificate_again(author
         proxy.concerns = lambda request: b"_probe-certificate" in request
         store_at(proxy, authority.bundle).get("key")
         assert proxy.struck == []
-
-
-def test_a_lost_answer_about_the_certificate_leaves_the_request_to_decide(authority: PrivateAuthority) -> None:
-    with serving(authority) as proxy:
-        proxy.is_struck = lambda _: True
-        proxy.concerns = lambda request: b"_probe-certificate" in request
-        assert store_at(proxy, authority.bundle).get("key") == b"value"
-        assert proxy.struck == ["HEAD /lake/_probe-certificate HTTP/1.1"]
-
-
-def test_a_refused_connection_is_no_fault_of_a_certificate(authority: PrivateAuthority) -> None:
-    with serving(authority) as proxy:
-        pass
-    with pytest.raises(TransientError, match="check the endpoint and the network"):
-        open_store(
-            "s3://lake",
-            options={"endpoint": f"https://127.0.0.1:{proxy.port}", "region": "x", "skip_signature": "true"},
-            patience=0.5,
-        ).get("key")
 
 
 def test_a_table_whose_certificate_is_refused_is_asked_once(authority: PrivateAuthority) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TransientError
 from icefloe.patience import answer_within
 from icefloe.storage import clients
 from icefloe.storage.clients import StoreHealth, health_of_store
@@ -78,16 +78,6 @@ def answer_slowly(connection: socket.socket, left: threading.Event) -> None:
         connection.sendall(bytes(size_bytes % PIECES))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(60)
-def test_a_value_that_comes_slowly_for_longer_than_the_patience_arrives_whole() -> None:
-    with serving(answer_slowly) as port:
-        # Thirty pauses long: a server that gets no processor for that long is silent indeed.
-        store = store_at(port, patience=PIECES * PAUSE_SECONDS / 2)
-        assert store.get("key") == bytes(LARGE_BYTES)
-        assert store.get_ranges("key", [(0, 10), (20, LARGE_BYTES)])[1] == bytes(LARGE_BYTES - 20)
-
-
 def take_slowly(connection: socket.socket, left: threading.Event) -> None:
     """Takes an upload of 48 pieces in at least 1.2 seconds."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
@@ -106,14 +96,6 @@ def take(connection: socket.socket, pause: Callable[[], object], *, piece_bytes:
         pause()
         taken += len(connection.recv(piece_bytes))
     connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "x"\r\n\r\n')
-
-
-@pytest.mark.timeout(60)
-def test_an_upload_may_take_longer_than_a_silence(tmp_path: Path) -> None:
-    file = tmp_path / "part"
-    file.write_bytes(bytes(LARGE_BYTES))
-    with serving(take_slowly) as port:
-        store_at(port, patience=1.8).put("key", file)
 
 
 @pytest.mark.timeout(60)
@@ -142,12 +124,6 @@ def test_a_large_file_is_created_without_memory_for_it(tmp_path: Path) -> None:
         assert store_at(port, patience=60).create("key", file)
     assert held
     assert max(held) - before < 50 * 2**10
-
-
-def test_client_settings_of_the_environment_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_TIMEOUT", "no duration")
-    with pytest.raises(TerminalError, match="Duration"):
-        store_at(1, patience=1)
 
 
 @pytest.mark.timeout(60)

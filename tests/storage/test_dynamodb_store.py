@@ -2,18 +2,16 @@ import base64
 import re
 import traceback
 from collections.abc import Iterator
-from datetime import datetime, timedelta, tzinfo
 from threading import Event
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
-import obstore
 import pytest
 from botocore import retryhandler
 from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage import dynamodb_table, location
+from icefloe.storage import location
 from icefloe.storage.clients import health_of_store
 from icefloe.storage.dynamodb_items import Item, Items, StoredValues
 from icefloe.storage.location import open_store
@@ -23,12 +21,6 @@ from storage.table_contract import Attributes, Both, lose_values, partition, tab
 from support.servers.table_server import SECRET, Table, table_server
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def table() -> Iterator[Table]:
-    with table_server() as served:
-        yield served
 
 
 class TestTable(StoreContract):
@@ -107,31 +99,6 @@ def test_a_large_value_that_others_replace_again_and_again_is_read_in_the_end(ta
     assert left == []
 
 
-def test_a_clock_that_is_set_in_the_middle_of_a_process_changes_no_age(table, monkeypatch):
-    store = coordinated(table)
-    store.create("a/first", b"value")
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Self:
-            return super().now(tz) + timedelta(hours=2)
-
-    monkeypatch.setattr(dynamodb_table, "datetime", Later)
-    store.create("a/second", b"value")
-    first, second = sorted(store.list("a"), key=lambda each: each.key)
-    assert abs(second.modified - first.modified) < timedelta(hours=1)
-
-
-def test_a_large_value_that_is_gone_is_said_to_be_gone(table):
-    store = coordinated(table, "gone")
-    store.create("a/key", LARGE)
-    objects = location._memory_root("gone")
-    [value] = [each["path"] for each in obstore.list(objects).collect()]
-    obstore.delete(objects, value)
-    with pytest.raises(TransientError, match="the value of memory://gone/a/key is gone, though its item names it"):
-        store.get("a/key")
-
-
 @pytest.mark.parametrize(
     ("operation", "code"),
     [
@@ -162,13 +129,6 @@ def test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_
     assert other.create("key", b"the same bytes") is False
 
 
-def test_a_large_create_whose_answer_was_lost_keeps_its_value(struck, storm):
-    store = coordinated(struck)
-    storm.faults["PutItem"] = ["lost"]
-    assert store.create("key", LARGE)
-    assert store.get("key") == LARGE
-
-
 def test_a_large_create_that_lost_leaves_no_value(struck, storm):
     bucket = uuid4().hex
     store, rival = coordinated(struck, bucket), coordinated(struck, bucket)
@@ -184,16 +144,6 @@ def test_a_large_create_that_lost_leaves_no_value(struck, storm):
         assert store.create("key", LARGE) is False
         assert store.get("key") == b"first"
     assert list(open_store(f"memory://{bucket}").list("")) == []
-
-
-def test_the_rest_of_a_batch_that_the_table_left_undone_is_done_by_further_requests(struck, storm):
-    store = coordinated(struck)
-    keys = [f"old/{number}" for number in range(60)]
-    for key in keys:
-        store.create(key, b"x")
-    storm.faults = {"BatchGetItem": ["half", "half"], "BatchWriteItem": ["half", "half", None, "half"]}
-    store.delete(keys)
-    assert struck.items == {}
 
 
 def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,12 +165,6 @@ def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPat
         store = open_store("dynamodb://icefloe", options=served.access)
         assert store.size("key") is None
         assert not health_of_store("dynamodb://icefloe", (served.endpoint, "eu-west-1")).is_recent
-
-
-def test_a_table_that_takes_no_more_requests_is_an_error_that_passes(struck, storm):
-    storm.faults["GetItem"] = ["ProvisionedThroughputExceededException"] * 100
-    with pytest.raises(TransientError, match="takes no more requests; try again, and raise its capacity"):
-        open_store("dynamodb://icefloe", options=struck.access).size("key")
 
 
 def test_credentials_that_cannot_be_fetched_may_come_later(table, monkeypatch, tmp_path):
@@ -294,12 +238,6 @@ def test_an_item_of_a_newer_release_or_of_another_program_is_not_taken_for_one_o
     item.pop("format")
     with pytest.raises(TerminalError, match="another program writes to this table"):
         store.get("key")
-
-
-def test_local_disk_needs_no_table(table, tmp_path):
-    assert open_store(tmp_path.as_uri(), options=table.options()).create("key", b"x")
-    assert (tmp_path / "key").read_bytes() == b"x"
-    assert table.calls == []
 
 
 def stopped_for_a_day(monkeypatch: pytest.MonkeyPatch, table: Table, method: str, sweep: Any) -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,22 +29,6 @@ def aged(folder: Path) -> Path:
     at = folder.stat().st_mtime - HOUR_AGO
     os.utime(folder, (at, at))
     return folder
-
-
-def test_a_folder_goes_with_its_context(tmp_path: Path) -> None:
-    with task_folder("part", tmp_path) as folder:
-        (folder / "rows").write_bytes(b"rows")
-        assert folder.parent == tmp_path
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_machine_without_room_for_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> str:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
-
-    monkeypatch.setattr(tempfile, "gettempdir", refuse)
-    with pytest.raises(TransientError, match=r"no folder for temporary files can be made: .*No usable"):
-        task_folder("part").__enter__()
 
 
 def test_a_folder_that_cannot_be_removed_stays_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,23 +96,6 @@ def test_a_folder_that_another_process_removes_before_its_lock_is_made_again(
         assert folder not in removed
 
 
-def test_a_folder_that_another_process_is_about_to_remove_is_left_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flock, found = fcntl.flock, []
-
-    def hold_first(descriptor: int, operation: int) -> None:
-        if not found:
-            found.append(os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY))
-            flock(found[0], operation)
-        flock(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", hold_first)
-    with task_folder("part", tmp_path) as folder:
-        assert not os.path.samestat(folder.stat(), os.fstat(found[0]))
-    os.close(found[0])
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL])
 def test_a_disk_that_knows_no_locks_is_used_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -170,12 +136,3 @@ def test_every_disk_that_spark_names_and_that_can_be_written_is_used_in_its_orde
     (tmp_path / "file").write_text("")
     named = f"{one},{tmp_path}/gone,,{tmp_path}/file,{other}"
     assert local_folders({"SPARK_LOCAL_DIRS": named}) == (one, other)
-
-
-def test_yarn_names_them_by_another_variable(tmp_path: Path) -> None:
-    assert local_folders({"LOCAL_DIRS": str(tmp_path), "SPARK_LOCAL_DIRS": "/gone"}) == (tmp_path,)
-
-
-def test_without_spark_it_is_the_temporary_folder() -> None:
-    assert local_folders({}) == (None,)
-    assert local_folders({"SPARK_LOCAL_DIRS": ""}) == (None,)

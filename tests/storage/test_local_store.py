@@ -1,19 +1,19 @@
 import errno
+import fcntl
 import os
-import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from icefloe.errors import IcefloeError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import local_store
+from icefloe.storage.local_store import open_unfinished, sweep_unfinished, unfinished_name
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError
+from icefloe.storage.store import RangeMissingError
 from support.missing import require_program
 from support.pipelines.workspace import ROOT
 
@@ -122,29 +122,6 @@ def test_a_file_that_its_writer_could_not_remove_has_no_living_writer(folder, st
     assert store.get("a/b") == b"value"
 
 
-def test_a_create_whose_folder_cannot_be_synced_fails_although_it_can_be_seen(store, monkeypatch):
-    store.put("kept", b"value")
-    fsync, calls = os.fsync, []
-
-    def fail_second(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == 2:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail_second)
-    with pytest.raises(IcefloeError, match="Input/output error"):
-        store.create("new", b"other")
-    assert store.create("new", b"another") is False
-
-
-def test_a_file_that_came_out_shorter_than_what_was_written_is_an_error(folder, store, monkeypatch):
-    monkeypatch.setattr(os, "write", lambda _, chunk: len(chunk))
-    with pytest.raises(IcefloeError, match=r"cannot write .*/key"):
-        store.put("key", b"value")
-    assert names(folder) == []
-
-
 def test_short_writes_go_on_where_they_stopped(store, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, chunk: write(descriptor, chunk[:7]))
@@ -169,13 +146,6 @@ def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatc
     assert store.create("a/b", b"1")
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EACCES], ids=errno.errorcode.get)
-def test_a_folder_whose_sync_fails_otherwise_is_an_error(store, monkeypatch, code):
-    refuse_to_sync_folders(monkeypatch, code)
-    with pytest.raises(IcefloeError):
-        store.create("a/b", b"1")
-
-
 def test_a_folder_that_cannot_be_opened_for_reading_is_written_to_all_the_same(folder, store, monkeypatch):
     opened = os.open
 
@@ -194,39 +164,6 @@ def test_a_folder_that_cannot_be_opened_for_reading_is_written_to_all_the_same(f
     store.delete(["a/b"])
     monkeypatch.undo()
     assert names(folder) == []
-
-
-def test_a_folder_that_was_removed_since_the_last_write_is_made_again(folder, store):
-    store.put("a/b", b"1")
-    shutil.rmtree(folder)
-    store.put("a/b", b"2")
-    assert store.get("a/b") == b"2"
-
-
-@pytest.mark.parametrize(
-    "read", [lambda store: store.get("a/b"), lambda store: store.get_ranges("a/b", [(0, 1)])], ids=["get", "get_ranges"]
-)
-def test_a_folder_that_is_gone_holds_no_value(folder, store, read):
-    store.put("a/b", b"1")
-    shutil.rmtree(folder)
-    with pytest.raises(KeyMissingError):
-        read(store)
-    assert store.size("a/b") is None
-
-
-def test_a_deleted_value_does_not_come_back_after_a_loss_of_power(folder, store, monkeypatch):
-    store.put("a/b", b"1")
-    store.put("a/c", b"1")
-    synced = []
-    monkeypatch.setattr("icefloe.storage.local_store.sync_folder", synced.append)
-    store.delete(["a/b", "a/c", "a/none", "none/d"])
-    assert synced == [folder / "a"]
-
-
-def test_the_longest_name_that_a_disk_takes_can_be_written(folder, store):
-    name = "ü" * 127
-    store.put(name, b"1")
-    assert names(folder) == [name]
 
 
 @pytest.fixture
@@ -260,22 +197,103 @@ def test_a_fault_of_the_kernel_is_one_sentence_and_leaves_nothing(tmp_path, fold
     assert names(folder) == ["ready"]
 
 
-def test_a_value_that_is_cut_while_it_is_read_gives_what_is_left(folder, store):
-    store.put("key", bytes(100))
-    is_over = Event()
+def test_listings_follow_links_and_leave_out_what_is_no_value(folder, store):
+    store.put("a/b", b"1")
+    (folder / "nowhere").symlink_to(folder / "gone")
+    (folder / "linked").symlink_to(folder / "a")
+    os.mkfifo(folder / "pipe")
+    (folder / "a" / "c#12").write_bytes(b"")
+    (folder / os.fsdecode(b"\xff")).write_bytes(b"")
+    (folder / "control\n").write_bytes(b"")
+    assert sorted(each.key for each in store.list("")) == ["a/b", "linked/b"]
+    assert (list(store.list_here("")), store.folders("")) == ([], {"a", "linked"})
 
-    def cut_and_replace():  # a file is cut in place, but no store lets one grow: a reader would see parts of two values
-        while not is_over.is_set():
-            for size_bytes in (10, 0):
-                os.truncate(folder / "key", size_bytes)
-            (folder / "whole").write_bytes(bytes(100))
-            (folder / "whole").replace(folder / "key")
 
-    with ThreadPoolExecutor() as pool:
-        cutting = pool.submit(cut_and_replace)
-        try:
-            found = {len(store.get("key")) for _ in range(2_000)}
-        finally:
-            is_over.set()
-        cutting.result()
-    assert found <= {0, 10, 100}
+def test_a_folder_inside_itself_is_an_error(folder, store):
+    store.put("a/b", b"1")
+    (folder / "a" / "up").symlink_to(folder)
+    with pytest.raises(TerminalError, match=r"^cannot list file:///.*: Too many levels of symbolic links; see"):
+        list(store.list(""))
+
+
+def test_a_range_far_behind_the_end_takes_no_memory(store):
+    store.put("key", b"0123456789")
+    with pytest.raises(RangeMissingError, match="has 10 bytes, but bytes up to"):
+        store.get_ranges("key", [(0, 2), (2**40, 2**62)])
+
+
+def test_each_name_is_another_and_readers_of_the_folder_pass_over_it():
+    first, second = unfinished_name("part-00000.parquet"), unfinished_name("part-00000.parquet")
+    assert first != second
+    assert first.startswith(".part-00000.parquet.")
+    assert first.endswith("#0")
+    assert len(unfinished_name("ü" * 200).encode()) < 255
+
+
+def test_a_young_file_stays_although_its_lock_is_free_as_locks_of_another_machine_may_be(tmp_path: Path):
+    descriptor, path = open_unfinished(tmp_path, "key")
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    assert sweep_unfinished(tmp_path) == 0
+    os.write(descriptor, b"more")
+    assert path.read_bytes() == b"more"
+    age(path)
+    assert sweep_unfinished(tmp_path) == 1
+    os.close(descriptor)
+
+
+def test_a_new_file_that_another_took_for_a_dead_writers_is_opened_again(tmp_path: Path, monkeypatch):
+    lock, sweeps = local_store._lock, [tmp_path, tmp_path]
+    monkeypatch.setattr(local_store, "_YOUNG_SECONDS", -1.0)
+
+    def swept_before(descriptor: int) -> bool | None:
+        if sweeps:
+            sweep_unfinished(sweeps.pop())
+        return lock(descriptor)
+
+    monkeypatch.setattr(local_store, "_lock", swept_before)
+    descriptor, path = open_unfinished(tmp_path, "key")
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    os.close(descriptor)
+
+
+def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(local_store, "_YOUNG_SECONDS", -1.0)
+
+    def write(number: int) -> bool:
+        descriptor, path = open_unfinished(tmp_path, "key")
+        sweep_unfinished(tmp_path)
+        is_there = path.exists()
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+        return is_there
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(write, range(400)))
+
+
+def test_without_locks_the_age_decides(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(local_store, "_lock", lambda _: None)
+    for name in ("old", "young"):
+        descriptor, path = open_unfinished(tmp_path, name)
+        os.close(descriptor)
+        if name == "old":
+            os.utime(path, (0, 0))
+    assert sweep_unfinished(tmp_path) == 1
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".young.")
+
+
+@pytest.mark.parametrize("name", ["Invoice #12", "ticket#7", "a.b#0", ".draft#0", "part 1.txt#3", "#1", "1.x#2"])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_file_of_somebody_else_stays_whatever_its_age(tmp_path: Path, name: str, is_over: bool):
+    (tmp_path / name).write_bytes(b"theirs")
+    os.utime(tmp_path / name, (0, 0))
+    assert sweep_unfinished(tmp_path, is_over=is_over) == 0
+    assert (tmp_path / name).exists()
+
+
+def test_a_file_that_came_out_shorter_than_what_was_written_is_an_error(folder, store, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda _, chunk: len(chunk))
+    with pytest.raises(IcefloeError, match=r"cannot write .*/key"):
+        store.put("key", b"value")
+    assert names(folder) == []

@@ -1,19 +1,23 @@
 import os
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import obstore
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import object_store
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store_errors import StorePlace
+from icefloe.storage.values import coalesce_ranges, cut_ranges
 from storage.contract import Behind, StoreContract
 from support.missing import missing
 
@@ -90,24 +94,6 @@ class TestChild(TestMemory):
         return Memory(objects, "x/y z/")
 
 
-def test_opening_and_reading_make_no_folder(tmp_path):
-    store = open_store((tmp_path / "new").as_uri())
-    assert (store.size("a"), list(store.list("")), store.child("c").size("b")) == (None, [], None)
-    store.delete(["a"])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_left_by_a_writer_that_died_is_not_listed_and_not_in_the_way(tmp_path):
-    store = open_store(tmp_path.as_uri())
-    for name in ("key#1", "key#2", "other#17"):
-        (tmp_path / name).write_bytes(b"half")
-    assert list(store.list("")) == []
-    store.put("key", b"whole")
-    assert store.create("other", b"whole")
-    assert {found.key: found.size_bytes for found in store.list("")} == {"key": 5, "other": 5}
-    assert (tmp_path / "key").read_bytes() == b"whole"
-
-
 def test_a_file_is_streamed_in_parts_and_never_held_whole(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(obstore, "put", lambda *args, **kwargs: calls.append((args, kwargs)))
@@ -133,14 +119,6 @@ def test_a_folder_below_a_file_cannot_be_written_and_the_error_says_so_once(tmp_
         assert "\n" not in str(caught.value)
         assert (caught.value.url, caught.value.key) == (store.url, "a/key")
     assert store.size("a/key") is None
-
-
-def test_a_key_below_another_key_is_an_error_on_disk(tmp_path):
-    store = open_store(tmp_path.as_uri())
-    store.put("a", b"")
-    for attempt in (lambda: store.put("a/b", b""), lambda: store.create("a/b", b""), lambda: store.get("a/b")):
-        with pytest.raises(TerminalError, match=r"a/b: .*Not a directory"):
-            attempt()
 
 
 def test_a_key_that_is_a_folder_cannot_be_created_and_is_not_taken_for_created_by_another(tmp_path, monkeypatch):
@@ -186,12 +164,6 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_behind(mounted, tmp_path):
             attempt()
     assert (folder / "kept").read_bytes() == b"value"
     assert [file.name for file in folder.iterdir()] == ["kept"]
-
-
-def test_a_lost_create_is_reported_even_when_the_disk_is_full(mounted):
-    store = open_store(mounted("size=1m").as_uri())
-    assert store.create("key", b"theirs")
-    assert store.create("key", bytes(2**21)) is False
 
 
 def test_a_read_only_disk_is_an_error_that_says_so(mounted):
@@ -242,15 +214,25 @@ def test_requests_are_counted_by_kind(tmp_path):
     assert requests.taken() == RequestTotals()
 
 
-def test_an_unanswered_request_is_counted_as_failed(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    requests = Requests()
-    store = open_store((tmp_path / "file" / "below").as_uri(), requests=requests)
-    with pytest.raises(IcefloeError):
-        store.put("a", b"")
-    assert requests.taken().put == 1
+RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], pair[0] + pair[1])))
 
 
-def test_totals_add_up():
-    both = RequestTotals(get=1, list=2, seconds=0.5) + RequestTotals(get=2, found_there=1, seconds=1.5)
-    assert (both.get, both.list, both.found_there, both.seconds, both.sent) == (3, 2, 1, 2.0, 5)
+@given(ranges=RANGES, gap_bytes=st.integers(0, 10))
+def test_the_fetched_bytes_answer_every_range_exactly(ranges, gap_bytes):
+    data = bytes(range(100))
+    fetched = coalesce_ranges(ranges, gap_bytes=gap_bytes)
+    parts = [memoryview(data)[start:stop] for start, stop in fetched]
+    assert cut_ranges(fetched, parts, ranges) == [data[start:stop] for start, stop in ranges]
+
+
+@given(ranges=RANGES, gap_bytes=st.integers(0, 10))
+def test_fetched_pieces_lie_apart_and_waste_no_more_than_the_gaps(ranges, gap_bytes):
+    fetched = coalesce_ranges(ranges, gap_bytes=gap_bytes)
+    wanted = {byte for start, stop in ranges for byte in range(start, stop)}
+    assert all(after - before > gap_bytes for (_, before), (after, _) in pairwise(fetched))
+    for start, stop in fetched:
+        assert {start, stop - 1} <= wanted
+        idle = 0
+        for byte in range(start, stop):
+            idle = 0 if byte in wanted else idle + 1
+            assert idle <= gap_bytes

@@ -41,23 +41,3 @@ def test_at_no_moment_of_a_run_does_anything_build_on_what_a_loss_of_power_would
                 assert disk.lost() == [], f"{call.paths[-1]} would be there without these"
         disk.apply(call)
     assert disk.lost() == []
-
-
-def test_the_model_knows_the_lost_rows(tmp_path: Path):
-    disk = Disk(below=tmp_path)
-
-    def call(number: int, name: str, *paths: str) -> None:
-        disk.apply(Syscall(began=number, ended=number, name=name, paths=tuple(f"{tmp_path}/{path}" for path in paths)))
-
-    call(0, "mkdir", "a")
-    call(1, "openat", "a/.x#0")
-    call(2, "write", "a/.x#0")
-    assert not disk.is_whole(f"{tmp_path}/a/.x#0")
-    call(3, "fsync", "a/.x#0")
-    assert disk.is_whole(f"{tmp_path}/a/.x#0")
-    call(4, "link", "a/.x#0", "a/x")
-    assert disk.lost() == [f"{tmp_path}/a/x"]
-    call(5, "fsync", "a")
-    assert disk.lost() == [f"{tmp_path}/a/x"], "the folder itself is not on disk"
-    disk.apply(Syscall(began=7, ended=7, name="fsync", paths=(str(tmp_path),)))
-    assert disk.lost() == []

@@ -1,21 +1,15 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
-from icefloe.storage.probe import probe
+from icefloe.storage.probe import CLOCK_FOLDER, probe, store_time
 from icefloe.storage.store import Store
 from support.fakes.stores import Fault, FaultyStore, ForgetfulStore, RacyStore, WrappingStore
-from support.servers.table_server import Table, table_server
-
-
-@pytest.fixture
-def table() -> Iterator[Table]:
-    with table_server() as served:
-        yield served
-
+from support.servers.table_server import Table
 
 STORES: dict[str, Callable[[Path, Table], Store]] = {
     "disk": lambda folder, _: open_store(folder.as_uri()),
@@ -60,49 +54,11 @@ def test_creates_that_won_without_knowing_are_no_reason_to_refuse_a_store():
     probe(Resending(open_store("memory://resending")))
 
 
-def test_a_good_place_passes_and_nothing_is_left(tmp_path):
-    store = open_store((tmp_path / "new").as_uri())
-    probe(store)
-    probe(store.child("deeper"))
-    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
-
-
 def test_a_store_that_ignores_create_if_absent_is_refused_by_its_url():
     inner = open_store("memory://forgetful")
     with pytest.raises(TerminalError, match=r"memory://forgetful ignores create-if-absent") as caught:
         probe(ForgetfulStore(inner))
     assert caught.value.url == "memory://forgetful"
-    assert list(inner.list("")) == []
-
-
-def test_a_store_that_ignores_create_if_absent_is_refused_whether_it_deletes_or_not():
-    undeletable = FaultyStore(
-        open_store("memory://careless"), Fault(operation="delete", error=TransientError("no answer"))
-    )
-    with pytest.raises(TerminalError, match="memory://careless ignores create-if-absent"):
-        probe(ForgetfulStore(undeletable))
-
-
-def test_a_store_that_hides_what_it_did_is_refused_too():
-    class Lying(ForgetfulStore):
-        def create(self, key, data):
-            super().create(key, data)
-            return data == b"first"
-
-    with pytest.raises(TerminalError, match="ignores create-if-absent"):
-        probe(Lying(open_store("memory://lying")))
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(TerminalError, match=rf"cannot create file://{tmp_path}/file/x/_probe-"):
-        probe(open_store((tmp_path / "file" / "x").as_uri()))
-
-
-def test_a_store_that_fails_midway_is_left_clean():
-    inner = open_store("memory://midway")
-    with pytest.raises(TransientError):
-        probe(FaultyStore(inner, Fault(operation="create", nth=2)))
     assert list(inner.list("")) == []
 
 
@@ -130,3 +86,33 @@ def test_a_place_where_nothing_can_be_deleted_is_refused():
     denied = TerminalError("cannot delete: access is denied")
     with pytest.raises(TerminalError, match="cannot delete"):
         probe(FaultyStore(open_store("memory://undeletable"), Fault(operation="delete", error=denied)))
+
+
+@pytest.fixture(params=["file", "memory"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"file://{tmp_path}" if request.param == "file" else f"memory://clock-{tmp_path.name}"
+
+
+def test_the_time_of_a_store_is_now_and_leaves_nothing_behind(url: str) -> None:
+    store = open_store(url)
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    assert before <= store_time(store) <= datetime.now(UTC) + timedelta(seconds=1)
+    assert list(store.list("")) == []
+
+
+def test_the_remains_of_a_killed_look_at_the_clock_do_not_count(url: str) -> None:
+    store = open_store(url)
+    with pytest.raises(SystemExit):
+        store_time(FaultyStore(store, Fault(operation="delete", error=SystemExit())))
+    [left] = store.list("")
+    assert left.key.startswith(f"{CLOCK_FOLDER}/")
+    assert store_time(store) >= left.modified
+
+
+def test_a_listing_that_lags_behind_is_tried_again() -> None:
+    class Stale(WrappingStore):
+        def list(self, prefix: str):  # noqa: ARG002 - nothing is ever there
+            return iter(())
+
+    with pytest.raises(TransientError, match="does not list an object that was just written to it; try again"):
+        store_time(Stale(open_store("memory://stale-clock")))

@@ -1,5 +1,4 @@
 import contextlib
-import errno
 import logging
 import os
 import resource
@@ -8,13 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from obstore.exceptions import GenericError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
-from icefloe.storage.store_errors import StorePlace
 from support.fakes.answering_server import answering_server
 from support.fakes.faulty_proxy import FAULTS, faulty_proxy, is_write
 from support.missing import require_linux
@@ -77,15 +74,6 @@ def test_a_server_that_denies_is_a_terminal_error_at_once(operation):
     assert len(asked) <= 2
 
 
-def test_a_server_that_denies_is_quoted_by_its_code_alone() -> None:
-    with (
-        answering_server(refusal(403, "InvalidAccessKeyId")) as (endpoint, _),
-        pytest.raises(TerminalError, match=r"access is denied \(InvalidAccessKeyId\); check the cred") as caught,
-    ):
-        bucket(endpoint).get("a/key")
-    assert not [secret for secret in (KEY_ID, SECRET, "string-to-sign") if secret in str(caught.value)]
-
-
 @pytest.mark.parametrize("operation", sorted(set(ATTEMPTS) - {"size"}))
 def test_a_clock_that_is_off_is_said_so(operation: str) -> None:
     with (
@@ -118,13 +106,6 @@ def test_only_a_denied_deletion_of_many_is_one_sentence_at_once(code: str) -> No
     ):
         bucket(endpoint).delete(["a", "b"])
     assert (len(asked) == 1) == is_denied
-
-
-def test_nobody_listening_is_a_transient_error():
-    with answering_server(refusal(500)) as (endpoint, _):
-        pass
-    with pytest.raises(TransientError, match=r"cannot read s3://lake/icefloe/a/key"):
-        bucket(endpoint).get("a/key")
 
 
 def test_a_missing_object_and_a_missing_bucket_are_distinguished():
@@ -173,22 +154,6 @@ def test_a_create_that_is_refused_lost(status):
     assert asked == ["PUT", "HEAD"]
 
 
-def test_a_local_error_keeps_its_cause(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(TerminalError) as caught:
-        open_store(tmp_path.as_uri()).put("file/key", b"")
-    assert "Not a directory" in str(caught.value.__cause__)
-
-
-def test_a_missing_value_is_an_answer_without_a_cause(tmp_path):
-    (tmp_path / "folder").mkdir()
-    store = open_store(tmp_path.as_uri())
-    assert (store.size("value"), store.size("folder")) == (None, None)
-    with pytest.raises(KeyMissingError) as caught:
-        store.get("value")
-    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -205,34 +170,6 @@ def test_a_place_that_cannot_be_written_is_one_readable_sentence(url, reason):
             ATTEMPTS[operation](open_store(url))
         assert str(caught.value) == f"cannot {verb} {url.removesuffix('/')}/a/key: {reason}"
         assert (caught.value.url, caught.value.key) == (url.removesuffix("/"), "a/key")
-
-
-def test_a_place_that_cannot_be_read_is_not_said_to_be_full(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(TerminalError) as caught:
-        open_store(tmp_path.as_uri()).get("file/key")
-    url = f"{tmp_path.as_uri()}/file/key"
-    assert str(caught.value) == f"cannot read {url}: Not a directory; see that this folder can be read by this user"
-
-
-@pytest.mark.parametrize("name", ["EMFILE", "ENFILE", "EIO", "ENOSPC", "ESTALE"])
-@pytest.mark.parametrize("is_of_obstore", [False, True])
-def test_a_fault_of_the_local_disk_that_may_pass_is_tried_again(name, is_of_obstore):
-    number = getattr(errno, name)
-    text = os.strerror(number)
-    fault = GenericError(f"Generic LocalFileSystem error: {text} (os error {number})\n\nDebug source:")
-    place = StorePlace(url="file:///data", is_local=True)
-    with (
-        pytest.raises(TransientError, match=rf"cannot read file:///data/key: {text}; try again"),
-        place.faults("read", "key"),
-    ):
-        raise fault if is_of_obstore else OSError(number, text)
-
-
-@pytest.mark.parametrize("error", [NotADirectoryError(errno.ENOTDIR, "x"), PermissionError(errno.EACCES, "x")])
-def test_a_fault_of_the_local_disk_that_stays_is_final(error):
-    with pytest.raises(TerminalError), StorePlace(url="file:///data", is_local=True).faults("write", "key"):
-        raise error
 
 
 def test_a_process_without_file_descriptors_is_asked_to_try_again(tmp_path):
@@ -268,10 +205,3 @@ def test_a_deletion_of_many_whose_answer_is_lost_is_sent_again():
     with stack:
         bucket(f"http://127.0.0.1:{proxy.port}").delete(["a", "b"])
     assert (len(proxy.struck), asked) == (2, ["POST"] * 3)
-
-
-def test_a_deletion_of_many_is_given_up_with_the_patience():
-    stack, asked, proxy = lost_deletions(100)
-    with stack, pytest.raises(TransientError, match=r"cannot delete s3://lake: .*; try again"):
-        bucket(f"http://127.0.0.1:{proxy.port}").delete(["a", "b"])
-    assert asked == ["POST"] * 3

@@ -1,21 +1,30 @@
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import icefloe
+from icefloe.engines.spark import workers
 from icefloe.engines.spark.executors import exclusion_settings
 from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.spark_conf import machine_defaults
+from icefloe.engines.spark.workers import (
+    CheckedTask,
+    WorkerLibraries,
+    refuse_other_libraries,
+    refuse_workers_without_python,
+)
+from icefloe.errors import TerminalError, TransientError
 
 SCRIPT = Path(__file__).parent / "bad_executors.py"
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)
-NOWHERE: Mapping[str, str] = {"SPARK_CONF_DIR": "/nowhere"}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +68,50 @@ def test_executors_are_excluded_on_clusters_unless_somebody_chose_otherwise() ->
     assert settings({"spark.task.maxFailures": "2"}) == {}
 
 
-def test_the_machines_defaults_are_a_choice_too(tmp_path: Path) -> None:
-    (tmp_path / "spark-defaults.conf").write_text("spark.task.maxFailures 1\n")
-    assert exclusion_settings(machine_defaults({"SPARK_CONF_DIR": str(tmp_path)}), CLUSTER) == {}
+def answer_of_a_worker(monkeypatch: pytest.MonkeyPatch, versions: Mapping[str, str | None]) -> object:
+    """The answer of a worker with these versions, as the driver unpacks it."""
+    packed = pickle.dumps(CheckedTask(lambda number: number * 2))
+    with monkeypatch.context() as worker:
+        worker.setattr(workers, "_version", lambda name: versions.get(name, version(name)))
+        return pickle.loads(pickle.dumps(pickle.loads(packed)(21)))
+
+
+def test_a_worker_of_the_same_environment_does_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer_of_a_worker(monkeypatch, {}) == 42
+
+
+def test_a_worker_with_other_libraries_begins_no_task_and_every_difference_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = answer_of_a_worker(monkeypatch, {"pyarrow": "1.2.3", "lz4": None})
+    assert isinstance(answer, WorkerLibraries)
+    with pytest.raises(TerminalError) as refused:
+        refuse_other_libraries(answer)
+    here = version("pyarrow")
+    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'java.io.IOException: Cannot run program "/opt/python": error=2, No such file or directory',
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11",
+    ],
+)
+def test_workers_without_the_drivers_python_may_have_it_later(said: str) -> None:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with pytest.raises(TransientError) as refused:
+        refuse_workers_without_python(said)
+    assert str(refused.value) == (
+        f"the Spark workers do not start Python {python}: set spark.pyspark.python to one that is there; {said}"
+    )
+
+
+@pytest.mark.parametrize("module", ["engine", "workers"])
+def test_a_worker_without_libraries_can_run_the_task_that_asks_for_them(module: str) -> None:
+    # Without the site's packages, as a worker that unpacked another archive.
+    subprocess.run(
+        [sys.executable, "-S", "-c", f"import icefloe.engines.spark.{module}"],
+        env={"PYTHONPATH": str(Path(icefloe.__file__).parents[1])},
+        check=True,
+    )

@@ -4,8 +4,10 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -14,17 +16,14 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
-from icefloe.engines.spark.master import SparkMaster
+from icefloe.engines.spark.application import build_package_zip, refuse_missing_jobs
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
-from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace
 
 SECRET = "never-on-a-command-line"
-CLUSTER = SparkMaster(url="spark://host:7077", is_local=False)
 
 
 class FakeSpark:
@@ -94,15 +93,6 @@ def test_the_job_gets_the_plan_as_its_only_argument(spark: FakeSpark) -> None:
     assert "spark.x=y" in spark.arguments
 
 
-@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077"])
-def test_workers_elsewhere_get_the_library_as_a_zip(spark: FakeSpark, master: str) -> None:
-    spark.write(exit_code=0)
-    remote: dict[str, Any] = {"storage_is_shared": True, "spark": {"conf": {"spark.master": master}}}
-    submit(spark.folder, **remote)
-    assert spark.arguments[spark.arguments.index("--py-files") + 1].endswith(".zip")
-    assert "PYTHONPATH" not in spark.environment
-
-
 def test_workers_in_the_drivers_process_import_the_library_from_where_it_is(spark: FakeSpark) -> None:
     # While the job runs: the folder is temporary.
     spark.write(
@@ -157,14 +147,6 @@ def test_more_than_a_process_can_be_given_is_refused_with_its_key(
         submit(spark.folder, batch(spark.folder, **given))
     assert SECRET not in str(raised.value)
     assert not (spark.folder / "arguments").exists()
-
-
-def test_it_is_refused_before_a_batch_is_opened(tmp_path: Path) -> None:
-    pipeline = load_pipeline(Workspace.create(tmp_path).pipeline(engine="spark"), environ={})
-    credentials = Credentials(storage_options={"root_certificate": "x" * 10 * 2**20})
-    session = PipelineSession.open(pipeline, credentials=credentials, environ={})
-    with pytest.raises(TerminalError, match=too_large("storage_options.root_certificate")):
-        SparkSubmit.of(pipeline, environ={}).check_session(session)
 
 
 @pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
@@ -222,18 +204,6 @@ def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_pat
         refuse_missing_jobs(jobs)
 
 
-def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> None:
-    with pytest.raises(TerminalError, match="a disk of one machine"):
-        submit(spark.folder, spark={"conf": {"spark.master": "spark://host:7077"}})
-
-
-def test_a_pipeline_that_delivers_is_refused_only_for_what_it_keeps_on_a_disk(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {"storage": "s3://lake/icefloe", "sink": {"type": "kafka", "topic": "flights"}}
-    refuse_unshared_storage(pipeline_from(tmp_path, **keys), CLUSTER)
-    with pytest.raises(TerminalError, match=r"^changelog\.path is file:///log, a disk of one machine"):
-        refuse_unshared_storage(pipeline_from(tmp_path, changelog={"path": "file:///log"}, **keys), CLUSTER)
-
-
 def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:
     places: dict[str, Any] = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
     conf = {"spark.master": "spark://host:7077"}
@@ -247,11 +217,6 @@ def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Pa
         else:
             with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
                 jobs.check_session(session)
-
-
-def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
-    with pytest.raises(TerminalError, match="deploy mode 'cluster'"):
-        submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})
 
 
 def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark: FakeSpark) -> None:
@@ -277,3 +242,37 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
     with pytest.raises(TerminalError, match=r"bin/java does not run .*: set JAVA_HOME"):
         check()
     assert not (spark.folder / "arguments").exists()
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "source" / "floe"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "inner" / "__init__.py").write_text("WORD = 'ice'")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "x.pyc").write_bytes(b"machine")
+    return folder
+
+
+def test_equal_sources_give_equal_names_and_bytes_at_any_time(package: Path, tmp_path: Path) -> None:
+    first = build_package_zip(tmp_path, package=package)
+    before = first.read_bytes()
+    for path in package.rglob("*.py"):
+        path.touch()
+    assert build_package_zip(tmp_path, package=package) == first
+    assert first.read_bytes() == before
+
+
+def test_caches_stay_out(package: Path, tmp_path: Path) -> None:
+    with ZipFile(build_package_zip(tmp_path, package=package)) as archive:
+        assert archive.namelist() == ["floe/__init__.py", "floe/inner/__init__.py"]
+
+
+def test_the_library_imports_from_its_zip_alone(tmp_path: Path) -> None:
+    path = build_package_zip(tmp_path)
+    found = subprocess.run(
+        [sys.executable, "-c", "import icefloe.errors; print(icefloe.errors.__file__)"],
+        env={"PYTHONPATH": str(path)}, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.startswith(str(path))
