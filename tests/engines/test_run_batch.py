@@ -154,18 +154,6 @@ def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(
     assert session_of(workspace).checkpoint.pipeline() is None
 
 
-def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(_: object) -> int:
-        raise TransientError("the store was not there")
-
-    monkeypatch.setattr("icefloe.batch.deliver.commit_batch.clean_up_finished", fail)
-    done = run_batch(session_of(workspace), environ={})
-    assert done.report is not None
-    assert "the store was not there" in caplog.text
-
-
 def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_started_again(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,23 +66,6 @@ def test_a_node_that_is_started_again_in_time_costs_nothing(machines: TwoMachine
     require_exact(workshop, batch)
 
 
-def test_both_nodes_may_be_lost_at_once(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    for node in machines.nodes:
-        node.kill()
-    reading = Elsewhere(machines, patience=SHORT)
-    batch.coalesce()
-    # The machine that runs the tasks would find its own outputs without its node.
-    for file in machines.nodes[1].outputs():
-        file.unlink()
-    batch.run(Phase.SHUFFLE_READ, reading)
-    require_made_again(batch, set(range(batch.plan.num_map_tasks)))
-    assert reading.phases == 3, "one round finds both: all ranges, all map tasks, all ranges again"
-    assert {node.address for node in nodes_lost(batch)} == {f"127.0.0.1:{node.port}" for node in machines.nodes}
-    assert len(require_exact(workshop, batch).warnings) == 2
-
-
 def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
     machines: TwoMachines, workshop: Workshop
 ) -> None:
@@ -168,25 +151,6 @@ def test_a_node_that_answers_only_others_is_lost_for_its_second_task(
     [node] = nodes_lost(batch)
     assert node.map_outputs == len(lost)
     assert node.reason.startswith("it asked to come again for ")
-    require_exact(workshop, batch)
-
-
-def test_a_node_that_answers_only_others_for_one_task_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.set(shuffle={**SHUFFLE, "target_size_bytes": 1 << 40}).open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    batch.coalesce()
-    with in_its_place(machines, busy=True) as server:
-
-        def is_free(phases: int) -> None:
-            if phases == 1:
-                server.shutdown()
-                machines.nodes[0].start()
-
-        reading = Asked(machines, is_free)
-        batch.run(Phase.SHUFFLE_READ, reading)
-    assert reading.phases == 2
-    require_made_again(batch, set())
-    assert not nodes_lost(batch)
     require_exact(workshop, batch)
 
 

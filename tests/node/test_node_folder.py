@@ -50,22 +50,6 @@ def _no_space(path: Path, data: bytes) -> int:
     raise OSError(28, "No space left on device")
 
 
-def test_a_disk_that_fails_while_a_file_is_read_is_a_fault_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, pread = NodeFolder(tmp_path), os.pread
-    folder.put(FILE, bytes(9 << 20))
-
-    def broken(descriptor: int, size_bytes: int, at: int) -> bytes:
-        if at:
-            raise OSError(errno.EIO, "Input/output error")
-        return pread(descriptor, size_bytes, at)
-
-    monkeypatch.setattr(os, "pread", broken)
-    found = content(folder, size_bytes=9 << 20)
-    assert found == PieceFault("it cannot be read: [Errno 5] Input/output error")
-
-
 def test_a_process_without_a_free_file_has_no_fault_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 """A node answers members only, and gives exactly the bytes that a commit record names."""
 
-import errno
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -156,22 +154,6 @@ def test_a_reader_that_takes_little_costs_one_open_file(config: NodeConfig, auth
         del answer, answers, client
         waited(lambda: opened(file) == 0)
     assert 0 < found <= 2
-
-
-def test_a_node_without_a_free_file_asks_readers_to_come_again(
-    node: str, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    opens, left = os.open, [errno.EMFILE, errno.ENFILE]
-
-    def exhausted(path: str, *others: int) -> int:
-        if path.endswith(FILE) and left:
-            raise OSError(left.pop(), "Too many open files")
-        return opens(path, *others)
-
-    monkeypatch.setattr(os, "open", exhausted)
-    small, whole = read(node, member(authority), piece(0, 5), piece(0, len(DATA)))
-    assert (content(small), content(whole), left) == (DATA[:5], DATA, [])
-    assert caplog.text.count("a reader is asked to come again") == 2
 
 
 def opened(file: str) -> int:

@@ -1,10 +1,8 @@
 """A node ends connections on which nobody asks for anything, and outlives the end of its open files."""
 
 import contextlib
-import errno
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -154,29 +152,3 @@ def test_silent_connections_beyond_the_limit_of_files_do_not_use_a_node_up(
         assert machine.server.exit_code is None
     finally:
         machine.server.stop()
-
-
-@pytest.mark.parametrize(
-    "fault", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("no thread"), MemoryError()]
-)
-def test_a_fault_while_a_node_looks_at_its_folder_does_not_end_it(
-    config: NodeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
-) -> None:
-    looks: list[float] = []
-
-    def failing(*_: object, **__: object) -> int:
-        looks.append(0.0)
-        raise fault
-
-    monkeypatch.setattr(NodeFolder, "expire", failing)
-    monkeypatch.setattr(node_server, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(node_server, "_EXPIRE_SECONDS", 0.0)
-    own, stop = replace(config, address=f"127.0.0.1:{free_port()}"), threading.Event()
-    node = threading.Thread(target=node_server.serve_node, args=(own, stop), kwargs={"say": lambda _: None})
-    node.start()
-    try:
-        waited(lambda: len(looks) > 2)
-    finally:
-        stop.set()
-        node.join()
-    assert "serves on without a look at its folder" in caplog.text

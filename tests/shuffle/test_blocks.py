@@ -168,12 +168,6 @@ def test_bytes_that_are_no_arrow_message_are_refused(content):
         decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)
 
 
-def test_rows_of_a_longer_schema_are_refused():
-    schema = small_batch().schema.append(pa.field("more", pa.int64()))
-    with pytest.raises(CorruptBlockError, match="do not fit the schema"):
-        decode_block(encode_block([small_batch()]), schema, max_bytes=MAX_BYTES)
-
-
 def test_dictionaries_are_refused_at_any_depth():
     dictionary = pa.dictionary(pa.int8(), pa.string())
     for kind in (dictionary, pa.list_(dictionary), pa.struct([("a", pa.map_(pa.string(), dictionary))])):

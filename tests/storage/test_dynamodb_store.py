@@ -283,20 +283,6 @@ def test_a_key_whose_value_is_gone_for_good_can_be_created_again(any_store, tabl
     assert (any_store.get("a/key"), any_store.get("a/small")) == (b"another", b"small")
 
 
-def test_a_reader_that_comes_late_deletes_no_item_of_another_writer(any_store, table, monkeypatch):
-    assert any_store.create("a/key", LARGE)
-    lose_values(any_store, table, hours=2)
-    forget = Items.forget
-
-    def late(items: Items, item: Item) -> None:
-        monkeypatch.setattr(Items, "forget", forget)
-        any_store.put("a/key", b"another")
-        forget(items, item)
-
-    monkeypatch.setattr(Items, "forget", late)
-    assert any_store.get("a/key") == b"another"
-
-
 def test_a_writer_whose_key_was_given_to_another_one_has_not_won(any_store, table, monkeypatch):
     create = Items.create
 

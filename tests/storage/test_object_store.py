@@ -12,7 +12,6 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage import object_store
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
@@ -119,16 +118,6 @@ def test_a_folder_below_a_file_cannot_be_written_and_the_error_says_so_once(tmp_
         assert "\n" not in str(caught.value)
         assert (caught.value.url, caught.value.key) == (store.url, "a/key")
     assert store.size("a/key") is None
-
-
-def test_a_key_that_is_a_folder_cannot_be_created_and_is_not_taken_for_created_by_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "_CONFLICT_PAUSES_SECONDS", (0.0, 0.0))
-    (tmp_path / "key").mkdir()
-    store = open_store(tmp_path.as_uri())
-    with pytest.raises(TransientError, match=r"cannot create .*/key: .*check whether it is a folder"):
-        store.create("key", b"")
-    with pytest.raises(TerminalError, match=r"cannot write .*/key"):
-        store.put("key", b"")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import clients
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError
 from support.fakes.answering_server import answering_server
 from support.fakes.faulty_proxy import FAULTS, faulty_proxy, is_write
 from support.missing import require_linux
@@ -106,16 +105,6 @@ def test_only_a_denied_deletion_of_many_is_one_sentence_at_once(code: str) -> No
     ):
         bucket(endpoint).delete(["a", "b"])
     assert (len(asked) == 1) == is_denied
-
-
-def test_a_missing_object_and_a_missing_bucket_are_distinguished():
-    with answering_server(refusal(404)) as (endpoint, _):
-        store = bucket(endpoint)
-        assert store.size("a/key") is None
-        with pytest.raises(KeyMissingError):
-            store.get("a/key")
-        with pytest.raises(TerminalError, match=r"cannot write s3://lake/icefloe/a/key: there is no such bucket"):
-            store.put("a/key", b"value")
 
 
 def test_an_answer_that_broke_off_is_transient_and_never_taken_for_the_range():

@@ -38,40 +38,6 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
     assert error.url == "memory://spark-jobs/0"
 
 
-@pytest.mark.parametrize(
-    ("master", "python", "checked"),
-    [
-        ("local[2]", sys.executable, False),
-        ("local[2]", "/opt/other/python", True),
-        ("local-cluster[2,1,1024]", sys.executable, True),
-        ("spark://host:7077", sys.executable, True),
-    ],
-)
-def test_workers_with_the_drivers_own_interpreter_do_not_look_for_its_libraries(
-    monkeypatch: pytest.MonkeyPatch, master: str, python: str, *, checked: bool
-) -> None:
-    context = SimpleNamespace(
-        master=master, pythonExec=python, applicationId="app-1", uiWebUrl=None, stop=lambda: None
-    )  # fmt: skip
-    found: list[bool] = []
-
-    def engine(_: object, *, checks_libraries: bool) -> None:
-        found.append(checks_libraries)
-
-    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
-    plan = SimpleNamespace(pipeline="events")
-    monkeypatch.setattr(BatchReference, "open", lambda _: SimpleNamespace(plan=plan))
-    monkeypatch.setattr("icefloe.engines.spark.job.SparkEngine", engine)
-    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", lambda *_, **__: None)
-    settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")
-    url = "memory://spark-jobs/0/plan.json"
-    reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
-    for name, value in reference.to_environment().items():
-        monkeypatch.setenv(name, value)
-    assert run_job(Phase.SHUFFLE_READ, [url]) == 0
-    assert found == [checked]
-
-
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
     """A batch whose application runs, and which this process was given."""

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -132,15 +131,6 @@ def test_the_machines_defaults_decide_about_disks(
 ) -> None:
     assert conf(master)["spark.io.encryption.enabled"] == "true"
     assert "spark.io.encryption.enabled" not in conf(master, defaults("spark.io.encryption.enabled false\n"))
-
-
-def test_the_pipelines_settings_win_and_never_leave_encryption_without_authentication() -> None:
-    assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == ON_DISK
-    tls = {"spark.ssl.rpc.enabled": "true"}
-    assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {**ON_DISK, "spark.authenticate": "true"}
-    cipher: dict[str, Any] = {"spark.network.crypto.cipher": "AES/CTR/NoPadding"}
-    found = conf(YARN, **cipher)
-    assert found["spark.network.crypto.cipher"] == "AES/CTR/NoPadding"
 
 
 @pytest.mark.parametrize("master", [YARN, KUBERNETES])

@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 import re
@@ -160,32 +159,6 @@ def test_the_error_of_a_job_is_raised(spark: FakeSpark, family: str, kind: type[
 def test_a_job_that_dies_without_a_word_may_be_tried_again(spark: FakeSpark) -> None:
     spark.write(exit_code=137)
     with pytest.raises(TransientError, match=r"exit code 137 .* it last said: the last word"):
-        submit(spark.folder)
-
-
-@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
-def test_a_disk_that_is_full_before_the_job_begins_may_be_tried_again(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, master: str
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    spark.write(exit_code=0)
-    for name in ("build_package_zip", "link_package"):
-        monkeypatch.setattr(f"icefloe.engines.spark.application.{name}", fail)
-    with pytest.raises(TransientError, match=r"laid ready for Spark in .*No space left on device; free space there"):
-        submit(spark.folder, storage_is_shared=True, spark={"conf": {"spark.master": master}})
-
-
-def test_a_machine_without_memory_for_spark_submit_may_be_tried_again(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-
-    spark.write(exit_code=0)
-    monkeypatch.setattr(subprocess, "Popen", fail)
-    with pytest.raises(TransientError, match=r"^spark-submit of shuffle_write could not be started .*Cannot allocate"):
         submit(spark.folder)
 
 
