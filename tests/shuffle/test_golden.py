@@ -90,16 +90,22 @@ def written_plain() -> MemoryStore:
 
 
 def write_twelve_rows(
-    store: MemoryStore, numbers: BlockNumbers | None, hashes: RowHashes, *, memory_bytes: int = 1 << 20, **settings: int
+    store: MemoryStore,
+    numbers: BlockNumbers | None,
+    hashes: RowHashes,
+    *,
+    memory_bytes: int = 1 << 20,
+    map_id: int = 0,
+    hash_partitions: int = 0,
 ) -> MapOutputRecord:
     """The map output of a task that finds blocks of these numbers; it would divide no partition of so few rows."""
     rows = twelve_rows()
     with blocks_in_a_file_of_their_own(), MapOutputWriter(
         store, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=P, memory_bytes=memory_bytes,
-        **{"map_id": 0, **settings},
+        map_id=map_id, hash_partitions=hash_partitions,
     ) as writer:  # fmt: skip
         writer._numbers = numbers
-        for some in (slice(0, 7), slice(7, 12)) if settings.get("hash_partitions") else (slice(0, 12),):
+        for some in (slice(0, 7), slice(7, 12)) if hash_partitions else (slice(0, 12),):
             writer.write(
                 rows.batch.slice(some.start, some.stop - some.start), reduce_ids=rows.reduce_ids[some],
                 change_ordinals=rows.change_ordinals[some], weights=rows.weights[some], row_hashes=hashes[some],
