@@ -7,30 +7,19 @@ gives the same log of operations.
 
 Read in this order:
 
-- `simulation`: one schedule, from its seed to its verdict
-- `scenario`: the table, the pipeline and the actors of a seed
-- `decisions`: who is stopped where, and which fault strikes
-- `scheduler`: the baton
-- `world`: the objects of the store, its past and its clock
-- `homes`: items and objects, if a table coordinates the store
-- `store`: the store as a process sees it, with the faults
-- `index`: the index to which pipelines deliver, asked one call at a time
-- `clocks`: the clocks of the machines, hours apart
+- `simulation`: one schedule, from its seed to its verdict, and pipelines that share a checkpoint or a sink by mistake
+- `scenario`: the table, the pipeline and the actors of a seed, and their clocks, hours apart
+- `scheduler`: the decisions (who is stopped where, and which fault strikes) and the baton
+- `world`: the objects of the store, its past and its clock; items and objects, if a table coordinates the store
+- `store`: the store as a process sees it, with the faults, and the index to which pipelines deliver
 - `table`: a table of a few rows in all its states
-- `catalog`: the table as it is now, its branches and tags
-- `expiry`: snapshots that expire, and files that go with them
-- `cursor_path`: the way of a cursor, rollbacks included
+- `catalog`: the table as it is now, its branches and tags, snapshots and files that expire
 - `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
-- `intruders`: pipelines that share a checkpoint or a sink by mistake
-- `actors`: the actors by their names
-- `runs`: runs, a zombie and backfills
-- `giving_up`: an operator who gives up an open batch
-- `upkeep`: a sweep, a cleanup, expiry, rollbacks, and a writer of the table
-- `moves`: an operator who resets the pipeline, or sets its cursor
-- `promises`: what must hold after every change
+- `runs`: runs, a zombie, backfills, and an operator who gives up an open batch
+- `upkeep`: a sweep, a cleanup, expiry, rollbacks, a writer of the table, and an operator who moves the cursor
+- `promises`: what must hold after every change, and the way of a cursor, rollbacks included
 - `held`: what must hold of the index after every call
 - `delivered`: what must hold at the end
-- `shrinking`: the decisions that matter in a schedule that went wrong
-- `soak`: thousands of schedules, and the replay of one
+- `soak`: thousands of schedules, the replay of one, and the decisions that matter in it
 """

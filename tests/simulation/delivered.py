@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from icefloe.batch.report import BatchReport
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.checkpoint.log import Checkpoint
-from simulation.cursor_path import MOVES, UNDELIVERED
-from simulation.promises import SHUFFLE, TRIAL, BrokenPromiseError, Places
+from simulation.promises import MOVES, SHUFFLE, TRIAL, UNDELIVERED, BrokenPromiseError, Places
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from support.spark.row_counts import Row, difference, weights_of

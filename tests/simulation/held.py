@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from simulation.cursor_path import MOVES, flat_commit
-from simulation.promises import BrokenPromiseError, Places
+from simulation.promises import MOVES, BrokenPromiseError, Places, flat_commit
 from simulation.table import TableStates
 from simulation.world import Change
 from support.sinks.memory_index import MemoryIndex

@@ -37,7 +37,7 @@ from icefloe.iceberg.table import FileIO
 from icefloe.sinks import change_files
 from icefloe.sinks.parquet_files import write_parquet_files
 from icefloe.storage import requests
-from simulation.expiry import FILES
+from simulation.catalog import FILES
 
 __all__ = ["with_kept_work"]
 

@@ -1,23 +1,58 @@
 """Scenarios: what a seed makes of the table, the pipeline and the actors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from random import Random
+from threading import current_thread
 from typing import Any, Final, Self
+from unittest.mock import patch
 
 import yaml
 
+from icefloe import units
+from icefloe.batch.deliver import commit_batch
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.yaml_file import parse_yaml
-from simulation.clocks import HOURS
+from simulation.scheduler import THREAD_PREFIX
 from simulation.world import ROOT
 
-__all__ = ["NAMESAKE", "PIPELINE", "Keys", "Scenario", "pipeline_of"]
+__all__ = ["HOURS", "NAMESAKE", "PIPELINE", "Keys", "Scenario", "pipeline_of", "with_clocks"]
+
+HOURS: Final = (-2, 0, 0, 2)
+"""Hours by which a clock is ahead of the store's; a scenario draws one for each actor."""
+
+_READERS: Final = (units, commit_batch)
+
+
+@contextmanager
+def with_clocks(now: Callable[[], datetime], hours: Mapping[str, int]) -> Iterator[None]:
+    """Gives each actor a clock as long as the context lasts.
+
+    Args:
+        now: the clock of the store.
+        hours: by the name of an actor; the clock of any other is the store's.
+    """
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            ahead = hours.get(current_thread().name.removeprefix(THREAD_PREFIX), 0)
+            return cls.fromisoformat((now() + timedelta(hours=ahead)).astimezone(tz).isoformat())
+
+    with ExitStack() as stack:
+        for module in _READERS:
+            stack.enter_context(patch.object(module, "datetime", Clock))
+        yield
+
 
 PIPELINE: Final = "events"
+
 NAMESAKE: Final = "again"
 """Folder of the checkpoint of another pipeline with the same name and the same sink."""
+
 Keys = tuple[tuple[str, Any], ...]
 
 _ACTORS: Final = {
@@ -25,10 +60,13 @@ _ACTORS: Final = {
     "rival": 0.12, "namesake": 0.12, "restorer": 0.2,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
+
 _LARGE: Final = 0.35
 """Share of the schedules with what only batches of large tables have."""
+
 _DELIVERING: Final = 0.4
 """Share of the pipelines that deliver to an index."""
+
 _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
     None: {"sink": {"type": "files", "path": f"{ROOT}/changes"}},
     "staged": {"sink": {"type": "index"}},
@@ -36,6 +74,7 @@ _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
     "aside": {"sink": {"type": "index"}, "changelog": {"path": f"{ROOT}/{NAMESAKE}-changes"}},
 }
 """Where changes go, by the key ``delivers`` of a scenario."""
+
 _WITH_EXPIRY: Final = frozenset(["second", "zombie", "cleaner", "sweeper", "operator", "restorer"])
 """Actors that need no snapshot before the cursor."""
 

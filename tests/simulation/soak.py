@@ -9,19 +9,20 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final
 
-from simulation.decisions import Decision, Place
-from simulation.shrinking import shrink_decisions
+from simulation.scheduler import Decision, Place
 from simulation.simulation import Trial, simulate
 
-__all__ = ["failures", "story"]
+__all__ = ["failures", "shrink_decisions", "story"]
 
 _AT_ONCE: Final = 50
+
 _SAID_EVERY: Final = 1_000
+
 _SHOWN: Final = 60
 
 
@@ -113,3 +114,33 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+Decided = Mapping[Place, Decision]
+
+
+def shrink_decisions(decisions: Decided, is_wrong: Callable[[Decided], bool], *, attempts: int = 300) -> Decided:
+    """The fewest decisions found with which a schedule still goes wrong.
+
+    Leaves out all, then halves, and so on to single decisions, as delta debugging does.
+
+    Args:
+        decisions: go wrong.
+        is_wrong: runs a schedule with fewer decisions.
+        attempts: number of schedules to run at most.
+
+    >>> from simulation.scheduler import Fault
+    >>> decided = {("a", number): Fault.LOST for number in range(20)}
+    >>> sorted(shrink_decisions(decided, lambda few: {("a", 3), ("a", 17)} <= few.keys()))
+    [('a', 3), ('a', 17)]
+    """
+    places, piece = list(decisions), len(decisions)
+    while piece > 0 and attempts > 0:
+        for start in range(0, len(places), piece):
+            attempts -= 1
+            kept = places[:start] + places[start + piece :]
+            if is_wrong({place: decisions[place] for place in kept}):
+                places = kept
+                break
+        else:
+            piece //= 2
+    return {place: decisions[place] for place in places}

@@ -1,23 +1,28 @@
 """A store in memory that hands the baton on before each operation, and that faults strike."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import get_ident
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from unittest.mock import patch
 
 from icefloe.errors import TransientError
+from icefloe.pipeline import pipeline_file
+from icefloe.sinks import sink
+from icefloe.sinks.sink import Sink
 from icefloe.storage.dynamodb_store import CoordinatedStore
 from icefloe.storage.keys import check_key
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
-from simulation.decisions import Fault
-from simulation.homes import AnyHome, Home, Items, Objects
-from simulation.scheduler import Actor
-from simulation.world import ROOT, World
+from simulation.scheduler import Actor, Fault
+from simulation.world import ROOT, AnyHome, Home, Items, Objects, World
+from support.sinks.index_sink import IndexSink
+from support.sinks.memory_index import ConflictError, MissingIndexError
 
-__all__ = ["Killed", "Process", "SimulatedStore"]
+__all__ = ["Killed", "Process", "SimulatedStore", "with_index"]
 
 Answer = TypeVar("Answer")
 
@@ -232,3 +237,56 @@ def _brief(answer: object) -> object:
     if isinstance(answer, bool) or answer is None:
         return answer
     return f"{len(answer)} listed" if isinstance(answer, list) else "found"
+
+
+_CALLS: Final = frozenset(
+    ["bulk", "create_index", "delete_index", "get", "index_names", "replace", "scan"],
+)
+
+
+@contextmanager
+def with_index() -> Iterator[None]:
+    """Lets pipelines deliver to ``sink: {type: index}`` as long as the context lasts."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(sink, "_factory", lambda _: _sink))
+        # Asked for each batch that is opened, and answered from the file system otherwise.
+        stack.enter_context(patch.object(pipeline_file, "registered_sinks", lambda: {"index": None}))
+        yield
+
+
+def _sink(
+    options: Mapping[str, Any],
+    *,
+    connection: Mapping[str, Any],
+    open_store: Callable[..., Any],
+) -> Sink:
+    """The sink in the process whose stores are opened like that."""
+    opener: Any = open_store
+    return IndexSink(SimulatedIndex(opener.func.__self__))  # type: ignore[arg-type]
+
+
+class SimulatedIndex:
+    """The index as one process asks it: each call is an operation at which the baton is handed on."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _CALLS:
+            raise AttributeError(name)
+        return partial(self._ask, name)
+
+    def _ask(self, name: str, *arguments: Any, **named: Any) -> Any:
+        world, actor = self._process.world, self._process.actor.name
+
+        def effect() -> Any:
+            try:
+                return world.ask_index(name, *arguments, by=actor, **named)
+            except (ConflictError, MissingIndexError) as refusal:
+                # A value, because its answer may be lost or come late, like any other.
+                return refusal
+
+        answer = self._process.do(name, f"index/{arguments[0] if arguments else ''}", effect, is_outward=True)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

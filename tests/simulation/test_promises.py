@@ -1,28 +1,29 @@
 """Each promise is seen when it is broken: what three delivered batches left is changed in one place."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from random import Random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from simulation.cursor_path import is_path
-from simulation.decisions import Decisions
 from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
-from simulation.expiry import delete_files
-from simulation.promises import BrokenPromiseError, Places, Promises
-from simulation.scheduler import Actor, Scheduler
-from simulation.simulation import delivered_before
-from simulation.store import Process
+from simulation.held import IndexPromises
+from simulation.promises import BrokenPromiseError, Places, Promises, is_path
+from simulation.simulation import checkpoint_of, delivered_before, deployment_of
 from simulation.table import table_states
-from simulation.world import Change, World
+from simulation.world import Change
+from support.sinks.memory_index import MemoryIndex
 
 KEYS = (("initial_load", "from_earliest"), ("max_steps_per_batch", 1))
+
 CHECKPOINT = "storage/checkpoints/events"
+
 FOLDER = "storage/shuffle/events/c1/3"
+
 OPEN = {("c1", 3): ""}
+
 RECORD = json.dumps({"attempt": "a" * 32}).encode()
 
 Objects = dict[str, bytes]
@@ -109,22 +110,6 @@ def test_a_cursor_goes_back_only_where_the_table_was_rolled_back_and_only_once()
     assert is_path(states, states.main[:4], moved)
 
 
-def test_files_go_with_the_last_snapshot_that_needs_them() -> None:
-    first, second, third, *_ = table_states().main
-    gone = gone_after(heads=[first, second, third], expired={first, second})
-    # The third commit replaced the files of the first two.
-    assert {name.rpartition(".")[2] for name in gone} == {"avro", "parquet"}
-    kept = gone_after(heads=[first, second], expired={first})
-    assert {name.rpartition(".")[2] for name in kept} == {"avro"}
-
-
-def gone_after(heads: Sequence[int], expired: set[int]) -> set[str]:
-    """The files that a table has lost after some snapshots expired."""
-    world = World(scheduler=Scheduler(Decisions()), random=Random(0), heads=list(heads), expired=expired)
-    world.scheduler.run([Actor(name="expirer", act=lambda actor: delete_files(Process(actor, world)))])
-    return world.gone
-
-
 def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(objects: Objects) -> None:
     first = up_to(objects, 0)
     move = commit_after(objects, outcome="cursor_set", after_snapshot_id=first, up_to_snapshot_id=first)
@@ -201,20 +186,6 @@ def test_only_the_attempt_that_counts_needs_its_files(objects: Objects) -> None:
     see(objects, f"{FOLDER}/0.0.{'a' * 32}.data", None)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_listing_of_the_past_does_not_show_what_a_disk_has_lost(seed: int) -> None:
-    world = World(scheduler=Scheduler(Decisions()), random=Random(seed))
-    for key in ("changes/batch=1/part-00000.parquet", "changes/batch=1/part-00001.parquet"):
-        world.write(key, b"rows", by="first")
-    for number in range(20):  # later than a listing can be
-        world.write(f"storage/{number}", b"", by="first")
-    world.write("changes/batch=1/part-00001.parquet", None, by="first")
-    world.do_damage()
-    shown = [world.past_sizes() for _ in range(50)]
-    assert not any(sizes.get("changes/batch=1/part-00000.parquet") == len(b"rows") for sizes in shown)
-    assert any("changes/batch=1/part-00001.parquet" in sizes for sizes in shown)
-
-
 def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:
     manifest = "changes/batch=1/_manifest.json"
     [part, *_] = document(objects, manifest)["parts"]
@@ -288,3 +259,118 @@ def test_files_that_a_late_run_leaves_of_a_batch_that_is_over_are_seen(objects: 
     objects[f"storage/shuffle/events/{checkpoint_id}/1/plan.json"] = b""
     with pytest.raises(BrokenPromiseError, match="nobody takes it back"):
         require_nothing_late(Places(objects=objects))
+
+
+ONE_BY_ONE = (("initial_load", "full"), ("max_steps_per_batch", 1))
+
+DELIVERS = (*ONE_BY_ONE, ("delivers", "staged"))
+
+COMMIT = "storage/checkpoints/events/commits/0.json"
+
+MANIFEST = "storage/staged/events/batch=0/_manifest.json"
+
+LIVE = "rows-00000000000000000000"
+
+LATER = 1 << 32
+
+
+@pytest.fixture
+def promises() -> IndexPromises:
+    """Of a pipeline that has loaded two commits in its batch 0, under the first generation."""
+    world = delivered_before(DELIVERS, 2)
+    places = checkpoint_of(deployment_of(DELIVERS, ()), Places(objects=dict(world.objects)))
+    return IndexPromises(index=world.index.copy(), pipelines=[places], states=table_states())
+
+
+def live(index: MemoryIndex) -> str:
+    document = index.get("meta", "state").document
+    assert document is not None
+    return str(document["live"])
+
+
+def set_state(index: MemoryIndex, **values: object) -> None:
+    stored = index.get("meta", "state")
+    index.replace("meta", "state", {**(stored.document or {}), **values}, if_version=stored.version)
+
+
+def commit_again(promises: IndexPromises) -> None:
+    [places] = promises.pipelines
+    promises.changed(Change(COMMIT, None, places.objects[COMMIT], "somebody"))
+
+
+def test_an_index_that_holds_what_was_committed_breaks_no_promise(promises: IndexPromises) -> None:
+    commit_again(promises)
+    promises.indexed("bulk", "somebody")
+    set_state(promises.index, owner="others", live=live(promises.index))
+    promises.index.bulk(live(promises.index), [("[1]", 2 * LATER, None)])
+    commit_again(promises)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (None, "lacks Counter.*1, 1.0"),
+        ({"id": 9, "value": 9.0, "word": "x"}, "has Counter.*9, 9.0.*too much"),
+    ],
+    ids=["lost", "made up"],
+)
+def test_an_index_that_differs_from_the_table_at_a_commit_breaks_a_promise(
+    promises: IndexPromises, document: dict[str, object] | None, sentence: str
+) -> None:
+    promises.index.bulk(live(promises.index), [("[1]", 2 * LATER, document)])
+    with pytest.raises(BrokenPromiseError, match=f"committed .*{sentence}"):
+        commit_again(promises)
+
+
+def test_documents_of_a_batch_that_is_not_proven_break_a_promise(promises: IndexPromises) -> None:
+    promises.index.bulk(live(promises.index), [("[1]", LATER + 7, None)])
+    with pytest.raises(BrokenPromiseError, match="batch 7, which is not proven"):
+        promises.indexed("bulk", "somebody")
+    [places] = promises.pipelines
+    places.objects[MANIFEST.replace("batch=0", "batch=7")] = b"{}"
+    promises.indexed("bulk", "somebody")
+
+
+def back_to_an_older_index(index: MemoryIndex) -> None:
+    index.create_index(LIVE)
+    set_state(index, live=LIVE)
+
+
+def without_the_index(index: MemoryIndex) -> None:
+    index.delete_index(live(index))
+
+
+def an_older_load(index: MemoryIndex) -> None:
+    set_state(index, loading=LIVE)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (back_to_an_older_index, "took document .* back from version"),
+        (without_the_index, "which is gone"),
+        (an_older_load, "a later batch is there"),
+    ],
+)
+def test_an_index_that_goes_back_breaks_a_promise(
+    promises: IndexPromises, change: Callable[[MemoryIndex], None], sentence: str
+) -> None:
+    change(promises.index)
+    with pytest.raises(BrokenPromiseError, match=sentence):
+        promises.indexed("replace", "somebody")
+
+
+def test_staged_changes_go_only_once_the_next_batch_has_arrived() -> None:
+    world = delivered_before(DELIVERS, 2)
+    places = checkpoint_of(deployment_of(DELIVERS, ()), Places(objects=dict(world.objects)))
+    deleted = Change(MANIFEST, places.objects.pop(MANIFEST), None, "somebody")
+
+    def see(places: Places) -> None:
+        Promises(places=places, states=table_states(), heads=table_states().main).changed(deleted)
+
+    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
+        see(places)
+    places.objects[COMMIT.replace("0.json", "1.json")] = json.dumps({}).encode()
+    see(places)
+    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
+        see(replace(places, keeps=True))

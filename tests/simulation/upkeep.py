@@ -1,23 +1,30 @@
 """People and programs around the runs: who sweep, clean up, abandon a batch, expire snapshots and write the table."""
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Final
 
+from icefloe.batch.context.end_batch import BatchStateError
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError
-from simulation.expiry import delete_files, expire_delivered, expire_looked_at
-from simulation.giving_up import abandon
-from simulation.runs import Delivery
+from icefloe.iceberg.history.history import UnknownSnapshotError
+from simulation.catalog import delete_files, expire_delivered, expire_looked_at
+from simulation.runs import Delivery, abandon, backfill, repeat_tasks, run
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
 from simulation.store import Process
 
 __all__ = [
     "abandon_now_and_then",
+    "act_of",
     "clean_now_and_then",
     "expire_now_and_then",
+    "move_cursor_now_and_then",
+    "reset",
     "roll_back_now_and_then",
     "sweep",
     "sweep_now_and_then",
@@ -115,3 +122,78 @@ def write_table(stage: Stage, actor: Actor) -> None:
     last = stage.world.commits + stage.later_commits
     while stage.world.commits < last:
         stage.tried_once(actor, stage.commit_to_table)
+
+
+_MOVES: Final = 2
+
+
+def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
+    """Resets the pipeline or sets its cursor, whatever its runs are doing."""
+    for _ in range(_MOVES):
+        stage.wait(actor)
+        snapshot_id = random.choice([None, *reversed(stage.states.lineage(stage.world.heads[-1]))])
+        try:
+            stage.tried(actor, partial(_move, stage, snapshot_id))
+        except GivenUpError:
+            return
+
+
+def reset(stage: Stage, process: Process) -> None:
+    """Does what ``icefloe reset`` does after the operator has agreed."""
+    _move(stage, None, process)
+
+
+def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
+    """Does what ``icefloe reset`` (no snapshot) or ``icefloe set-cursor`` does after the operator has agreed."""
+    session = stage.session(process)
+    with stage.errors_count_if_unchanged():
+        _move_looked_at(stage, session, snapshot_id)
+
+
+def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | None) -> None:
+    complete_unfinished(session)
+    try:
+        change = PipelineReset.plan(session) if snapshot_id is None else CursorChange.plan(session, snapshot_id)
+    except BatchStateError:
+        return
+    except UnknownSnapshotError:
+        if not stage.was_rolled_back:
+            raise
+        return
+    if isinstance(change, PipelineReset):
+        change.make(session)
+    elif change is not None:
+        make_move(session, change.offset)
+
+
+_BATCHES: Final = 2
+
+
+def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]:
+    """The doings of an actor of a scenario.
+
+    Args:
+        name: name of the actor.
+        stage: its stage.
+        random: source of what the actor chooses itself.
+    """
+    match name:
+        case "zombie":
+            return partial(repeat_tasks, stage, random)
+        case "backfill" | "backfill again":
+            return partial(backfill, stage, random)
+        case "operator":
+            return partial(abandon_now_and_then, stage)
+        case "sweeper":
+            return partial(sweep_now_and_then, stage)
+        case "cleaner":
+            return partial(clean_now_and_then, stage, random)
+        case "expirer":
+            return partial(expire_now_and_then, stage)
+        case "restorer":
+            return partial(roll_back_now_and_then, stage, random)
+        case "mover":
+            return partial(move_cursor_now_and_then, stage, random)
+        case "writer":
+            return partial(write_table, stage)
+    return partial(run, stage, batches=_BATCHES)

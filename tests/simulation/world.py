@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -10,18 +11,20 @@ from typing import Any, Final, Protocol
 
 from pyiceberg.table.refs import SnapshotRef
 
-from simulation.decisions import Fault
-from simulation.homes import Homes
-from simulation.scheduler import Scheduler
+from simulation.scheduler import Fault, Scheduler
 from support.sinks.memory_index import MemoryIndex
 
-__all__ = ["ROOT", "Change", "Watcher", "World"]
+__all__ = ["ROOT", "AnyHome", "Change", "Home", "Homes", "Items", "Objects", "Watcher", "World"]
 
 ROOT: Final = "memory://lake"
+
 _INCIDENTAL: Final = re.compile(r"(?<=_probe)-[0-9a-f]{32}|(?<=_clock\.probes)/[0-9a-f]{32}|(?<=/tasks/)[0-9a-f]{16}")
 """Parts of keys that another process would choose in another way: random names, and digests of paths of files."""
+
 _BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
 _LONGEST_DELAY: Final = 300
+
 _MOST_DAMAGE: Final = 2
 
 
@@ -89,7 +92,7 @@ class World:
     faults: int = 0
     damage: int = 0
     listed: set[str] = field(default_factory=set)
-    homes: Homes | None = None
+    homes: "Homes | None" = None
     _log: list[tuple[str, str, str, object, Fault | None]] = field(default_factory=list)
     _late: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
     _past: list[Change] = field(default_factory=list)
@@ -211,3 +214,129 @@ class World:
             return True
         # Whoever has listed a folder may be about to write the manifest. Nobody can notice a loss after that look.
         return key.endswith(".parquet") and f"{key.rpartition('/')[0]}/" not in self.listed
+
+
+class Home(ABC):
+    """Keeps the values of a simulated store."""
+
+    @abstractmethod
+    def find(self, key: str) -> bytes | None:
+        """The value; None if there is none."""
+
+    @abstractmethod
+    def write(self, key: str, data: bytes | None, *, by: str) -> None:
+        """Stores a value; None deletes it."""
+
+    @abstractmethod
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes by key."""
+
+    @abstractmethod
+    def past_sizes(self) -> Mapping[str, int]:
+        """The same, as a listing shows them that may be stale."""
+
+
+@dataclass(frozen=True)
+class AnyHome(Home):
+    """All values of a world that no table coordinates."""
+
+    world: "World"
+
+    def find(self, key: str) -> bytes | None:
+        """See `Home`."""
+        return self.world.objects.get(key)
+
+    def write(self, key: str, data: bytes | None, *, by: str) -> None:
+        """See `Home`."""
+        if data is not None or key in self.world.objects:
+            self.world.write(key, data, by=by)
+
+    def sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return {key: len(data) for key, data in self.world.objects.items()}
+
+    def past_sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return self.world.past_sizes()
+
+
+@dataclass
+class Homes:
+    """Items and objects of a world.
+
+    Attributes:
+        created: keys of items. One whose value a disk has lost is none.
+        hidden: values of objects that items hide.
+    """
+
+    world: "World"
+    created: set[str] = field(default_factory=set)
+    hidden: dict[str, bytes] = field(default_factory=dict)
+
+    def has_item(self, key: str) -> bool:
+        """True if an item is under a key."""
+        return key in self.created and key in self.world.objects
+
+
+@dataclass(frozen=True)
+class Items(Home):
+    """The table: its listings are never stale."""
+
+    homes: Homes
+
+    def find(self, key: str) -> bytes | None:
+        """See `Home`."""
+        return self.homes.world.objects[key] if self.homes.has_item(key) else None
+
+    def write(self, key: str, data: bytes | None, *, by: str) -> None:
+        """See `Home`."""
+        world, homes = self.homes.world, self.homes
+        if data is not None:
+            if not homes.has_item(key) and key in world.objects:
+                homes.hidden[key] = world.objects[key]
+            homes.created.add(key)
+            world.write(key, data, by=by)
+        elif homes.has_item(key):
+            homes.created.remove(key)
+            world.write(key, homes.hidden.pop(key, None), by=by)
+
+    def sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return {key: len(data) for key, data in self.homes.world.objects.items() if key in self.homes.created}
+
+    def past_sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return self.sizes()
+
+
+@dataclass(frozen=True)
+class Objects(Home):
+    """The object store."""
+
+    homes: Homes
+
+    def find(self, key: str) -> bytes | None:
+        """See `Home`."""
+        return self.homes.hidden.get(key) if self.homes.has_item(key) else self.homes.world.objects.get(key)
+
+    def write(self, key: str, data: bytes | None, *, by: str) -> None:
+        """See `Home`."""
+        homes = self.homes
+        if not homes.has_item(key):
+            AnyHome(homes.world).write(key, data, by=by)
+        elif data is None:
+            homes.hidden.pop(key, None)
+        else:
+            homes.hidden[key] = data
+
+    def sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return self._without_items(AnyHome(self.homes.world).sizes())
+
+    def past_sizes(self) -> Mapping[str, int]:
+        """See `Home`."""
+        return self._without_items(self.homes.world.past_sizes())
+
+    def _without_items(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        hidden = {key: len(data) for key, data in self.homes.hidden.items()}
+        return {**{key: size for key, size in sizes.items() if not self.homes.has_item(key)}, **hidden}
