@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
@@ -36,25 +35,6 @@ def test_workers_without_the_libraries_are_reported_in_one_sentence(
     assert code == 65
     assert sentence.startswith("the Spark workers have no pyarrow, no numpy, no obstore, no lz4, no pyroaring, ")
     assert sentence.endswith("which `make env` packs for spark.archives, or from the same image")
-
-
-def test_disks_of_one_machine_are_refused_before_a_batch_is_opened(
-    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flights = Flights.in_small_files("diskflights", rest_catalog, versitygw, files=1)
-    storage = f"file://{place.folder}/storage"
-    path = place.pipeline(flights, "disk", storage=storage, spark={"conf": place.conf(python="python3")})
-    with place.run(flights, path) as run:
-        code, sentence = run.failure()
-    assert code == 65
-    assert sentence.startswith(f"storage is {storage}, a disk of one machine, but the Spark master spark://127.0.0.1:")
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", f"spark://127.0.0.1:{place.cluster.port}")
-    task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=load_pipeline(path))
-    plan_uri = f"{storage}/shuffle/disk/an-id/0/plan.json"
-    prepared = {"route": "insert_only", "plan_uri": plan_uri, "batch_number": 0, "backfill_id": None}
-    with pytest.raises(AirflowFailException, match=f"insert_only: storage is {storage}, a disk of one machine"):
-        task.execute({"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])})
-    assert not (place.folder / "storage").exists()
 
 
 @pytest.mark.extended

@@ -9,7 +9,6 @@ import pytest
 from icefloe.api import read_changes
 from servers.kafka_place import KafkaPlace
 from support.pipelines.flights_on_s3 import Flights, counted
-from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workspace import ROOT
 from support.servers.cluster_place import ClusterPlace, busy_workers, held, shuffle_folders
 from support.servers.icefloe_run import IcefloeRun
@@ -141,27 +140,3 @@ def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
                 assert delivering.document()["insert"] == 300
             assert not any(records.glob("../../../checkpoints/slow/commits/*"))
         assert loading.document()["insert"] == 100 * FILES
-
-
-def test_a_speculative_attempt_of_a_slow_task_changes_nothing(
-    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
-) -> None:
-    flights = Flights.in_small_files("guessedflights", rest_catalog, versitygw, files=FILES)
-    speculation = {
-        "spark.cores.max": 2,
-        "spark.speculation": True,
-        "spark.speculation.quantile": 0.1,
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.minTaskRuntime": "50ms",
-    }
-    pipeline = place.pipeline(flights, "guessed", spark={"conf": place.conf(speculation)})
-    records = shuffle_folders(flights, "guessed")
-    with place.run(flights, pipeline) as loading:
-        loading.when(lambda: found(records, "*/0/[0-9]*.0"))
-        with held(busy_workers(place.cluster)[0]):
-            # The held attempt does not end; its task is done by another one, on the other worker.
-            assert loading.document()["insert"] == 100 * FILES
-    assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
-    with place.run(flights, pipeline) as again:
-        assert again.document()["batch"] is None
-    assert left_in_shuffle(records.parents[1]) == []
