@@ -29,7 +29,7 @@ MODULES = {
 }
 ENTRIES = [*(ROOT / "plugins").glob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
 MOST_CROSSING_NAMES = 401
-MOST_PUBLIC_NAMES = 553
+MOST_PUBLIC_NAMES = 554
 FURTHER = [*(ROOT / "demo").glob("*.py")]
 """The demo uses the library as its own rooms do. Tests and benchmarks look inside."""
 

@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import re
+import tracemalloc
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -29,6 +30,7 @@ from icefloe.iceberg.catalog.file_io import (
     file_io_properties,
     open_file_io,
     reading_data_file,
+    stored_bytes,
 )
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from support.fakes.answering_server import answering_server
@@ -239,3 +241,15 @@ def test_a_file_behind_a_refused_certificate_names_the_variable_to_set(authority
         PyArrowFileIO(file_properties(proxy)).new_input(path).open().read()
     assert f"{what} " in str(caught.value)
     assert "name the authority's file in SSL_CERT_FILE of this process, or renew the certificate" in str(caught.value)
+
+
+def test_a_small_file_allocates_no_more_than_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"1234")
+    file = open_file_io({}, str(path)).new_input(str(path))
+    tracemalloc.start()
+    try:
+        assert (stored_bytes(file, most_bytes=1 << 30), stored_bytes(file, most_bytes=2)) == (b"1234", b"123")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()

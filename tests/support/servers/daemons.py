@@ -45,10 +45,10 @@ class Daemons:
 
     def __enter__(self) -> Self:
         """Makes the database, starts the daemons and waits until all of them are healthy."""
-        if "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" in self._environment:
-            self._airflow("db", "migrate")
-        else:
+        if self._environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:"):
             copy_airflow_database(self._home)
+        else:
+            self._airflow("db", "migrate")
         try:
             for name in _NAMES:
                 self._start(name)
@@ -131,8 +131,12 @@ class Daemons:
             f"http://127.0.0.1:{self._port}/api/v2/{path}", data=body, method=method,
             headers={"Content-Type": "application/json"},
         )  # fmt: skip
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            error.add_note(f"the API server printed: {self.output('api-server')[-6000:]}")
+            raise
 
     def _start(self, name: str) -> None:
         is_warm = self._is_warm and name == "scheduler"
@@ -183,6 +187,9 @@ class Daemons:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+            # Four daemons share a file that one of them writes at a time. SQLite's own 5 s end in errors where others
+            # have the cores.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home}/airflow.db?timeout=60",
         }
 
 

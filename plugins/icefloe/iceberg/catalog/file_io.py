@@ -1,6 +1,7 @@
 """Opens the files of a table with PyIceberg's FileIO; failures become our errors by type."""
 
 import logging
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ __all__ = [
     "is_local",
     "open_file_io",
     "reading_data_file",
+    "stored_bytes",
 ]
 
 logger = logging.getLogger(__name__)
@@ -174,6 +176,15 @@ def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file
             f"{noun} {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
             "the catalog's properties, and that the package for this storage is installed"
         ) from cause
+
+
+def stored_bytes(file: InputFile, *, most_bytes: int) -> bytes:
+    """The bytes of a file; of a larger one the first ``most_bytes`` and one more."""
+    with file.open() as stream:
+        # Arrow allocates all that is asked for before it reads: manifests read at once asked for gigabytes.
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        return stream.read(min(size, most_bytes + 1))
 
 
 def is_local(location: str) -> bool:

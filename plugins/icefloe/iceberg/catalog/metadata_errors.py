@@ -13,7 +13,7 @@ from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
-from icefloe.iceberg.catalog.file_io import refuse_untrusted
+from icefloe.iceberg.catalog.file_io import refuse_untrusted, stored_bytes
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.units import format_bytes
 
@@ -59,8 +59,7 @@ def decoded_metadata(
     file: InputFile, decode: Callable[[bytearray], Decoded], turn: AbstractContextManager[object] | None = None
 ) -> Decoded:
     """The content of a metadata file."""
-    with file.open() as stream:
-        stored = stream.read(MAX_METADATA_BYTES + 1)
+    stored = stored_bytes(file, most_bytes=MAX_METADATA_BYTES)
     try:
         with (
             turn or nullcontext(),

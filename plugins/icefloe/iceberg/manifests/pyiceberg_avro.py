@@ -43,6 +43,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.decimal import decimal_required_bytes
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from icefloe.iceberg.catalog.file_io import stored_bytes
 from icefloe.iceberg.files.avro_container import decoding, decompressed
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder, field_count
 from icefloe.iceberg.unreadable import encrypted_file, is_encrypted_stream
@@ -156,8 +157,7 @@ class _MetadataFile(AvroFile[Record]):
     """PyIceberg's reader of manifests and their lists, for every partition type."""
 
     def __enter__(self) -> Self:
-        with self.input_file.open() as file:
-            content = file.read(_MAX_BYTES + 1)
+        content = stored_bytes(self.input_file, most_bytes=_MAX_BYTES)
         if len(content) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES} bytes, the most that icefloe reads")
         is_list = self.read_schema is _MANIFEST_LIST
