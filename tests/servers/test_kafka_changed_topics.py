@@ -105,7 +105,7 @@ def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_r
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     missing, after = replace(CHANGES, number=2), inserts(3, range(5, 6), options={"delivered_before": 2})
-    with pytest.raises(TerminalError, match=r"says that batch 0 was the last: .* flights --batches 1-2, or load"):
+    with pytest.raises(TerminalError, match=r"says that batch 0 was the last: .* flights --batches 1-2`, or run"):
         sink.begin(after.batch)
     deliver_all(sink, replace(missing, options={"is_replay": True}))
     deliver_all(sink, after)

@@ -85,7 +85,7 @@ def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_fi
     deliver_all(place.sink(), LOAD)
     other = replace(FLIGHTS, owner="checkpoint-2")
     place.sink().claim(other, takes_over=True)
-    with pytest.raises(TerminalError, match="batch 1 of pipeline flights replaces nothing: run icefloe reset"):
+    with pytest.raises(TerminalError, match="batch 1 of pipeline flights replaces nothing: run `icefloe reset"):
         place.sink().begin(inserts(1, range(3), origin=other).batch)
     first = inserts(1, range(10, 20), origin=other, options={"is_replay": True})
     with monkeypatch.context() as patched:

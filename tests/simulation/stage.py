@@ -20,8 +20,6 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.change_files import PathInUseError
-from icefloe.sinks.manifest import PathClaimedError
 from icefloe.sinks.sink import SupersededError
 from simulation.catalog import present_table
 from simulation.promises import CHECKPOINT, Places
@@ -115,7 +113,7 @@ class Stage:
             except (Killed, TransientError):
                 continue
             except (
-                OtherOwnerError, PathClaimedError, PathInUseError, TerminalError, SupersededError, TakenBackError,
+                OtherOwnerError, TerminalError, SupersededError, TakenBackError,
                 TakenError,
             ):  # fmt: skip
                 if not self.intruders:

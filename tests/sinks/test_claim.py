@@ -3,8 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import CLAIM, PathClaimedError
+from icefloe.sinks.manifest import CLAIM
 from icefloe.storage.location import open_store
 
 
@@ -13,34 +15,34 @@ def store(tmp_path):
     return open_store((tmp_path / "changes").as_uri())
 
 
-def claim(store, owner: str) -> None:
-    ChangeFiles(store).claim(owner=owner, pipeline=f"flights_{owner}", table="nyc.flights")
+def claim(store, owner: str, *, only_looks: bool = False) -> None:
+    origin = Origin(owner=owner, pipeline=f"flights_{owner}", table="nyc.flights")
+    ChangeFiles(store).claim(origin, only_looks=only_looks)
 
 
 def test_the_first_owner_has_the_path_and_may_say_so_again(store):
     claim(store, "a")
     claim(store, "a")
-    with pytest.raises(PathClaimedError, match=r"belongs to pipeline flights_a for table nyc\.flights .*checkpoint a"):
+    with pytest.raises(TerminalError, match=r"belongs to pipeline flights_a for table nyc\.flights .*checkpoint a"):
         claim(store, "b")
     found = json.loads(store.get(CLAIM))
     assert found == {"version": 1, "owner": "a", "pipeline": "flights_a", "table": "nyc.flights"}
 
 
 def test_a_look_at_the_owner_refuses_another_one_and_claims_nothing(store):
-    names = {"pipeline": "flights_b", "table": "nyc.flights"}
-    ChangeFiles(store).refuse_other_owner(owner="b", **names)
+    claim(store, "b", only_looks=True)
     assert list(store.list("")) == []
     claim(store, "a")
-    ChangeFiles(store).refuse_other_owner(owner="a", **names)
-    with pytest.raises(PathClaimedError, match="not to checkpoint b of pipeline flights_b"):
-        ChangeFiles(store).refuse_other_owner(owner="b", **names)
+    claim(store, "a", only_looks=True)
+    with pytest.raises(TerminalError, match="not to checkpoint b of pipeline flights_b"):
+        claim(store, "b", only_looks=True)
 
 
 def test_of_many_owners_at_once_one_gets_the_path(store):
     def try_it(owner: str) -> bool:
         try:
             claim(store, owner)
-        except PathClaimedError:
+        except TerminalError:
             return False
         return True
 

@@ -7,7 +7,7 @@ import pytest
 
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.change_files import ChangeFiles, PathInUseError
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, rechunked, summary
@@ -172,7 +172,7 @@ def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folde
     deliver(sink, {0: changes(60)})
     first = contents(folder)
     with pytest.raises(
-        PathInUseError, match=r"changes/batch=3 already holds .* pipeline flights .* sink.path of its own"
+        TerminalError, match=r"changes/batch=3 already holds .* pipeline flights .* sink.path of its own"
     ):
         deliver(sink, {number: changes(rows)})
     assert contents(folder) == first

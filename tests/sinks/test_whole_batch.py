@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.change_files import ChangeFiles, PathInUseError
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CommitMessage, DamagedPartsError
 from sinks.delivered_changes import changes, message, summary
 from sinks.written_parts import BATCH, DAMAGES, contents
@@ -47,7 +47,7 @@ def test_the_same_changes_in_other_parts_leave_a_whole_batch_as_it_is(sink, fold
 def test_other_changes_in_other_parts_are_refused(sink, folder, again):
     first = contents(folder)
     messages = write(sink, again)
-    with pytest.raises(PathInUseError, match="already holds a whole batch with other changes"):
+    with pytest.raises(TerminalError, match="already holds a whole batch with other changes"):
         commit(sink, messages, rows=161)
     assert contents(folder) == first
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.documents import STRICT
+from icefloe.errors import TerminalError
 from icefloe.pipeline.option_values import OutputOption
 from icefloe.sinks.dotted_names import selected_fields
 
@@ -28,6 +29,21 @@ class Origin:
     owner: str
     pipeline: str
     table: str
+
+    def refuse_other(self, found: "Origin", *, place: str, record: str, key: str) -> None:
+        """Raise if a destination is another origin's.
+
+        Args:
+            found: as the destination's ``record`` says.
+            key: completes "give each ... a ... of its own".
+        """
+        if found.owner != self.owner:
+            raise TerminalError(
+                f"{place} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
+                f"{found.owner}, as {record} says, not to checkpoint {self.owner} of pipeline {self.pipeline}; give "
+                f"each pipeline, and each new start of one, a {key}",
+                owner=found.owner,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.manifest import (
     CLAIM,
     MANIFEST,
@@ -22,7 +23,6 @@ from icefloe.sinks.manifest import (
     DamagedPartsError,
     Manifest,
     Part,
-    SinkClaim,
     Written,
     batch_prefix,
     claim_path,
@@ -32,7 +32,6 @@ from icefloe.sinks.manifest import (
     part_name,
     part_slots,
     parts_of,
-    refuse_claimed,
     slot_of,
 )
 from icefloe.sinks.parquet_files import (
@@ -52,10 +51,6 @@ __all__ = ["ChangeFiles", "GivenUpBatchError"]
 
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
-
-
-class PathInUseError(TerminalError):
-    """The path holds other changes for this batch number."""
 
 
 class GivenUpBatchError(TransientError):
@@ -81,13 +76,9 @@ class ChangeFiles:
         way_out = "as sink.path: coordination is for storage and checkpoint only"
         probe(self._store, way_out=way_out, is_new=self._store.size(CLAIM) is None)
 
-    def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Create ``_icefloe.json`` at the path, unless it exists."""
-        claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
-
-    def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Read ``_icefloe.json``, if it exists."""
-        refuse_claimed(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
+    def claim(self, origin: Origin, *, only_looks: bool = False) -> None:
+        """Create ``_icefloe.json`` at the path, unless it exists, or only read it; errors as of `Sink.claim`."""
+        claim_path(self._store, origin, only_looks=only_looks)
 
     def refuse_other_batch(
         self,
@@ -317,7 +308,7 @@ class WholeBatch:
                 f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
                 "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
             )
-        return PathInUseError(
+        return TerminalError(
             f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
             f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
             "sink.path of its own"

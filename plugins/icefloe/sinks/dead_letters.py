@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
@@ -12,8 +13,7 @@ from pydantic import ConfigDict
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.manifest import CLAIM, SinkClaim, claim_path
-from icefloe.sinks.sink import PartDelivery
+from icefloe.sinks.manifest import claim_path
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
@@ -102,11 +102,7 @@ class DeadLetterFolder:
         Args:
             takes_over: True if it may be another one's, whose letters count no more.
         """
-        claim = SinkClaim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
-        if takes_over:
-            self._store.put(CLAIM, dump_document(claim))
-        else:
-            claim_path(self._store, claim, keys="sink.dead_letters.path of its own")
+        claim_path(self._store, origin, keys="sink.dead_letters.path of its own", takes_over=takes_over)
         if takes_over:
             self._store.put(_MARKER, dump_document(sink))
         elif self._store.find(_MARKER) is None:
@@ -144,21 +140,16 @@ class DeadLetterFolder:
         """Delete letters that `put_one` kept."""
         self._store.delete([_key(batch_number, part_number, place) for place in places])
 
-    def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
-        """Raise TooManyDeadLettersError above the limit."""
+    def refuse_too_many(self, batch_number: int, count: int, letters: Iterable[DeadLetter] | None = None) -> None:
+        """Raise TooManyDeadLettersError above the limit; it names some of the letters, by default of the folder."""
         if count <= self._limit:
             return
-        shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in letters[:_NAMED])
+        found = self.letters(batch_number) if letters is None else letters
+        shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in islice(found, _NAMED))
         raise TooManyDeadLettersError(
             f"{count} documents of batch {batch_number} were refused for good, and sink.dead_letters.limit is "
             f"{self._limit} ({shown}); raise the limit and run again, or {self._way_out}"
         )
-
-    def refuse_too_many_of_all(self, batch_number: int, deliveries: Iterable[PartDelivery]) -> None:
-        """The same for all parts of a batch together."""
-        count = sum(each.dead_letters for each in deliveries)
-        if count:
-            self.refuse_too_many(batch_number, count, list(self.letters(batch_number)))
 
     def counts(self, sink: DeadLetterSink) -> Mapping[int, int]:
         """Number of letters by batch, unless another sink's."""

@@ -38,13 +38,9 @@ class FilesDelivery(Sink):
         """Write, read and delete one object under the path."""
         self._files.check()
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        """Read ``_icefloe.json``, if it exists; see `ChangeFiles`."""
-        self._files.refuse_other_owner(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:  # noqa: ARG002 - batches there are numbered
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
         """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
-        self._files.claim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+        self._files.claim(origin, only_looks=only_looks)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         """Refuse another batch of that number; see `ChangeFiles`."""

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TransientError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 from icefloe.units import natural
@@ -21,48 +22,26 @@ _KEYS: Final = "sink.path of its own, or a changelog.path if batches are staged 
 MANIFEST: Final = "_manifest.json"
 
 
-class PathClaimedError(TerminalError):
-    """The folder belongs to another pipeline, or another start of it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkClaim:
-    """``_icefloe.json``: the writer below a folder.
-
-    Attributes:
-        owner: the checkpoint's id.
-        pipeline: its name; pipeline and table are for people.
-    """
+class SinkClaim(Origin):
+    """``_icefloe.json``: the writer below a folder; pipeline and table are for people."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    owner: str
-    pipeline: str
-    table: str
 
 
-def claim_path(store: Store, claim: SinkClaim, *, keys: str = _KEYS) -> None:
+def claim_path(
+    store: Store, origin: Origin, *, keys: str = _KEYS, takes_over: bool = False, only_looks: bool = False
+) -> None:
     """Claim a path unless another owner has it; of many claimants at once, one gets it."""
-    found = load_claim(store)
-    if found is None and not store.create(CLAIM, dump_document(claim)):
+    found, claim = load_claim(store), dump_document(SinkClaim(**asdict(origin)))
+    if takes_over:
+        store.put(CLAIM, claim)
+    elif found is None and not only_looks and not store.create(CLAIM, claim):
         found = load_claim(store)
-    _refuse_other(found, store, claim, keys)
-
-
-def refuse_claimed(store: Store, claim: SinkClaim) -> None:
-    """Raise if `claim_path` would, without writing anything."""
-    _refuse_other(load_claim(store), store, claim, _KEYS)
-
-
-def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim, keys: str) -> None:
-    if found is not None and found.owner != claim.owner:
-        url = join_url(store.url, CLAIM)
-        raise PathClaimedError(
-            f"{store.url} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
-            f"{found.owner}, as {url} says, not to checkpoint {claim.owner} of pipeline {claim.pipeline}; give each "
-            f"pipeline, and each new start of one, a {keys}"
-        )
+    if found is not None and not takes_over:
+        origin.refuse_other(found, place=store.url, record=join_url(store.url, CLAIM), key=keys)
 
 
 def load_claim(store: Store) -> SinkClaim | None:

@@ -119,16 +119,13 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def refuse_other_owner(self, origin: Origin) -> None:
-        """Raise as `claim` would, without changing anything."""
-
-    @abstractmethod
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         """Make the destination an origin's own, before its first batch is opened; repeating it has no further effect.
 
         Args:
             takes_over: True if another origin's destination becomes this one's. Its batches count as later than the
                 other's.
+            only_looks: True if nothing is to be changed, and errors are all that is wanted.
 
         Raises:
             TerminalError: the destination is another origin's; or it is filled and nobody's, and the fact ``owner`` of
@@ -247,6 +244,68 @@ class Sink(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back connections. A closed sink is not used again."""
+
+
+def superseded(batch: ProvenBatch, place: str) -> SupersededError:
+    """The error of a batch that came too late."""
+    return SupersededError(
+        f"batch {batch.batch_number} came too late for {place}, which has a later one: nothing of it was changed, and "
+        "nothing is to be done"
+    )
+
+
+def refuse_other_record(
+    batch: ProvenBatch,
+    last: tuple[int, int] | None,
+    generation: int,
+    *,
+    place: str,
+    elsewhere: str,
+    is_filled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Raise unless the record of a destination ends where the journal says.
+
+    ==============================  ==================================================================
+    the last batch there            the batch
+    ==============================  ==================================================================
+    none, or none known any more    must be the first one of its pipeline
+    a later one                     must be a replay
+    of an owner before              must begin anew, or be a replay
+    before the last one delivered   must begin anew, or be a replay: the destination was restored
+    ==============================  ==================================================================
+
+    Args:
+        last: generation and number of the batch that began last; None: none.
+        generation: number of take-overs, up to the batch's owner.
+        elsewhere: says, as a part of the sentence, why the record may be missing, and which key to correct.
+        is_filled: True if readers find rows there, which a replay that begins nothing must not replace.
+    """
+    name, number, before = batch.origin.pipeline, batch.batch_number, batch.delivered_before
+    reset = f"run `icefloe reset {name}`, which loads the table again"
+    if last is None:
+        if batch.continues or (batch.is_replay and not batch.begins_anew and is_filled()):
+            raise TerminalError(
+                f"{place} knows nothing of pipeline {name}, and batch {number} goes on where others ended: "
+                f"{elsewhere}, or {reset}"
+            )
+        return
+    if batch.is_replay:
+        return
+    if last > (generation, number):
+        raise superseded(batch, place)
+    if batch.begins_anew:
+        return
+    if last[0] < generation:
+        raise TerminalError(
+            f"{place} was taken over from another pipeline and has its rows, and batch {number} of pipeline {name} "
+            f"replaces nothing: {reset}"
+        )
+    if before is not None and last[1] < before:
+        raise TerminalError(
+            f"{place} had batch {before} of {name}, and says that batch {last[1]} was the last: it was restored from a "
+            f"backup, or is another one; bring what it lacks by `icefloe deliver {name} --batches "
+            f"{last[1] + 1}-{before}`, or {reset}"
+        )
 
 
 _Options = TypeVar("_Options")

@@ -155,9 +155,9 @@ class ArrivalCases(SinkUnderTest):
     def test_a_check_leaves_nothing_behind(self) -> None:
         destination = self.new_destination()
         sink = self.open_sink(destination, OutwardCalls())
-        with case("check and refuse_other_owner at a destination that nobody claimed"):
+        with case("check and a look at a destination that nobody claimed"):
             sink.check()
-            sink.refuse_other_owner(ORIGIN)
+            sink.claim(ORIGIN, only_looks=True)
             sink.check()
         history = StagedHistory()
         self.deliver(destination, *history.load(some_rows(3)), claims=True)

@@ -27,14 +27,14 @@ class OwnershipCases(SinkUnderTest):
         [load] = other.load(some_rows(4, word="other"))
         sink = self.open_sink(destination, OutwardCalls())
         for name, call in (
-            ("refuse_other_owner", lambda: sink.refuse_other_owner(OTHER)),
+            ("a look", lambda: sink.claim(OTHER, only_looks=True)),
             ("claim", lambda: sink.claim(OTHER)),
             ("begin", lambda: sink.begin(load.batch)),
         ):
             with case(f"{name} by another origin"):
                 require_error(TerminalError, call, _REFUSED)
         with case("the own origin claims once more"):
-            sink.refuse_other_owner(ORIGIN)
+            sink.claim(ORIGIN, only_looks=True)
             sink.claim(ORIGIN)
         sink.close()
         self.deliver(destination, history.change(MIXED))
@@ -161,7 +161,7 @@ class OwnershipCases(SinkUnderTest):
             raise NotConformingError(f"the claims ended with {errors}; expected one to count and one TerminalError")
         owner = (ORIGIN, OTHER)[[error is None for error in errors].index(True)]
         sink = self.open_sink(destination, OutwardCalls())
-        sink.refuse_other_owner(owner)
+        sink.claim(owner, only_looks=True)
         sink.close()
 
 

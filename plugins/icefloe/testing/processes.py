@@ -159,7 +159,7 @@ class DeliveringProcess:
                 if staged.ended.is_set() and not repeats:
                     continue
                 if claims:
-                    driver.refuse_other_owner(staged.batch.origin)
+                    driver.claim(staged.batch.origin, only_looks=True)
                     driver.claim(staged.batch.origin)
                 staged.record(driver.begin(staged.batch))
                 self.deliver(staged)

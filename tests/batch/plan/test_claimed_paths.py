@@ -9,7 +9,6 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import PathClaimedError
 from support.pipelines.workshop import Workshop
 
 
@@ -30,7 +29,7 @@ def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(worksh
     workshop.open()
     before = workshop.stored_objects()
     theirs = workshop.set(name="another").session()
-    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .* of pipeline another; give each"):
+    with pytest.raises(TerminalError, match=r"belongs to pipeline events .* of pipeline another; give each"):
         open_and_plan(replace(theirs, writer=Writer(owner="them"), takes_over=takes_over))
     assert workshop.stored_objects() == before
     elsewhere = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"})
@@ -53,9 +52,7 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
 
     monkeypatch.setattr(ChangeFiles, "refuse_other_batch", overtaken)
     second = workshop.set(storage=f"file://{workshop.folder}/of the second", name="second").session()
-    with pytest.raises(
-        PathClaimedError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"
-    ):
+    with pytest.raises(TerminalError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"):
         open_and_plan(second)
     assert second.checkpoint.open_batch() is None
     if not is_planned:

@@ -110,4 +110,4 @@ def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:
     cluster.perform_request = overtake  # type: ignore[method-assign, assignment]
     with pytest.raises(TerminalError, match="checkpoint-3"):
         sink_at(cluster).claim(second, takes_over=True)
-    sink_at(cluster).refuse_other_owner(third)
+    sink_at(cluster).claim(third, only_looks=True)

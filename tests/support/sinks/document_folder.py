@@ -32,17 +32,15 @@ class DocumentFolder(Sink):
     def check(self) -> None:
         _happens("check")
 
-    def refuse_other_owner(self, origin: Origin) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         owner = self._folder / "owner.json"
-        if owner.exists() and json.loads(owner.read_text()) != origin.owner:
+        if not only_looks:
+            _happens("claim")
+        if not takes_over and owner.exists() and json.loads(owner.read_text()) != origin.owner:
             raise TerminalError(f"{self.url} is another's")
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        _happens("claim")
-        if not takes_over:
-            self.refuse_other_owner(origin)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / "owner.json").write_text(json.dumps(origin.owner))
+        if not only_looks:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            owner.write_text(json.dumps(origin.owner))
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         _happens("begin")

@@ -33,16 +33,13 @@ class IndexSink(Sink):
     def check(self) -> None:
         self._ask(self._index.index_names)
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        refuse_other(self._state()[1], origin)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         while True:
             version, state = self._state()
-            if state.get("owner") == origin.owner:
-                return
             if not takes_over:
                 refuse_other(state, origin)
+            if only_looks or state.get("owner") == origin.owner:
+                return
             generation = state.get("generation", 0) + 1
             if self._set_state(version, {**state, "owner": origin.owner, "generation": generation, "loading": None}):
                 return

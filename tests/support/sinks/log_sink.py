@@ -34,10 +34,10 @@ class LogSink(Sink):
     def check(self) -> None:
         self._state()
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        refuse_other(self._state().get("claim", {}), origin)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        if only_looks:
+            refuse_other(self._state().get("claim", {}), origin)
+            return
         epoch = self._init("begin")
         claim = self._state().get("claim", {})
         if not takes_over:

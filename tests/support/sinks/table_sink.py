@@ -56,14 +56,11 @@ class TableSink(Sink):
     def check(self) -> None:
         self._load()
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        refuse_other(self._load().properties, origin)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         head = self._load()
         if not takes_over:
             refuse_other(head.properties, origin)
-        if head.properties.get("owner") != origin.owner:
+        if head.properties.get("owner") != origin.owner and not only_looks:
             self._commit(head, head.rows, {"owner": origin.owner, "done": -1})
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:

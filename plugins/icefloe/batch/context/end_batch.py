@@ -24,6 +24,7 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.units import now_text
@@ -140,7 +141,7 @@ def show_ends(checkpoint: Checkpoint, folder: ChangeFiles | None, *, up_to: int,
 def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table: str) -> None:
     """`show_ends` of one batch."""
     number = commit.batch_number
-    folder.claim(owner=commit.checkpoint_id, pipeline=pipeline, table=table)
+    folder.claim(Origin(owner=commit.checkpoint_id, pipeline=pipeline, table=table))
     folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
     folder.discard(number)
 
@@ -244,7 +245,7 @@ def end_without_changes(
 
 def _make_whole(end: EmptyEnd, sink: ChangeFiles) -> None:
     number, summary = end.ending.batch_number, end.summary
-    sink.claim(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table)
+    sink.claim(Origin(owner=end.offset.checkpoint_id, pipeline=end.pipeline, table=end.table))
     try:
         sink.commit(summary, ())
     except IcefloeError:

@@ -72,13 +72,13 @@ def _refuse_claimed_sink(session: PipelineSession, checkpoint_id: str) -> None:
 
 
 def _refuse_other_owner(session: PipelineSession, checkpoint_id: str) -> None:
-    pipeline = session.pipeline
-    session.folder_of_changes.refuse_other_owner(owner=checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+    origin = session.origin(checkpoint_id)
+    session.folder_of_changes.claim(origin, only_looks=True)
     if session.takes_over:
         return
     with session.delivery_sink() as sink:
         if sink is not None:
-            sink.refuse_other_owner(session.origin(checkpoint_id))
+            sink.claim(origin, only_looks=True)
 
 
 def claim_batch(batch: NextBatch) -> NextBatch:
@@ -124,7 +124,7 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
     owner = _claimed(session, new_id)
     _mark_folder(session, owner.checkpoint_id)
     for folder in session.numbered_folders:
-        folder.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+        folder.claim(session.origin(owner.checkpoint_id))
     return owner
 
 

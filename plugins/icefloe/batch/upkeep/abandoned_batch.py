@@ -26,6 +26,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import ChangesPlace
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, DamagedPartsError
 from icefloe.storage.store import Store
@@ -191,7 +192,7 @@ class AbandonablePipeline:
             )
         end = EmptyEnd.of_open(opened, pipeline)
         sink, reference = self._sink, self._reference(opened)
-        sink.refuse_other_owner(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+        sink.claim(Origin(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table), only_looks=True)
         whole = sink.whole(number)
         if whole is None or whole == end.summary:
             refuse_unseen(reference, opened, pipeline)

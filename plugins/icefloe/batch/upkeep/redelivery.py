@@ -136,7 +136,7 @@ class KeptLetters:
         with self._sink() as sink:
             if offset is not None:
                 origin = Origin(owner=offset.checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
-                sink.refuse_other_owner(origin)
+                sink.claim(origin, only_looks=True)
             found = list(sink.replay_dead_letters(number))
         logger.info("batch %d of %s: dead letters sent again", number, self.pipeline.name)
         return found
@@ -245,7 +245,7 @@ class Redelivery:
         if self.backfill_id is None:
             return
         try:
-            sink.refuse_other_owner(batch.origin)
+            sink.claim(batch.origin, only_looks=True)
         except TerminalError as error:
             if not self._owns(sink):
                 raise
@@ -264,7 +264,7 @@ class Redelivery:
         if owner is None:
             return False
         try:
-            sink.refuse_other_owner(Origin(owner=owner, pipeline=self.pipeline.name, table=self.pipeline.table))
+            sink.claim(Origin(owner=owner, pipeline=self.pipeline.name, table=self.pipeline.table), only_looks=True)
         except TerminalError:
             return False
         return True

@@ -61,34 +61,20 @@ class KafkaOptions:
     @classmethod
     def of(cls, written: Mapping[str, object]) -> Self:
         """The options of a mapping."""
-        options = checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
-        options._refuse()
-        return options
+        return checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
 
-    @property
-    def tokens(self) -> str:
-        """The name of the state topic."""
-        return self.state_topic or f"{self.topic}.icefloe"
-
-    @property
-    def has_schemas(self) -> bool:
-        """True if messages carry their schemas or name them."""
-        return self.format == "avro" or self.json_schema
-
-    def _refuse(self) -> None:
-        for key, name in (
-            ("topic", self.topic),
-            ("state_topic", self.tokens),
-            ("transaction_topic", self.transaction_topic),
-        ):
-            if name is not None and (name in (".", "..") or not _TOPIC.fullmatch(name)):
+    def __post_init__(self) -> None:
+        """Refuses names that no topic has, keys that do not fit together, and numbers below 1."""
+        topics = {"topic": self.topic, "state_topic": self.tokens, "transaction_topic": self.transaction_topic}
+        names = {key: name for key, name in topics.items() if name is not None}
+        for key, name in names.items():
+            if name in (".", "..") or not _TOPIC.fullmatch(name):
                 raise TerminalError(
-                    f"sink.{key} is {name!r}, which is no name of a topic: use up to 249 letters, "
-                    "digits, dots, _ and -",
+                    f"sink.{key} is {name!r}, which is no name of a topic: use up to 249 letters, digits, dots, _ and "
+                    "-",
                     key=f"sink.{key}",
                 )
-        names = [name for name in (self.topic, self.tokens, self.transaction_topic) if name is not None]
-        if len(set(names)) < len(names):
+        if len({*names.values()}) < len(names):
             raise TerminalError(
                 f"sink.topic, sink.state_topic and sink.transaction_topic name {self.topic} twice: give each a name of "
                 "its own",
@@ -100,8 +86,18 @@ class KafkaOptions:
                 "schema_registry, or neither",
                 key="sink.schema_registry",
             )
-        for key in (
-            "transaction_rows", "transaction_bytes", "transaction_seconds", "partitions", "replication_factor"
-        ):  # fmt: skip
-            if getattr(self, key) is not None and getattr(self, key) < 1:
-                raise TerminalError(f"sink.{key} is {getattr(self, key)}: give a number above 0", key=f"sink.{key}")
+        counts = ("transaction_rows", "transaction_bytes", "transaction_seconds", "partitions", "replication_factor")
+        for key in counts:
+            number = getattr(self, key)
+            if number is not None and number < 1:
+                raise TerminalError(f"sink.{key} is {number}: give a number above 0", key=f"sink.{key}")
+
+    @property
+    def tokens(self) -> str:
+        """The name of the state topic."""
+        return self.state_topic or f"{self.topic}.icefloe"
+
+    @property
+    def has_schemas(self) -> bool:
+        """True if messages carry their schemas or name them."""
+        return self.format == "avro" or self.json_schema

@@ -60,14 +60,10 @@ class KafkaSink(Sink):
         self._format.check()
         self._batches.check()
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        """Look up the claim."""
-        self._batches.refuse_other_owner(origin)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         """Makes the topics, and records the owner."""
-        self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over))
-        if self._letters is not None:
+        self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over, only_looks=only_looks))
+        if self._letters is not None and not only_looks:
             self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
@@ -92,7 +88,7 @@ class KafkaSink(Sink):
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
         """Records that the batch is whole."""
         if self._letters is not None:
-            self._letters.refuse_too_many_of_all(batch.batch_number, deliveries)
+            self._letters.refuse_too_many(batch.batch_number, sum(each.dead_letters for each in deliveries))
         self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun), deliveries))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ from icefloe.sinks.kafka.topic_batches import (
 from icefloe.sinks.kafka.topic_state import Headers, PartProgress, StateTopic, TopicState, TransactionProducer, part_key
 from icefloe.sinks.kafka.topics import most_bytes
 from icefloe.sinks.key_changes import one_row_per_key
-from icefloe.sinks.sink import PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, superseded
 
 _TIME_SHARE: Final = 0.25
 """A transaction is committed after this share of the time after which the broker aborts it."""
@@ -115,13 +115,13 @@ class PartSender:
                 return PartDelivery(
                     number=self.part.number, rows=self.part.rows, documents=events, superseded=events
                 )  # fmt: skip
-            self._refuse_superseded(state)
+            self._require_own(state)
             if self.part.number not in state.parts:
                 # Whoever fences the parts of this batch must know this number, before anything is sent under it.
                 progress = PartProgress(generation=self.begun.generation)
                 producer.commit_record(part_key(self.part.number), progress)
                 state = self.log.look()
-                self._refuse_superseded(state)
+                self._require_own(state)
             done = self._done(state)
             if not done.rows and self.batch.identity and self.options.duplicates == "fail":
                 one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
@@ -140,12 +140,9 @@ class PartSender:
         claim, last = state.claim, state.batch
         return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
 
-    def _refuse_superseded(self, state: TopicState) -> None:
+    def _require_own(self, state: TopicState) -> None:
         if self._is_superseded(state):
-            raise SupersededError(
-                f"batch {self.batch.batch_number} came too late for topic {self.options.topic}, as topic "
-                f"{self.options.tokens} says: nothing of it was changed; let the newer run end"
-            )
+            raise superseded(self.batch, f"topic {self.options.topic}")
 
     def _done(self, state: TopicState) -> PartProgress:
         found = state.parts[self.part.number]

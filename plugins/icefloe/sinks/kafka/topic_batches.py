@@ -22,7 +22,7 @@ from icefloe.sinks.kafka.topic_state import (
     TransactionProducer,
 )
 from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages, make_topic
-from icefloe.sinks.sink import PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, refuse_other_record, superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,32 +64,17 @@ class TopicBatches:
         with TransactionProducer(self._clients, self._options, "checks"):
             pass
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        """Raise if the topic is another origin's, or nobody's but not empty."""
-        topic = find_topic(self._clients, self._options.topic)
-        is_filled = topic is not None and holds_messages(self._clients, topic)
-        # In this order: whoever fills the topic meanwhile has claimed it before.
-        state = self._log.look()
-        if state.claim is not None:
-            self._refuse_other(state.claim, origin)
-        elif is_filled:
-            raise TerminalError(
-                f"topic {self._options.topic} holds messages, and topic {self._options.tokens} does not say whose they "
-                f"are: if this checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with "
-                f"icefloe reset {origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over "
-                "to keep this one",
-                owner="",
-            )
-
-    def claim(self, origin: Origin, *, takes_over: bool) -> None:
-        """Make missing topics, and record the owner."""
+    def claim(self, origin: Origin, *, takes_over: bool, only_looks: bool = False) -> None:
+        """Make missing topics, and record the owner of a topic that is another origin's only in a take-over."""
         if not takes_over:
-            self.refuse_other_owner(origin)
+            self._look(origin)
+        if only_looks:
+            return
         self._make_topics(only_try=False)
         with self._deciding() as producer:
             claim = self._log.look().claim
             if claim is not None and not takes_over:
-                self._refuse_other(claim, origin)
+                self._require_owner(claim, origin)
             if claim is not None and claim.owner == origin.owner:
                 return
             generation = 1 if claim is None else claim.generation + 1
@@ -111,15 +96,20 @@ class TopicBatches:
                 generation=new.generation, partitions=new.partitions, destination=f"topic {topic.name} ({topic.id})",
                 key_schema_id=new.key_schema_id,
             )  # fmt: skip
-            self._refuse_other_record(last, new, batch)
+            refuse_other_record(
+                batch, None if last is None else last.order, new.generation, place=f"topic {topic.name}",
+                elsewhere=f"these are other brokers, or topic {self._options.tokens} was made again; correct "
+                "sink.bootstrap_servers",
+            )  # fmt: skip
             if last is not None and last.order > new.order:
                 return begun
-            if last is not None and last.order == new.order and last.state != "fencing":
-                self._refuse_other_parts(last, batch)
-                return begun
-            truncation = None
             if last is not None:
+                if last.order == new.order or not batch.begins_anew:
+                    self._refuse_changed(last, new, batch)
+                if last.order == new.order and last.state != "fencing":
+                    return begun
                 self._fence(producer, last, new)
+            truncation = None
             is_first = last is None or last.generation != new.generation
             # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
             is_filled = any(each.rows for each in state.parts.values()) or holds_messages(self._clients, topic)
@@ -137,7 +127,7 @@ class TopicBatches:
             if last is None or (batch.is_replay and is_late):
                 return
             if is_late:
-                raise self._superseded(last, batch)
+                raise superseded(batch, f"topic {self._options.topic}")
             if last.state != "finished":
                 producer.begin()
                 _mark(producer, self._options, batch, "END", events=sum(each.documents for each in deliveries))
@@ -162,14 +152,25 @@ class TopicBatches:
                     settings=settings, only_try=only_try,
                 )  # fmt: skip
 
-    def _refuse_other(self, claim: TopicClaim, origin: Origin) -> None:
-        if claim.owner != origin.owner:
+    def _look(self, origin: Origin) -> None:
+        topic = find_topic(self._clients, self._options.topic)
+        is_filled = topic is not None and holds_messages(self._clients, topic)
+        # In this order: whoever fills the topic meanwhile has claimed it before.
+        state = self._log.look()
+        if state.claim is not None:
+            self._require_owner(state.claim, origin)
+        elif is_filled:
             raise TerminalError(
-                f"topic {self._options.topic} belongs to pipeline {claim.pipeline} for table {claim.table} with the "
-                f"checkpoint {claim.owner}, as topic {self._options.tokens} says, not to checkpoint {origin.owner} of "
-                f"pipeline {origin.pipeline}; give each pipeline, and each new start of one, a sink.topic of its own",
-                owner=claim.owner,
+                f"topic {self._options.topic} holds messages, and topic {self._options.tokens} does not say whose they "
+                f"are: if this checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with "
+                f"icefloe reset {origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over "
+                "to keep this one",
+                owner="",
             )
+
+    def _require_owner(self, claim: TopicClaim, origin: Origin) -> None:
+        place, record = f"topic {self._options.topic}", f"topic {self._options.tokens}"
+        origin.refuse_other(claim, place=place, record=record, key="sink.topic of its own")
 
     def _started(self, state: TopicState, topic: Topic, batch: ProvenBatch, encoder: Encoder) -> StartedBatch:
         if state.claim is None:
@@ -178,7 +179,7 @@ class TopicBatches:
                 f"records were; load the table again with icefloe reset {batch.origin.pipeline}",
                 owner="",
             )
-        self._refuse_other(state.claim, batch.origin)
+        self._require_owner(state.claim, batch.origin)
         return StartedBatch(
             generation=state.claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
             partitions=topic.partitions, identity=batch.identity,
@@ -187,49 +188,21 @@ class TopicBatches:
             cut=batch.cut,
         )  # fmt: skip
 
-    def _refuse_other_record(self, last: StartedBatch | None, new: StartedBatch, batch: ProvenBatch) -> None:
-        """Raise unless the topic's record is the journal's, with the same topic, partitions and keys.
-
-        A replay may find later batches; a load replaces whatever is there.
-        """
-        options, name, before = self._options, batch.origin.pipeline, batch.delivered_before
-        if last is None:
-            if batch.continues:
-                raise TerminalError(
-                    f"topic {options.topic} knows nothing of pipeline {name}, and batch {batch.batch_number} goes on "
-                    f"where others ended: these are other brokers, or topic {options.tokens} was made again; correct "
-                    "sink.bootstrap_servers, or load the table again with icefloe reset"
-                )
-            return
-        if last.generation != new.generation and not (batch.begins_anew or batch.is_replay):
+    def _refuse_changed(self, last: StartedBatch, new: StartedBatch, batch: ProvenBatch) -> None:
+        """Raise if the topic, the partition of a key, or the parts of a begun batch are not those of the last try."""
+        options, name = self._options, batch.origin.pipeline
+        if last.topic_id != new.topic_id:
+            raise _made_again(options, last)
+        for fault in _moves(last, new, options.topic):
+            raise keys_would_move(fault)
+        # Messages of an owner before count no longer.
+        if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
+            raise key_schema_changed(options, new.key_schema_id, last.key_schema_id)
+        # Numbers of parts say nothing of their rows if the batch is divided otherwise now.
+        is_begun = last.order == new.order and last.state != "fencing"
+        if is_begun and last.cut and batch.cut not in ("", last.cut):
             raise TerminalError(
-                f"topic {options.topic} was taken over from another pipeline and has its changes, and batch "
-                f"{batch.batch_number} of pipeline {name} replaces nothing: run icefloe reset {name}, whose load does"
-            )
-        if before is not None and last.batch_number < before:
-            raise TerminalError(
-                f"topic {options.topic} had batch {before} of {name}, and topic {options.tokens} says that batch "
-                f"{last.batch_number} was the last: both were restored from a backup, or these are other brokers; "
-                f"bring what is missing by icefloe deliver {name} --batches {last.batch_number + 1}-{before}, or load "
-                "the table again with icefloe reset"
-            )
-        if last.order > new.order and not batch.is_replay:
-            raise self._superseded(last, batch)
-        if last.order == new.order or (last.order < new.order and not batch.begins_anew):
-            refuse_changed_topic(last, new, options)
-
-    def _superseded(self, last: StartedBatch, batch: ProvenBatch) -> SupersededError:
-        return SupersededError(
-            f"batch {batch.batch_number} came too late for topic {self._options.topic}, which has batch "
-            f"{last.batch_number} already: nothing of it was changed; let the newer run end"
-        )
-
-    def _refuse_other_parts(self, begun: StartedBatch, batch: ProvenBatch) -> None:
-        """Raise if a begun batch is divided otherwise now: numbers of parts say nothing of their rows."""
-        if begun.cut and batch.cut not in ("", begun.cut):
-            name = batch.origin.pipeline
-            raise TerminalError(
-                f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
+                f"topic {options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
                 "were lost and made again in other parts, so rows would come twice or be missing: put the files back "
                 f"(storage, changelog.path), or load the table again with icefloe reset {name}"
             )
@@ -284,17 +257,6 @@ def key_schema_changed(options: KafkaOptions, now: int | None, before: int | Non
     return keys_would_move(
         f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}"
     )
-
-
-def refuse_changed_topic(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
-    """Raise if the topic, or the partition of a key, would change."""
-    if last.topic_id != new.topic_id:
-        raise _made_again(options, last)
-    for fault in _moves(last, new, options.topic):
-        raise keys_would_move(fault)
-    # Messages of an owner before count no longer.
-    if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
-        raise key_schema_changed(options, new.key_schema_id, last.key_schema_id)
 
 
 def _moves(last: StartedBatch, new: StartedBatch, topic: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of, refusals_of
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.kafka.topics import end_offsets, find_topic, read_to
@@ -35,21 +36,17 @@ _OVERHEAD_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicClaim:
-    """Whose topic it is.
+class TopicClaim(Origin):
+    """Whose topic it is; pipeline and table are for people.
 
     Attributes:
         generation: 1, and one more with each take-over; its batches are later.
-        pipeline: its name; pipeline and table are for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     generation: int
-    owner: str
-    pipeline: str
-    table: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any, Final
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, IndexGoneError
-from icefloe.sinks.opensearch.delivery import superseded
 from icefloe.sinks.opensearch.found_index import (
     FoundIndex,
     IndexNames,
@@ -17,6 +16,7 @@ from icefloe.sinks.opensearch.found_index import (
     version_of_batch,
 )
 from icefloe.sinks.opensearch.indexes import Indexes
+from icefloe.sinks.sink import refuse_other_record, superseded
 
 _CLAIM = "claim"
 _PROGRESS = "progress"
@@ -81,19 +81,16 @@ class Claims:
             revision={"if_seq_no": str(found.body["_seq_no"]), "if_primary_term": str(found.body["_primary_term"])},
         )
 
-    def refuse_other(self, found: IndexClaim | None, origin: Origin) -> IndexClaim:
-        """The claim, which is this origin's."""
+    def of(self, origin: Origin) -> IndexClaim:
+        """The claim, which must be this origin's."""
+        found = self.find()
         if found is None:
             raise TerminalError(
                 f"nobody has claimed {self._url}: the index {self._names.state} was deleted; run "
                 "`icefloe reset` for the pipeline, so that it loads the table again"
             )
-        if found.origin.owner != origin.owner:
-            raise TerminalError(
-                f"{self._url} belongs to pipeline {found.origin.pipeline} for table {found.origin.table} with the "
-                f"checkpoint {found.origin.owner} and not to {origin.owner} of pipeline {origin.pipeline}; "
-                "give each pipeline a sink.index of its own, or take this one over with --take-over"
-            )
+        key = "sink.index of its own, or take this one over with --take-over"
+        origin.refuse_other(found.origin, place=self._url, record=f"index {self._names.state}", key=key)
         return found
 
     def claim(self, origin: Origin, *, takes_over: bool, first_generation: int) -> None:
@@ -101,22 +98,21 @@ class Claims:
         made = self._cluster.ask("PUT", f"/{self._names.state}", _STATE_INDEX, allowed=(400,))
         # Without this look the next request would make an index of that name, as anybody's and not hidden.
         if made.status == 400 and made.error_type != ALREADY_THERE:
-            raise self._cluster.refused(f"PUT /{self._names.state}", made)
+            raise self._cluster.refusal(f"PUT /{self._names.state}", made)
         created = self._cluster.ask(
             "PUT", self._document(_CLAIM, "_create"), _source(origin, first_generation), params={"refresh": "true"},
             allowed=(409,),
         )  # fmt: skip
         if created.status != 409:
             return
-        found = self.find()
-        if takes_over and found is not None and found.origin.owner != origin.owner:
+        found = self.find() if takes_over else None
+        if found is not None and found.origin.owner != origin.owner:
             self._cluster.ask(
                 "PUT", self._document(_CLAIM), _source(origin, found.generation + 1), params=found.revision,
                 allowed=(409,),
             )  # fmt: skip
-            # After a conflict the winner may be this call, whose first answer was lost.
-            found = self.find()
-        self.refuse_other(found, origin)
+        # After a conflict the winner may be this call, whose first answer was lost.
+        self.of(origin)
 
     def progress(self) -> BegunBatch | None:
         """The batch that began last, if any."""
@@ -168,28 +164,33 @@ class BatchIndex:
                 f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
                 "identifier_columns in the pipeline"
             )
-        claim = self.claims.refuse_other(self.claims.find(), batch.origin)
-        version = version_of_batch(claim.generation, batch.batch_number)
+        generation = self.claims.of(batch.origin).generation
+        version = version_of_batch(generation, batch.batch_number)
         before = self.claims.progress()
-        self._refuse_other_record(batch, version, before)
+        refuse_other_record(
+            batch, None if before is None else (generation_of(before.version), batch_number_of(before.version)),
+            generation, place=self.url, is_filled=self.indexes.is_in_use,
+            elsewhere="this is another cluster, or its indexes were removed; correct sink.url",
+        )  # fmt: skip
         if before is not None and (self._names.version_of(before.target) or 0) > version:
             return {"replaced_by": before.target}
-        target = self._target(batch, version, before)
-        if before is not None and before.version < version and not (batch.is_replay or batch.begins_anew):
-            self._refuse_other_index(batch, target, before)
+        own = self.indexes.own_index()
+        target = self._target(batch, version, before, own)
+        if before is None or before.version < version:
+            self._refuse_other_index(batch, target, before, own)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
         is_latest = before is None or before.version <= version
         if is_latest and not self.claims.begin(noted):
-            raise superseded(self.url, batch)
+            raise superseded(batch, self.url)
         begun: dict[str, object] = {"index": target, "writer": self._names.writer(target), "version": version}
         with self.while_it_stays(batch, begun):
             # An index of the batch's own version is for this batch to make, also after a kill right before.
             is_new = before is None or batch.begins_anew or target == self._names.of_load(version)
             uuid = self.indexes.prepare(target, is_new=is_new, uuid=noted.uuid, batch=batch)
             if uuid != noted.uuid and is_latest and not self.claims.begin(replace(noted, uuid=uuid)):
-                raise superseded(self.url, batch)
+                raise superseded(batch, self.url)
         return begun if uuid is None else {**begun, "destination": f"index {target} ({uuid})"}
 
     @contextmanager
@@ -207,43 +208,23 @@ class BatchIndex:
         if latest is None or latest.version <= begun["version"]:
             return
         if not batch.is_replay or latest.target != begun["index"]:
-            raise superseded(self.url, batch)
+            raise superseded(batch, self.url)
 
-    def _refuse_other_record(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> None:
-        """Raise unless the record of the index ends where the journal says, but for loads and replays."""
-        name, last = batch.origin.pipeline, batch.delivered_before
-        if before is None:
-            # A replay without a load would begin the index anew that readers have.
-            would_replace = batch.is_replay and not batch.begins_anew and self.indexes.is_in_use()
-            if batch.continues or would_replace:
-                raise TerminalError(
-                    f"{self.url} knows nothing of pipeline {name}, and batch {batch.batch_number} goes on where others "
-                    "ended: this is another cluster, or its indexes were removed; correct sink.url, or run `icefloe "
-                    "reset` for the pipeline, which loads the table"
-                )
-            return
-        if batch.is_replay:
-            return
-        if before.version > version:
-            raise superseded(self.url, batch)
-        if batch.begins_anew:
-            return
-        if generation_of(before.version) < generation_of(version):
+    def _refuse_other_index(
+        self, batch: ProvenBatch, target: str, before: BegunBatch | None, own: FoundIndex | None
+    ) -> None:
+        """Raise unless the index has what the last batch left, and no rows that a load is to replace."""
+        if own is not None and own.is_known and batch.begins_anew:
             raise TerminalError(
-                f"{self.url} was taken over from another pipeline and has its documents, and batch "
-                f"{batch.batch_number} of pipeline {name} replaces nothing: run `icefloe reset {name}`, whose load "
-                "replaces them"
+                f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
+                "icefloe make one behind an alias of that name, or load into another sink.index"
             )
-        found = batch_number_of(before.version)
-        if last is not None and found < last:
-            raise TerminalError(
-                f"{self.url} had batch {last} of {name}, and says that batch {found} was the last: it was restored "
-                f"from a snapshot, or is another cluster; bring what it lacks by `icefloe deliver {name} --batches "
-                f"{found + 1}-{last}`, or run `icefloe reset {name}`, which loads the table"
-            )
-
-    def _refuse_other_index(self, batch: ProvenBatch, target: str, before: BegunBatch) -> None:
-        uuid = self.indexes.uuid(target) if target == before.target else None
+        if before is None or batch.begins_anew:
+            return
+        if own is not None and not own.is_known:
+            # Somebody made it again: it lacks what earlier batches wrote.
+            raise self._gone(batch, target)
+        uuid = self.indexes.uuid(target) if target == before.target and not batch.is_replay else None
         if None not in (uuid, before.uuid) and uuid != before.uuid:
             name, found = batch.origin.pipeline, batch_number_of(before.version)
             raise TerminalError(
@@ -253,26 +234,10 @@ class BatchIndex:
                 "table"
             )
 
-    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
-        own = self.indexes.own_index()
+    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None, own: FoundIndex | None) -> str:
         if own is not None:
-            if before is None or before.version < version:
-                self._refuse_unfit(batch, own, is_first=before is None)
             return self._names.index
-        if before is None or batch.begins_anew:
-            return self._names.of_load(version)
-        return before.target
-
-    def _refuse_unfit(self, batch: ProvenBatch, own: FoundIndex, *, is_first: bool) -> None:
-        """Raise if a user's index of the sink's name has too few or too many rows."""
-        if not (own.is_known or is_first or batch.begins_anew):
-            # Somebody made it again: it lacks what earlier batches wrote.
-            raise self._gone(batch, self._names.index)
-        if own.is_known and batch.begins_anew:
-            raise TerminalError(
-                f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
-                "icefloe make one behind an alias of that name, or load into another sink.index"
-            )
+        return self._names.of_load(version) if before is None or batch.begins_anew else before.target
 
     def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
         return IndexGoneError(

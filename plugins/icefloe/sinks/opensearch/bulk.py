@@ -14,7 +14,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.dotted_names import column_paths
 from icefloe.sinks.json_texts import escaped_texts
 from icefloe.sinks.key_changes import KeyOperations
-from icefloe.sinks.opensearch.cluster import Answer, Cluster, IndexGoneError, Pauses, reason_of
+from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of
 from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents
 
 _TEXT: Final = pa.large_string()
@@ -24,8 +24,6 @@ _PARAMS: Final = {
     "require_alias": "true",
     "filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason",
 }
-_NO_ALIAS: Final = "invalid_index_name_exception"
-"""The cluster's name of the error of an alias with capital letters of which it cannot make an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +136,7 @@ class BulkSender:
         """Record what is final; returns the positions to send again."""
         if answer.is_success:
             return self._sort_items(answer, chunk, result)
-        self._refuse_error(answer.error_type, answer.fault)
+        self._cluster.refuse_index_error(self._writer, answer.error_type, answer.fault)
         if answer.status == 413:
             if len(chunk) == 1:
                 result.refused_for_good[int(chunk[0])] = "the document is larger than http.max_content_length"
@@ -146,7 +144,7 @@ class BulkSender:
             self._most_bytes = self._bytes = max(self._bytes // 2, 1)
             return chunk
         if not answer.is_passing:
-            raise self._cluster.refused(f"POST /{self._writer}/_bulk", answer)
+            raise self._cluster.refusal(f"POST /{self._writer}/_bulk", answer)
         if answer.status == 429:
             self.refused += len(chunk)
         _LOG.info("%s: a bulk request of %d operations is sent again: %s", self._writer, len(chunk), answer.fault)
@@ -175,20 +173,15 @@ class BulkSender:
         if status == 409:
             result.conflicts.append(position)
             return False
-        self._refuse_error(error["type"], reason_of(error))
+        self._cluster.refuse_index_error(self._writer, error["type"], reason_of(error))
         if status == 429 or status >= 500:
             return True
         if status in (401, 403):
-            raise self._cluster.refused(
+            raise self._cluster.refusal(
                 f"a write to {self._writer}", Answer(status=status, body={}, fault=reason_of(error))
             )
         result.refused_for_good[position] = reason_of(error)
         return False
-
-    def _refuse_error(self, error_type: str, reason: str) -> None:
-        self._cluster.refuse_index_error(self._writer, error_type, reason)
-        if error_type == _NO_ALIAS:
-            raise IndexGoneError.of(self._cluster.url, self._writer)
 
     def _slow_down(self) -> None:
         self._bytes = max(self._bytes // 2, min(_SMALLEST_BYTES, self._most_bytes))

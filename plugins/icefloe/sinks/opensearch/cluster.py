@@ -26,6 +26,8 @@ _LINES: Final = {"content-type": "application/x-ndjson"}
 _BLOCKED: Final = "cluster_block_exception"
 _CLOSED: Final = "index_closed_exception"
 _NO_INDEX: Final = "index_not_found_exception"
+_NO_ALIAS: Final = "invalid_index_name_exception"
+"""The cluster's name of the error of an alias with capital letters of which it cannot make an index."""
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _LONGEST_CALL_SECONDS: Final = 60.0
@@ -249,7 +251,7 @@ class Cluster:
                 return answer
             self.refuse_index_error(path.split("/")[1], answer.error_type, answer.fault)
             if not answer.is_passing:
-                raise self.refused(f"{method} {path}", answer)
+                raise self.refusal(f"{method} {path}", answer)
             _LOG.info("%s: %s %s is sent again: %s", self.url, method, path, answer.fault)
             if not pauses.wait():
                 raise self.silent(answer)
@@ -269,10 +271,10 @@ class Cluster:
                 f"{place} takes no writes ({reason}); free space on its disks, then remove the block if it stays "
                 "(index.blocks.read_only_allow_delete, index.blocks.write)"
             )
-        if error_type == _NO_INDEX:
+        if error_type in (_NO_INDEX, _NO_ALIAS):
             raise IndexGoneError.of(self.url, name)
 
-    def refused(self, what: str, answer: Answer) -> ClusterRefusedError:
+    def refusal(self, what: str, answer: Answer) -> ClusterRefusedError:
         """The error of an answer that a retry would get again."""
         if answer.status in (401, 403):
             sentence = (

@@ -18,7 +18,7 @@ from icefloe.sinks.opensearch.cluster import Cluster, stored_documents
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED
 from icefloe.sinks.parquet_files import row_slices
-from icefloe.sinks.sink import PartDelivery, SupersededError
+from icefloe.sinks.sink import PartDelivery, superseded
 
 _MOST_ROWS: Final = 20_000
 _MOST_BYTES: Final = 8 * 2**20
@@ -87,14 +87,6 @@ def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
     return own == document and (DELETED in stored) == (DELETED in document)
 
 
-def superseded(url: str, batch: ProvenBatch) -> SupersededError:
-    """The error of a batch that came too late."""
-    return SupersededError(
-        f"{url} holds a later batch than batch {batch.batch_number}, which was stopped for a while; nothing is to be "
-        "done, the later batch stays"
-    )
-
-
 @dataclass(kw_only=True)
 class PartDeliverer:
     """Delivers one part.
@@ -154,11 +146,11 @@ class PartDeliverer:
         while positions:
             result = sender.send(operations.lines.take(pa.array(positions, pa.int64())))
             for place, reason in sorted(result.refused_for_good.items()):
-                self._refuse(operations, positions[place], reason)
+                self._keep_letter(operations, positions[place], reason)
             # A conflict whose reason is gone when it is looked at is sent again.
             positions = self._judge(operations, [positions[place] for place in sorted(result.conflicts)])
 
-    def _refuse(self, operations: BulkOperations, position: int, reason: str) -> None:
+    def _keep_letter(self, operations: BulkOperations, position: int, reason: str) -> None:
         document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
         if self.letters is None:
             raise TerminalError(
@@ -199,7 +191,7 @@ class PartDeliverer:
             raise self._foreign(found["_id"])
         if self.batch.is_replay:
             return "superseded"
-        raise superseded(self._url, self.batch)
+        raise superseded(self.batch, self._url)
 
     def _other_content(self, found: Mapping[str, Any]) -> str:
         """``duplicates`` for another row of the key; an error if the batch did not write that."""
@@ -269,19 +261,18 @@ class LetterReplay:
                 result = sender.send(_lines(chunk, version))
                 refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
                 chunk = self._judge([chunk[place] for place in result.conflicts], refused, verdicts)
-        superseded = verdicts[Verdict.LATER]
         remaining = [*kept, *refused]
         if remaining != letters:
             self.folder.put(batch_number, number, remaining)
         return PartDelivery(
             number=number,
             rows=len(letters),
-            documents=len(sent) - len(refused) - superseded,
+            documents=len(sent) - len(refused) - verdicts[Verdict.LATER],
             repeated=verdicts[Verdict.REPEATED],
             retries=sender.retries,
             refused=sender.refused,
             dead_letters=len(remaining),
-            superseded=superseded + len(late),
+            superseded=verdicts[Verdict.LATER] + len(late),
             bytes=sender.sent_bytes,
         )
 

@@ -145,10 +145,21 @@ class Indexes:
         there = [each.version for each in self._find(self.names.pattern).values()]
         return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
-    def refuse_foreign(self) -> None:
-        """Raise if the name is an unclaimed alias, or an index with documents."""
-        for each in self._find(self.names.index).values():
-            self._refuse_foreign_documents(each, may_be_empty=each.name == self.names.index)
+    def refuse_foreign(self, name: str, found: Mapping[str, FoundIndex] | None = None) -> None:
+        """Raise if a name is another one's alias, or an index with documents of others or of another sink."""
+        for each in (self._find(name) if found is None else found).values():
+            if each.is_known:
+                continue
+            if each.written_as is not None:
+                raise TerminalError(
+                    f"{self._url}: index {each.name} is of another sink, whose sink.index is {each.written_as}; choose "
+                    "another sink.index for one of the two, which does not end in a number"
+                )
+            if each.name != name or self._count(name):
+                raise TerminalError(
+                    f"{self._url} holds documents that icefloe did not write (index {each.name}); choose another "
+                    "sink.index, or remove that index or alias"
+                )
 
     def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
         """Let an index know the columns of a batch; returns its uuid, if known.
@@ -169,9 +180,8 @@ class Indexes:
             if not is_new:
                 raise IndexGoneError.of(self._cluster.url, target)
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
-            found = self._there(target)
-        self._refuse_misfit(found, forms)
-        self._refuse_other_columns(found, batch)
+            found = self.there(target)
+        self._refuse_misfit(found, forms, batch)
         # Fields that the user has chosen, in an index or in a template, stay.
         added = missing_fields(fields, found.mappings.get("properties", {}))
         self._add_fields(target, {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added})
@@ -223,13 +233,9 @@ class Indexes:
         # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
         self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
 
-    def refuse_missing(self, target: str) -> None:
-        """Raise IndexGoneError if an index is missing."""
-        self._there(target)
-
     def remember_deletions(self, target: str) -> None:
         """Let an index remember the deletion of marks, so that no late write brings their rows back."""
-        found = self._there(target)
+        found = self.there(target)
         if not found.forgets_soon:
             return
         if target == self.names.index:
@@ -239,7 +245,8 @@ class Indexes:
             )
         self._cluster.ask("PUT", f"/{target}/_settings", {"index": {"gc_deletes": _GC_DELETES}})
 
-    def _there(self, target: str) -> FoundIndex:
+    def there(self, target: str) -> FoundIndex:
+        """An index, or IndexGoneError."""
         found = self._find(target).get(target)
         if found is None:
             raise IndexGoneError.of(self._cluster.url, target)
@@ -272,53 +279,34 @@ class Indexes:
                 "index"
             ) from None
 
-    def _refuse_foreign_documents(self, index: FoundIndex, *, may_be_empty: bool) -> None:
-        if index.is_known:
-            return
-        other = index.written_as
-        if other is not None:
-            raise TerminalError(
-                f"{self._url}: index {index.name} is of another sink, whose sink.index is {other}; choose another "
-                "sink.index for one of the two, which does not end in a number"
-            )
-        if not may_be_empty or self._count(index.name):
-            raise TerminalError(
-                f"{self._url} holds documents that icefloe did not write (index {index.name}); choose another "
-                "sink.index, or remove that index or alias"
-            )
-
-    def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str]) -> None:
-        self._refuse_foreign_documents(index, may_be_empty=True)
-        facts = index.facts
+    def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str], batch: ProvenBatch) -> None:
+        """Raise if the index forgets too soon, or its documents have other ids or lack values of the table."""
+        self.refuse_foreign(index.name, {index.name: index})
+        facts, reset = index.facts, "run `icefloe reset` for the pipeline, which loads into a new index"
+        documents = f"{self._url}: the documents of index {index.name}"
         if facts is not None and facts["identity"] != identity:
             raise TerminalError(
-                f"{self._url}: the documents of index {index.name} have ids of {_shown(facts['identity'])}, and this "
-                f"batch has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index"
+                f"{documents} have ids of {_shown(facts['identity'])}, and this batch has {_shown(identity)}; {reset}"
             )
         if self._settings.deletes == "hard" and index.forgets_soon:
             raise TerminalError(
                 f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
                 "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`"
             )
-
-    def _refuse_other_columns(self, index: FoundIndex, batch: ProvenBatch) -> None:
-        """Raise if earlier documents lack values of the table: an index knows fields by name only."""
         known = index.columns
         if known is None:
-            # Of another program: what is there counts as right.
+            # Of another program: what is there counts as right. Otherwise an index knows fields by name only.
             return
         other, added = other_column(known, batch), column_with_default(known, batch)
         if (other is None and added is None) or not self._count(index.name):
             return
         if other is not None:
             raise TerminalError(
-                f"{self._url}: the documents of index {index.name} have the values of another column under the name "
-                f"{other}, which was dropped or renamed since; run `icefloe reset` for the pipeline, which loads into "
-                "a new index"
+                f"{documents} have the values of another column under the name {other}, which was dropped or renamed "
+                f"since; {reset}"
             )
         raise TerminalError(
-            f"{self._url}: the documents of index {index.name} lack column {added}, which is new and has an initial "
-            "default in their rows; run `icefloe reset` for the pipeline, which loads into a new index"
+            f"{documents} lack column {added}, which is new and has an initial default in their rows; {reset}"
         )
 
     def _count(self, name: str) -> int:

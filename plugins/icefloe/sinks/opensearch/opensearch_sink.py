@@ -74,21 +74,17 @@ class OpenSearchSink(Sink):
         finally:
             self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
 
-    def refuse_other_owner(self, origin: Origin) -> None:
-        """Read the claim; without one, look whether the name is free."""
-        found = self._claims.find()
-        if found is None:
-            self._indexes.refuse_foreign()
-        else:
-            self._claims.refuse_other(found, origin)
-
-    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
-        """Create the claim in the hidden index."""
-        first_generation = 0
-        if self._claims.find() is None:
-            self._indexes.refuse_foreign()
-            # A claim that was lost had a generation, which the indexes of its loads tell.
-            first_generation = self._indexes.next_generation()
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        """Create the claim in the hidden index; without one, the name must be free."""
+        is_claimed = self._claims.find() is not None
+        if not is_claimed:
+            self._indexes.refuse_foreign(self._names.index)
+        if only_looks:
+            if is_claimed:
+                self._claims.of(origin)
+            return
+        # A claim that was lost had a generation, which the indexes of its loads tell.
+        first_generation = 0 if is_claimed else self._indexes.next_generation()
         self._claims.claim(origin, takes_over=takes_over, first_generation=first_generation)
         if self._letters is not None:
             self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
@@ -116,7 +112,7 @@ class OpenSearchSink(Sink):
         if "replaced_by" in begun:
             return
         if self._letters is not None:
-            self._letters.refuse_too_many_of_all(batch.batch_number, deliveries)
+            self._letters.refuse_too_many(batch.batch_number, sum(each.dead_letters for each in deliveries))
         self._batch_index.refuse_superseded(batch, begun)
         if not batch.is_load or batch.ends_load:
             with self._batch_index.while_it_stays(batch, begun):
@@ -173,7 +169,7 @@ class OpenSearchSink(Sink):
 
         def replayed(begun: BegunBatch) -> Sequence[PartDelivery]:
             # A load that has begun has the state of all rows only once it has made its index.
-            self._indexes.refuse_missing(begun.target)
+            self._indexes.there(begun.target)
             replay = LetterReplay(
                 cluster=self._cluster, folder=folder, writer=self._names.writer(begun.target),
                 first_version=self._names.version_of(begun.target) or 0,
