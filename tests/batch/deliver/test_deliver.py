@@ -18,8 +18,6 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import Manifest
 from support.catalogs import sql_properties
 from support.pipelines.workspace import icefloe
 from support.sinks.document_folder import BROKEN, refuses_once
@@ -58,42 +56,11 @@ def test_the_command_line_says_what_the_sink_took(lab: Delivered) -> None:
     assert batch["delivery"] == lab.report(0)["delivery"]
 
 
-def test_the_status_keeps_the_last_delivery_until_the_next(lab: Delivered) -> None:
-    lab.append(1, 2, 3)
-    assert lab.deliver().code == 0
-    refuses_once("finish")
-    lab.append(4)
-    assert lab.deliver().code == 75
-    status = icefloe("status", lab.folder / "events.yaml", "--json").document
-    assert (status["sink"], status["delivered_to"], status["documents"]) == ("documents", lab.target.as_uri(), 3)
-    assert status["visible_at"] == lab.report(0)["delivery"]["visible_at"]
-    assert (status["dead_letters"], status["visible_after_seconds"] > 0) == (0, True)
-
-
 def test_a_staged_batch_stays_until_the_next_one_is_delivered(lab: Delivered) -> None:
     for number in range(3):
         lab.append(number)
         assert lab.deliver().code == 0
         assert lab.staged() == {f"batch={number}"}
-
-
-def test_a_changelog_keeps_staged_batches(lab: Delivered) -> None:
-    for number in range(3):
-        lab.append(number)
-        assert lab.deliver(changelog={"path": f"file://{lab.folder}/log"}).code == 0
-    assert {path.name for path in (lab.folder / "log").glob("batch=*")} == {"batch=0", "batch=1", "batch=2"}
-
-
-@pytest.mark.parametrize("call", ["claim", "begin", "deliver", "delivered", "finish"])
-def test_a_call_that_got_no_answer_is_made_again_by_the_next_run(lab: Delivered, call: str) -> None:
-    lab.append(1, 2)
-    refuses_once(call)
-    failed = lab.deliver()
-    assert failed.code == 75
-    assert "no answer" in failed.err
-    assert lab.deliver().code == 0
-    assert sorted(lab.documents()) == ["1", "2"]
-    assert lab.report(0)["counts"]["insert"] == 2
 
 
 def test_parts_that_were_delivered_are_not_delivered_again(lab: Delivered) -> None:
@@ -133,28 +100,6 @@ def test_nothing_is_delivered_before_the_whole_batch_is_proven(lab: Delivered, m
     assert "does not add up at the sink" in refused.err
 
 
-def test_identifier_columns_that_are_not_selected_are_staged_but_not_shown(lab: Delivered) -> None:
-    lab.append(1, 2)
-    assert lab.deliver(columns=["value"]).code == 0
-    assert lab.documents() == {"1": {"value": 1.0}, "2": {"value": 1.0}}
-
-
-def test_an_empty_batch_is_delivered_too(lab: Delivered) -> None:
-    lab.append(1)
-    assert lab.deliver().code == 0
-    lab.update(1, value=1.0)  # writes the same row
-    assert lab.deliver().code == 0
-    assert (lab.target / "finished-1").read_text() == "0"
-
-
-def test_a_backfill_stays_staged(lab: Delivered) -> None:
-    first = lab.append(1)
-    lab.append(2)
-    assert lab.deliver("--up-to-snapshot-id", str(first)).code == 0
-    assert not lab.target.exists()
-    assert list(lab.storage().glob("staged/events/_backfills/*/batch=0/_manifest.json"))
-
-
 def test_a_destination_that_is_anothers_is_refused_before_anything_is_written(lab: Delivered) -> None:
     lab.append(1)
     lab.target.mkdir()
@@ -168,12 +113,6 @@ def test_changelog_with_the_files_sink_is_refused(lab: Delivered) -> None:
     refused = icefloe("run", lab.pipeline(changelog={"keep": "7d"}))
     assert refused.code == 65
     assert "changelog is for other sinks" in refused.err
-
-
-def test_a_sink_that_nobody_has_is_named_with_its_line(lab: Delivered) -> None:
-    refused = icefloe("run", lab.pipeline(sink={"type": "documnets"}))
-    assert refused.code == 65
-    assert 'sink.type is "documnets", but a sink of this name is not built yet' in refused.err
 
 
 def test_a_sink_may_be_reached_otherwise_while_a_batch_is_open_but_not_be_another(lab: Delivered) -> None:
@@ -199,26 +138,6 @@ def test_batches_that_an_earlier_checkpoint_staged_are_refused_with_the_way_out(
     assert "or a changelog.path if batches are staged there" in refused.err
     assert lab.deliver(changelog={"path": f"file://{lab.folder}/log"}).code == 0
     assert list(lab.documents()) == ["1"]
-
-
-def test_a_part_reads_no_manifest_once_more(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.append(1, 2)
-    read: list[int] = []
-    real = ChangeFiles.manifest
-
-    def counted(sink: ChangeFiles, batch_number: int) -> Manifest:
-        read.append(batch_number)
-        return real(sink, batch_number)
-
-    monkeypatch.setattr(ChangeFiles, "manifest", counted)
-    assert lab.deliver(shuffle={"map_task_bytes": 1}).code == 0
-    beside_parts = len(read) - 1  # a task that stages a part looks once itself
-    for number in (3, 4, 5):
-        lab.append(number)
-    read.clear()
-    assert lab.deliver(shuffle={"map_task_bytes": 1}).code == 0
-    assert lab.report(1)["delivery"]["parts"] == 3
-    assert len(read) - 3 == beside_parts
 
 
 def test_no_task_of_a_batch_is_given_what_opens_the_catalog(lab: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:

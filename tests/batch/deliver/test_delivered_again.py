@@ -45,19 +45,6 @@ def test_batches_of_the_files_sink_go_to_another_sink(lab: Delivered) -> None:
     assert values(lab) == {"1": 1.0, "2": 7.0, "3": None}
 
 
-def test_batches_of_a_kept_changelog_go_to_the_sink_that_lost_them(lab: Delivered) -> None:
-    keys: dict[str, Any] = {"changelog": {"path": f"file://{lab.folder}/log"}}
-    lab.append(1)
-    assert lab.deliver(**keys).code == 0
-    lab.update(1, value=5.0)
-    assert lab.deliver(**keys).code == 0
-    for document in lab.target.glob("doc-*"):
-        document.unlink()
-    sink = {"type": "documents", "folder": str(lab.target)}
-    assert icefloe("deliver", lab.pipeline(sink=sink, engine="local", **keys), "--batches", "0-1").code == 0
-    assert lab.documents() == {"1": {"id": 1, "value": 5.0, "word": "word 1"}}
-
-
 def test_a_batch_goes_in_the_columns_in_which_it_was_delivered_whatever_the_pipeline_selects_now(
     lab: Delivered,
 ) -> None:
@@ -89,17 +76,6 @@ def test_a_batch_that_fails_says_where_to_go_on(lab: Delivered) -> None:
     assert values(lab) == {"1": 1.0, "2": 7.0, "3": None}
 
 
-def test_another_sink_keeps_its_dead_letters_away_from_files_that_are_deleted(lab: Delivered) -> None:
-    three_batches(lab)
-    letters = {"path": f"file://{lab.storage()}/shuffle/dead"}
-    sink = {"type": "opensearch", "url": "https://search", "index": "events", "dead_letters": letters}
-    file = lab.folder / "search.yaml"
-    file.write_text(json.dumps({"sink": sink}))
-    failed = icefloe("deliver", lab.pipeline(engine="local"), "--sink", file, "--batches", "0-2")
-    assert failed.code == 65
-    assert "sink.dead_letters.path, " in failed.err
-
-
 def test_a_backfill_goes_where_it_is_wanted(lab: Delivered) -> None:
     first = lab.append(1)
     lab.append(2)
@@ -120,28 +96,6 @@ def backfill(lab: Delivered) -> Callable[..., Outcome]:
         return icefloe(name, pipeline, "--backfill", backfill_id, *arguments)
 
     return command
-
-
-def test_a_backfill_that_was_abandoned_once_and_started_again_is_delivered(
-    lab: Delivered, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: Any) -> Any:
-        raise TransientError("the run died before it committed")
-
-    first = lab.append(1)
-    with monkeypatch.context() as patches:
-        patches.setattr("icefloe.engines.run_batch.commit_batch", stop)
-        assert lab.deliver("--up-to-snapshot-id", str(first)).code == 75
-    command = backfill(lab)
-    early = command("deliver", "--sink", sink_file(lab, "again"))
-    assert command("abandon", "--yes").code == 0
-    late = command("deliver", "--sink", sink_file(lab, "again"))
-    assert (early.code, late.code) == (65, 65)
-    assert "of events has delivered nothing, so it cannot be delivered once more: start its range again" in late.err
-    assert lab.deliver("--up-to-snapshot-id", str(first)).code == 0
-    done = command("deliver", "--sink", sink_file(lab, "again"), "--json")
-    assert [batch["batch"] for batch in done.document["batches"]] == [1]
-    assert values(lab) == {"1": 1.0}
 
 
 def test_a_backfill_is_one_batch_so_no_numbers_are_taken_with_it(lab: Delivered) -> None:
@@ -205,11 +159,3 @@ def test_a_sink_file_without_a_sink_and_a_sink_of_files_are_refused(lab: Deliver
     refused = icefloe("deliver", pipeline, "--batches", "0", "--sink", empty)
     assert refused.code == 65
     assert "the key sink is missing" in refused.err
-
-
-def test_a_part_that_failed_is_delivered_by_the_next_try(lab: Delivered) -> None:
-    three_batches(lab)
-    refuses_once("delivered")
-    assert deliver(lab, "--batches", "0").code == 75
-    assert deliver(lab, "--batches", "0").code == 0
-    assert values(lab) == {"1": 1.0, "2": 1.0, "3": 1.0}

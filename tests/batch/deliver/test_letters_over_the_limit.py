@@ -63,13 +63,6 @@ def test_they_are_sent_again_once_the_index_takes_them(lab: Poisoned, cluster: F
     assert (delivery["parts"], delivery["documents"], delivery["dead_letters"]) == (3, 3, 0)
 
 
-def test_they_are_sent_again_once_in_a_run_that_meets_the_same_refusals(lab: Poisoned, cluster: FakeCluster) -> None:
-    cluster.requests.clear()
-    assert lab.deliver().code == 65
-    assert sum(each.endswith("/_bulk") for each in cluster.requests) == 2
-    assert letters(lab.folder) == 2
-
-
 def test_they_need_not_all_be_taken(lab: Poisoned, cluster: FakeCluster) -> None:
     cluster.item_refusal = lambda _, document: (400, "mapper_parsing") if document["id"] == 3 else None
     assert lab.deliver().code == 0

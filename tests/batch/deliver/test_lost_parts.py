@@ -1,21 +1,14 @@
 """A file of the files sink that is lost before its batch has a manifest is delivered again by the next run."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_part import DeliveryRecords
-from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
-from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery
-from sinks.written_parts import DAMAGES, contents
-from support.fakes.gates import GatedRun, gated_stores
+from sinks.written_parts import DAMAGES
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 MODES = pytest.mark.parametrize("changes", ["upsert", "append_only"])
@@ -26,11 +19,6 @@ class Reduced(Workspace):
 
     def command(self, name: str, *arguments: object, changes: str) -> Outcome:
         return icefloe(name, self.file(changes), *arguments)
-
-    def late_run(self) -> Callable[[], object]:
-        """A run for a thread of its own: a command redirects the output of the process."""
-        session = PipelineSession.open(load_pipeline(self.file("upsert")), credentials=Credentials(), environ={})
-        return partial(run_batch, session, None, environ={})
 
     def file(self, changes: str) -> Path:
         sink = {"type": "files", "path": self.target.as_uri()}
@@ -117,45 +105,4 @@ def test_a_part_that_is_lost_again_and_again_is_delivered_once_more_in_each_run(
             failed = lab.command("run", changes="upsert")
             assert (failed.code, "1 of 3 parts in" in failed.err) == (75, True)
             assert written == ["part-00001"] * tries
-    lab.require_whole("upsert")
-
-
-PLACES = pytest.mark.parametrize("place", [1, 7, 10, 13, 14, 15])
-"""Before records are read or written: as the delivery begins, before the damage is seen, and while it is mended."""
-
-
-@pytest.mark.slow
-@PLACES
-@pytest.mark.parametrize("damage", ["deleted", "cut"])
-def test_two_runs_that_find_the_same_part_lost_agree(lab: Reduced, damage: str, place: int) -> None:
-    stop_before_manifest(lab, "upsert")
-    DAMAGES[damage](lab.part(1))
-    with gated_stores():
-        runs = [GatedRun(place, lab.late_run(), of="/deliveries/") for _ in range(2)]
-        # At the later places the second run may find the part mended by the first.
-        stopped = [run for run in runs if run.is_stopped()]
-        assert stopped
-        for run in runs:
-            run.go_on()
-        errors = [run.finish() for run in runs]
-    assert all(isinstance(error, TransientError | None) for error in errors), errors
-    assert None in errors
-    lab.require_whole("upsert")
-
-
-@pytest.mark.slow
-@PLACES
-@pytest.mark.parametrize("damage", ["deleted", "cut"])
-def test_a_run_that_wakes_up_after_another_one_delivered_the_part_changes_nothing(
-    lab: Reduced, damage: str, place: int
-) -> None:
-    stop_before_manifest(lab, "upsert")
-    DAMAGES[damage](lab.part(1))
-    with gated_stores():
-        late = GatedRun(place, lab.late_run(), of="/deliveries/")
-        assert late.is_stopped()
-        lab.require_whole("upsert")
-        whole = contents(lab.target)
-        assert isinstance(late.finish(), TransientError | None)
-    assert whole.items() <= contents(lab.target).items()
     lab.require_whole("upsert")

@@ -10,7 +10,7 @@ from pyiceberg.expressions import EqualTo
 from batch.deliver.delivered import Delivered
 from icefloe.sinks.parquet_files import read_parquet
 from icefloe.storage.location import open_store
-from support.sinks.document_folder import BROKEN, refuses_once
+from support.sinks.document_folder import BROKEN
 from support.tables.events import SCHEMA
 
 LARGE = "x" * (17 << 20)
@@ -18,23 +18,6 @@ LARGE = "x" * (17 << 20)
 
 def row(number: int, word: str) -> pa.Table:
     return pa.table({"id": [number], "value": [1.0], "word": [word]}, schema=SCHEMA)
-
-
-@pytest.mark.slow
-def test_a_row_too_large_for_the_memory_of_its_delivery_is_refused_with_the_memory_that_it_needs(
-    lab: Delivered,
-) -> None:
-    lab.table.append(row(1, LARGE))
-    refuses_once("begin")
-    assert lab.deliver(shuffle={"memory_bytes": "1GiB"}).code == 75
-    refused = lab.deliver(shuffle={"memory_bytes": "64MiB"})
-    assert refused.code == 65
-    assert (
-        "part-00000.parquet of batch 0 has a row of 17.0 MiB, which needs shuffle.memory_bytes: 128MiB" in refused.err
-    )
-    assert lab.documents() == {}
-    assert lab.deliver(shuffle={"memory_bytes": "128MiB"}).code == 0
-    assert lab.documents()["1"] == {"id": 1, "value": 1.0, "word": LARGE}
 
 
 def test_a_range_with_a_row_too_large_for_its_task_is_refused_with_the_memory_that_it_needs(lab: Delivered) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import Outcome, Workspace, icefloe
@@ -67,14 +66,3 @@ def test_it_is_loaded_into_the_other_cluster_after_a_reset(half: Moving) -> None
 def test_a_load_does_not_go_on_if_its_index_was_deleted_with_the_record_of_it(half: Moving) -> None:
     CLUSTERS[OLD].indexes.clear()
     require_refused(half.command("run"), f"{OLD}/people now has index people-0 (")
-
-
-def test_a_batch_that_an_earlier_release_began_goes_on(half: Moving, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = DeliveryRecords.begin
-
-    def earlier(records: DeliveryRecords, facts: dict[str, object]) -> dict[str, object]:
-        return {key: value for key, value in begin(records, facts).items() if key != "destination"}
-
-    monkeypatch.setattr(DeliveryRecords, "begin", earlier)
-    assert half.command("run").code == 0
-    assert half.ids() == [1, 2]

@@ -1,7 +1,5 @@
 """`changes: upsert` and `append_only`: proven as a whole, then reduced, for files and for other sinks."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -42,22 +40,6 @@ def test_upsert_has_no_rows_from_before_an_update(lab: Delivered) -> None:
     assert lab.report(1)["delivery"]["documents"] == 2
 
 
-def test_upsert_reaches_other_sinks_too(lab: Delivered) -> None:
-    lab.append(1, 2)
-    assert lab.deliver(changes="upsert").code == 0
-    lab.update(2, value=7.0)
-    lab.delete(1)
-    assert lab.deliver(changes="upsert").code == 0
-    assert {key: row and row["value"] for key, row in lab.documents().items()} == {"1": None, "2": 7.0}
-
-
-def test_append_only_takes_inserts(lab: Delivered) -> None:
-    for number in range(2):
-        lab.append(number)
-        assert run(lab, changes="append_only").code == 0
-        assert changes_of(lab, number) == [("INSERT", number, 1.0)]
-
-
 def test_append_only_stops_at_removed_rows_and_shows_nothing_of_them(lab: Delivered) -> None:
     lab.append(1)
     assert run(lab, changes="append_only").code == 0
@@ -79,15 +61,6 @@ def test_append_only_leaves_out_steps_that_remove_rows(lab: Delivered) -> None:
     keys = {"changes": "append_only", "on_removed_rows": "skip", "initial_load": "from_earliest"}
     assert run(lab, **keys).code == 0
     assert changes_of(lab, 0) == [("INSERT", 1, 1.0), ("INSERT", 2, 1.0), ("INSERT", 3, 1.0), ("INSERT", 4, 1.0)]
-
-
-def test_a_manifest_of_reduced_changes_sums_up_what_is_there(lab: Delivered) -> None:
-    lab.append(1, 2)
-    assert run(lab, changes="upsert").code == 0
-    assert lab.manifest(0)["batch"]["hash_sum"] == lab.report(0)["hash_sum"]
-    lab.update(1, value=3.0)
-    assert run(lab, changes="upsert").code == 0
-    assert lab.manifest(1)["batch"]["hash_sum"] != lab.report(1)["hash_sum"]
 
 
 def test_files_of_a_reduced_batch_have_the_columns_of_any_other(lab: Delivered) -> None:
@@ -117,21 +90,3 @@ def test_modes_that_decide_the_tasks_are_written_out(lab: Delivered, monkeypatch
     refused = run(lab, changes="${MODE}")
     assert refused.code == 65
     assert "changes decides the tasks of the DAG: write upsert as it is" in refused.err
-
-
-def test_a_reduced_batch_that_was_killed_is_finished_by_the_next_run(
-    lab: Delivered, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.append(1)
-    lab.update(1, value=2.0)
-
-    def fail(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("icefloe.sinks.files_delivery.FilesDelivery.finish", fail)
-        assert run(lab, changes="upsert", initial_load="from_earliest").code == 130
-    assert not Path(lab.output() / "batch=0/_manifest.json").exists()
-    assert run(lab, changes="upsert", initial_load="from_earliest").code == 0
-    assert changes_of(lab, 0) == [("INSERT", 1, 2.0)]
-    assert json.loads((lab.output() / "_icefloe.json").read_text())["pipeline"] == "events"

@@ -51,23 +51,6 @@ def test_a_pipeline_that_goes_on_takes_no_sink_back(rivals: tuple[Rival, Rival])
     assert icefloe("verify", ours.folder / "events.yaml").code == 0
 
 
-def test_a_new_pipeline_whose_cursor_was_set_takes_no_sink_over(rivals: tuple[Rival, Rival]) -> None:
-    ours, theirs = rivals
-    theirs.append(2, 3)
-    assert theirs.deliver().code == 0
-    ours.append(1, 2)
-    pipeline = ours.pipeline(sink={"type": "index"}, engine="local")
-    assert icefloe("set-cursor", pipeline, "--snapshot-id", ours.head(), "--yes").code == 0
-    ours.append(4)
-    refused = ours.deliver("--take-over")
-    assert refused.code == 65
-    assert "memory://index does not belong to pipeline events, whose batch 1 would go on" in refused.err
-    assert icefloe("verify", theirs.folder / "events.yaml").code == 0
-    assert icefloe("reset", pipeline, "--yes").code == 0
-    assert ours.deliver("--take-over").code == 0
-    assert icefloe("verify", pipeline).code == 0
-
-
 @pytest.mark.parametrize("initial_load", ["from_now", "from_earliest"])
 def test_a_pipeline_that_begins_without_a_load_takes_the_sink_over_empty(
     rivals: tuple[Rival, Rival], initial_load: str
@@ -126,16 +109,4 @@ def test_a_delivery_that_began_before_its_sink_went_away_and_came_back_is_loaded
         )
     assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
     assert ours.deliver().code == 0
-    assert icefloe("verify", ours.folder / "events.yaml").code == 0
-
-
-def test_a_new_owner_goes_on_at_the_sink_of_its_checkpoint(
-    rivals: tuple[Rival, Rival], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours, _ = rivals
-    ours.append(1, 2)
-    assert ours.deliver().code == 0
-    monkeypatch.setenv("ICEFLOE_OWNER", "there")
-    ours.append(3)
-    assert ours.deliver("--take-over").code == 0
     assert icefloe("verify", ours.folder / "events.yaml").code == 0

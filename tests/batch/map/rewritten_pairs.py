@@ -11,17 +11,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    DecimalType,
-    DoubleType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-)
+from pyiceberg.types import DecimalType, DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from batch.touched_files import touched_file
 from icefloe.batch.rows.file_effects import FileEffects
@@ -33,16 +25,14 @@ from support.tables.written_tables import local_io, with_id
 
 __all__ = ["Rewrite", "expected_weights", "reader", "row_key", "written_pair"]
 
-SCHEMA: Final = TableSchema.of(
-    Schema(
-        NestedField(1, "key", LongType()),
-        NestedField(2, "amount", DoubleType()),
-        NestedField(3, "word", StringType()),
-        NestedField(4, "price", DecimalType(20, 2)),
-        NestedField(5, "marks", ListType(51, LongType())),
-        NestedField(6, "place", StructType(NestedField(61, "x", DoubleType()), NestedField(62, "name", StringType()))),
-        NestedField(7, "extra", MapType(71, StringType(), 72, LongType())),
-    )
+SCHEMA_OF_TABLE: Final = Schema(
+    NestedField(1, "key", LongType()),
+    NestedField(2, "amount", DoubleType()),
+    NestedField(3, "word", StringType()),
+    NestedField(4, "price", DecimalType(20, 2)),
+    NestedField(5, "marks", ListType(51, LongType())),
+    NestedField(6, "place", StructType(NestedField(61, "x", DoubleType()), NestedField(62, "name", StringType()))),
+    NestedField(7, "extra", MapType(71, StringType(), 72, LongType())),
 )
 Row = tuple[Any, ...]
 
@@ -105,11 +95,10 @@ def written_pair(folder: Path, rewrite: Rewrite) -> tuple[FileEffects, FileEffec
     return removed, added, before, after
 
 
-def reader(columns: Sequence[str] | None = None) -> TableRowReader:
+def reader(schema: Schema = SCHEMA_OF_TABLE) -> TableRowReader:
     """Reads the files."""
-    shape = RowShape.of(
-        SCHEMA, identity=Identity(policy="pipeline", columns=("key",)), columns=columns, filter_text=None, table="db.t"
-    )
+    identity = Identity(policy="pipeline", columns=("key",))
+    shape = RowShape.of(TableSchema.of(schema), identity=identity, columns=None, filter_text=None, table="db.t")
     return TableRowReader(shape=shape, io=local_io(), table="db.t")
 
 
@@ -157,31 +146,11 @@ def _changed(row: Row, random: Random, column: int | None) -> Row:
 
 
 def _schema(*, is_old: bool) -> pa.Schema:
-    fields = [
-        with_id(1, pa.field("was_key" if is_old else "key", pa.int32() if is_old else pa.int64())),
-        with_id(2, pa.field("amount", pa.float64())),
-        with_id(3, pa.field("word", pa.string())),
-        with_id(4, pa.field("price", pa.decimal128(9 if is_old else 20, 2))),
-        with_id(5, pa.field("marks", pa.list_(with_id(51, pa.field("element", pa.int64()))))),
-        with_id(
-            6,
-            pa.field(
-                "place",
-                pa.struct([with_id(61, pa.field("x", pa.float64())), with_id(62, pa.field("name", pa.string()))]),
-            ),
-        ),
-        with_id(
-            7,
-            pa.field(
-                "extra",
-                pa.map_(
-                    with_id(71, pa.field("key", pa.string(), nullable=False)),
-                    with_id(72, pa.field("value", pa.int64())),
-                ),
-            ),
-        ),
-    ]
-    return pa.schema(fields)
+    schema = schema_to_pyarrow(SCHEMA_OF_TABLE)
+    if is_old:
+        schema = schema.set(0, with_id(1, pa.field("was_key", pa.int32())))
+        schema = schema.set(3, with_id(4, pa.field("price", pa.decimal128(9, 2))))
+    return schema
 
 
 def _write(path: Path, rows: Sequence[Row], schema: pa.Schema, *, group_rows: int, codec: str) -> None:

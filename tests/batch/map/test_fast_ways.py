@@ -101,18 +101,6 @@ def test_a_fast_way_that_fits_hashes_few_rows(
     assert hashed < 200 or rewrite.changed == 1.0
 
 
-@pytest.mark.parametrize("rewrite", [Rewrite(seed=1, rows=200, keys=10_000, is_shuffled=True)])
-def test_files_that_no_way_fits_are_decoded_once(tmp_path: Path, rewrite: Rewrite) -> None:
-    removed, added, _, _ = written_pair(tmp_path, rewrite)
-    decoded = {}
-    for ways in ((), tuple(FastWay)):
-        carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
-        assert not [*carryover.changed_rows()]
-        assert carryover.files_by_way["hashed"] == 2
-        decoded[ways] = carryover.decoded_bytes
-    assert decoded[tuple(FastWay)] == decoded[()]
-
-
 def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:
     rewrite = Rewrite(seed=1, rows=2_000, keys=10_000, changed=0.0005, changed_column=2, group_rows=(500, 500))
     removed, added, before, after = written_pair(tmp_path, rewrite)
@@ -124,16 +112,6 @@ def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:
         decoded[ways] = carryover.decoded_bytes
     # The changed column of both files, and the equal ones of one file.
     assert decoded[(FastWay.IDENTICAL,)] < 0.6 * decoded[(FastWay.ALIGNED,)]
-
-
-@pytest.mark.parametrize("memory_bytes", [1 << 14, 1 << 16, 1 << 18])
-def test_little_memory_changes_nothing(tmp_path: Path, memory_bytes: int) -> None:
-    rewrite = Rewrite(seed=3, rows=1_000, keys=10_000, changed=0.1, dropped=0.1, is_shuffled=True)
-    removed, added, before, after = written_pair(tmp_path, rewrite)
-    found = CarryOver([removed, added], reader(), memory_bytes=memory_bytes).changed_rows()
-    assert sum(int(abs(rows.weights).sum()) for rows in found) == sum(
-        abs(weight) for weight in expected_weights(before, after).values()
-    )
 
 
 def test_the_environment_chooses_fast_ways() -> None:

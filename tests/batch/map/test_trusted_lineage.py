@@ -15,20 +15,17 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from batch.map.rewritten_pairs import reader
 from icefloe.batch.fast_ways import FastWay
-from icefloe.batch.map import partly_read_files
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.file_effects import FileEffects
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Effect, RowSet
-from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.small_rewrites import fast_ways_of_small_files
-from support.tables.written_tables import local_io, with_id
+from support.tables.written_tables import with_id
 
-SCHEMA = TableSchema.of(Schema(NestedField(1, "key", LongType()), NestedField(2, "word", StringType())))
+SCHEMA = Schema(NestedField(1, "key", LongType()), NestedField(2, "word", StringType()))
 AMPLE = 1 << 30
 
 
@@ -47,16 +44,12 @@ def written(
 ) -> FileEffects:
     """A data file of one step; without any physical lineage, it has no columns for it, as an append has none."""
     fields = [with_id(1, pa.field("key", pa.int64())), with_id(2, pa.field("word", pa.string()))]
-    columns = [pa.array([row.key for row in rows], pa.int64()), pa.array([row.word for row in rows])]
+    columns: list[list[Any]] = [[row.key for row in rows], [row.word for row in rows]]
     if any(row.row_id is not None or row.number is not None for row in rows):
-        fields += [
-            with_id(2147483540, pa.field("_row_id", pa.int64())),
-            with_id(2147483539, pa.field("_last_updated_sequence_number", pa.int64())),
-        ]
-        columns += [
-            pa.array([row.row_id for row in rows], pa.int64()), pa.array([row.number for row in rows], pa.int64())
-        ]  # fmt: skip
-    pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), path, row_group_size=7, store_schema=False)
+        fields.append(with_id(2147483540, pa.field("_row_id", pa.int64())))
+        fields.append(with_id(2147483539, pa.field("_last_updated_sequence_number", pa.int64())))
+        columns += [[row.row_id for row in rows], [row.number for row in rows]]
+    pq.write_table(pa.table(columns, schema=pa.schema(fields)), path, row_group_size=7, store_schema=False)
     file = DataFile(
         path=str(path), file_format="PARQUET", spec_id=0, record_count=len(rows), file_size_bytes=10,
         first_row_id=first_row_id, sequence_number=number,
@@ -65,17 +58,10 @@ def written(
     return FileEffects(data_file=file, effects=(Effect(change_ordinal=0, weight=weight, rows=touched),))
 
 
-def reader() -> TableRowReader:
-    shape = RowShape.of(
-        SCHEMA, identity=Identity(policy="pipeline", columns=("key",)), columns=None, filter_text=None, table="db.t"
-    )
-    return TableRowReader(shape=shape, io=local_io(), table="db.t")
-
-
 def left(
     files: Sequence[FileEffects], *, ways: Sequence[FastWay] = (FastWay.LINEAGE,), memory: int = AMPLE
 ) -> Counter[Any]:
-    carryover = CarryOver(files, reader(), memory_bytes=memory, fast_ways=ways)
+    carryover = CarryOver(files, reader(SCHEMA), memory_bytes=memory, fast_ways=ways)
     weights: Counter[Any] = Counter()
     for rows in carryover.changed_rows():
         for row, weight in zip(rows.batch.to_pylist(), rows.weights.tolist(), strict=True):
@@ -84,16 +70,8 @@ def left(
     return Counter({row: weight for row, weight in weights.items() if weight})
 
 
-@st.composite
-def rewrites(draw: st.DrawFn) -> tuple[int, int, float, float, bool]:
-    return (
-        draw(st.integers(0, 2**32)), draw(st.sampled_from([1, 5, 40])), draw(st.sampled_from([0.0, 0.1, 0.4])),
-        draw(st.sampled_from([0.0, 0.1])), draw(st.booleans()),
-    )  # fmt: skip
-
-
 def rewritten(
-    folder: Path, *, seed: int, rows: int, changed: float, dropped: float, shuffled: bool
+    folder: Path, seed: int, *, rows: int, changed: float, dropped: float, shuffled: bool
 ) -> list[FileEffects]:
     """Two files that were appended at 3 and 4, and what a commit with number 9 made of them, in one to three files."""
     random = Random(seed)
@@ -124,16 +102,18 @@ def rewritten(
     return [file for file in files if file.touched_count()]
 
 
+SEEDS, SHARES = st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.4])
+
+
 @settings(max_examples=40, deadline=None)
-@given(rewrites(), st.sampled_from([AMPLE, 20_000, 1_000]))
+@given(
+    st.integers(0, 2**32), st.sampled_from([1, 5, 40]), SHARES, SHARES, st.booleans(), st.sampled_from([AMPLE, 1_000])
+)
 def test_row_lineage_leaves_the_rows_that_comparing_leaves(
-    drawn: tuple[int, int, float, float, bool], memory: int
+    seed: int, rows: int, changed: float, dropped: float, shuffled: bool, memory: int
 ) -> None:
-    seed, rows, changed, dropped, shuffled = drawn
     with TemporaryDirectory() as folder:
-        files = rewritten(
-            Path(folder), seed=seed, rows=rows, changed=changed, dropped=dropped, shuffled=shuffled
-        )  # fmt: skip
+        files = rewritten(Path(folder), seed, rows=rows, changed=changed, dropped=dropped, shuffled=shuffled)
         assert left(files, memory=memory) == left(files, ways=())
 
 
@@ -179,7 +159,7 @@ def test_identical_columns_are_looked_for_before_row_ids_are_trusted(tmp_path: P
     after = [replace(row, word="b") if row.key == 4 else row for row in copies(10)]
     files = pair(tmp_path, [Row(key=key) for key in range(10)], after)
     with fast_ways_of_small_files():
-        carryover = CarryOver(files, reader(), memory_bytes=AMPLE, fast_ways=tuple(FastWay))
+        carryover = CarryOver(files, reader(SCHEMA), memory_bytes=AMPLE, fast_ways=tuple(FastWay))
         assert sum(len(rows.weights) for rows in carryover.changed_rows()) == 2
     assert carryover.files_by_way == {"identical": 2, "lineage": 0, "hashed": 0}
 
@@ -192,13 +172,5 @@ def test_row_ids_that_say_nothing_are_not_used(tmp_path: Path, case: str, monkey
     elif case == "few copies":
         after = [replace(row, number=None) for row in after]
     files = pair(tmp_path, [Row(key=key) for key in range(10)], after, first_row_id=None if case == "no row ids" else 0)
-    used: list[object] = []
-    by_lineage = partly_read_files.rows_by_lineage
-
-    def watched(*given: Any, **named: Any) -> Any:
-        used.append(by_lineage(*given, **named))
-        return used[-1]
-
-    monkeypatch.setattr(partly_read_files, "rows_by_lineage", watched)
+    monkeypatch.setattr(TableRowReader, "read_rows", lambda *_: pytest.fail("row ids were trusted"))
     assert left(files) == left(files, ways=())
-    assert set(used) <= {None}

@@ -6,18 +6,11 @@ import pytest
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map import rewritten_files
-from icefloe.batch.map.write_map_output import is_sampled, write_map_output
+from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
-
-
-@pytest.mark.parametrize(("share", "least", "most"), [(0.0, 0, 0), (0.01, 5, 20), (1.0, 1_000, 1_000)])
-def test_a_share_of_the_tasks_is_in_the_sample_at_each_try(share: float, least: int, most: int) -> None:
-    found = [is_sampled(share, "s3://lake/batch", map_id) for map_id in range(1_000)]
-    assert least <= sum(found) <= most
-    assert found == [is_sampled(share, "s3://lake/batch", map_id) for map_id in range(1_000)]
 
 
 @pytest.fixture
@@ -26,12 +19,6 @@ def batch(workshop: Workshop) -> OpenBatch:
     workshop.deliver()
     workshop.replace(rows(range(50)).set_column(1, "value", pa.array(np.where(np.arange(50) % 9 == 0, 2.0, 1.0))))
     return workshop.set(verify_sample=1.0).open()
-
-
-def test_a_map_task_that_is_right_passes(batch: OpenBatch) -> None:
-    record = write_map_output(batch.inputs, 0)
-    assert record.rows == 12
-    assert batch.inputs.folder.verify_sample == 1.0
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.map.write_part import write_part
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import OpenBatch, Workshop
 
@@ -37,38 +35,3 @@ def test_a_file_that_the_table_lists_twice_is_inserted_twice(workshop: Workshop,
     assert batch.plan.route is Route.INSERT_ONLY
     batch.deliver()
     assert sorted(workshop.changes(0)["id"].to_pylist()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-
-
-def test_a_part_that_is_recorded_is_not_written_again(workshop: Workshop, batch: OpenBatch) -> None:
-    record = write_part(batch.inputs, batch.running.folder_of_changes, 1)
-    before = workshop.stored_objects()
-    assert write_part(batch.inputs, batch.running.folder_of_changes, 1) == record
-    assert workshop.stored_objects() == before
-
-
-def test_a_part_whose_record_was_lost_is_written_again_byte_for_byte(workshop: Workshop, batch: OpenBatch) -> None:
-    batch.run(Phase.INSERT_ONLY)
-    before = {path: data for path, data in workshop.stored_objects().items() if "part-" in path}
-    batch.store.delete(["1.0"])
-    batch.run(Phase.INSERT_ONLY)
-    assert {path: data for path, data in workshop.stored_objects().items() if "part-" in path} == before
-
-
-def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
-    zombie, inputs = batch.running, batch.inputs
-    batch.deliver()
-    with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"), zombie.fenced():
-        write_part(inputs, zombie.folder_of_changes, 1)
-
-
-def test_a_part_grows_on_the_local_disks_that_spark_names(
-    batch: OpenBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disks = [tmp_path / name for name in ("one", "two")]
-    for disk in disks:
-        disk.mkdir()
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
-    touched = [disk.stat().st_mtime_ns for disk in disks]
-    batch.run(Phase.INSERT_ONLY)
-    assert all(disk.stat().st_mtime_ns > before for disk, before in zip(disks, touched, strict=True))
-    assert [path for disk in disks for path in disk.iterdir()] == []

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
@@ -28,21 +27,6 @@ def test_a_map_task_without_output_is_never_taken_for_an_empty_one(batch: OpenBa
     )
     with pytest.raises(MissingMapOutputError, match=sentence):
         batch.coalesce()
-
-
-def test_ranges_cover_every_partition_that_holds_rows_once(batch: OpenBatch) -> None:
-    batch.run(Phase.SHUFFLE_WRITE)
-    coalesced = batch.coalesce()
-    assert coalesced.epoch == 0
-    covered = [reduce_id for each in coalesced.plan.ranges for reduce_id in range(each.start, each.stop)]
-    assert len(covered) == len(set(covered))
-    rows = sum(
-        int(BatchExtents(batch.batch_folder, coalesced.epoch).of(each.range_id).blocks["rows"].sum())
-        for each in coalesced.plan.ranges
-    )
-    assert rows == sum(
-        record.rows for record in batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
-    )
 
 
 def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:

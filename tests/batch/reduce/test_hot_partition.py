@@ -12,7 +12,6 @@ import pytest
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.batch_extents import BatchExtents
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from icefloe.shuffle import map_output
 from icefloe.shuffle.extents import RangeExtents
@@ -129,26 +128,6 @@ def test_a_damaged_block_of_a_part_is_made_again_under_the_same_ranges(
     assert (again.map_id, again.divided) == (1, () if is_whole else (HOT,))
     assert load_coalesce_plan(batch.batch_folder) == plan
     workshop.require_exact(batch.plan, changes)
-
-
-def test_a_run_after_a_kill_keeps_the_parts_that_were_read(tmp_path: Path) -> None:
-    workshop, batch = opened(tmp_path)
-    batch.run(Phase.SHUFFLE_WRITE)
-    plan = batch.coalesce().plan
-    running = batch.running
-    read = [each.range_id for each in plan.ranges if each.parts][::2]
-    results = [
-        read_range(running.folder, running.folder_of_changes, number, requests=running.requests, epoch=0)
-        for number in read
-    ]
-    assert batch.coalesce().plan == plan
-    changes = delivered(workshop, batch)
-    workshop.require_exact(batch.plan, changes)
-    again = [
-        read_range(running.folder, running.folder_of_changes, number, requests=running.requests, epoch=0)
-        for number in read
-    ]
-    assert again == results
 
 
 def test_one_hot_identity_stays_in_one_range(tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.moves import SpilledMoves, WeightedHashes
+from icefloe.batch.reduce.moves import WeightedHashes
 from icefloe.batch.reduce.write_moves import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
@@ -64,20 +63,6 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
             assert len(loaded) > 20
             # Parts by random hashes are not all of one size.
             assert max(loaded) <= 1.5 * most
-
-
-def test_copies_of_one_row_of_one_identity_are_one_row_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    copies = equal_rows(3000).take(np.tile([0, 1], 1000))
-    added: list[int] = []
-
-    def counted(files: SpilledMoves, rows: WeightedHashes, *others: Any) -> None:
-        added.append(len(rows.weights))
-        add(files, rows, *others)
-
-    add = SpilledMoves.add
-    monkeypatch.setattr(SpilledMoves, "add", counted)
-    assert set(found_in(copies, 20_000).values()) == {1}
-    assert max(added) == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 200_000])

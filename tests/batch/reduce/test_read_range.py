@@ -1,15 +1,13 @@
 import zlib
 from dataclasses import replace
-from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
-from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.reduce import coalesce_map_outputs, range_rows
+from icefloe.batch.batch_keys import extents_key
+from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
@@ -18,7 +16,7 @@ from icefloe.flow import Phase
 from icefloe.shuffle.extents_file import store_extents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
-from support.pipelines.workshop import InOrder, OpenBatch, Workshop
+from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
 
 
@@ -106,30 +104,6 @@ def test_an_identity_larger_than_memory_is_not_torn_apart(workshop: Workshop) ->
     }  # fmt: skip
 
 
-def test_changes_come_by_identity_and_ordinal_with_pairs_side_by_side(workshop: Workshop) -> None:
-    updated(workshop, 50)
-    workshop.update([4, 5], value=3.0)
-    batch = workshop.open()
-    batch.deliver()
-    changes = workshop.changes(1).to_pylist()
-    seen: list[tuple[int, int]] = []
-    for before, after in pairwise(changes):
-        if before["_change_type"] == "UPDATE_BEFORE":
-            assert after["_change_type"] == "UPDATE_AFTER"
-            assert (before["id"], before["_change_ordinal"]) == (after["id"], after["_change_ordinal"])
-            seen.append((before["id"], before["_change_ordinal"]))
-    assert [ordinal for number, ordinal in seen if number == 4] == [0, 1]
-    runs = [number for number, _ in groupby(number for number, _ in seen)]
-    assert len(runs) == len(set(runs)) == 27
-
-
-def test_a_delivered_range_is_adopted(workshop: Workshop) -> None:
-    batch = up_to_shuffle_read(updated(workshop, 20))
-    first = read(batch)
-    again = read(batch)
-    assert again == first
-
-
 def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
     extents = BatchExtents(batch.batch_folder, 0).of(0)
@@ -158,23 +132,6 @@ def test_extents_that_are_gone_or_damaged_are_written_again(workshop: Workshop, 
     assert batch.store.get(extents_key(0)) == whole
 
 
-def test_shuffle_read_begins_with_the_extents_that_coalesce_wrote(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = up_to_shuffle_read(updated(workshop, 20))
-    monkeypatch.setattr(coalesce_map_outputs, "read_committed_outputs", None)
-    batch.run(Phase.SHUFFLE_READ)
-    assert parts(workshop)
-
-
-def test_damaged_ranges_name_what_to_delete(workshop: Workshop) -> None:
-    batch = up_to_shuffle_read(updated(workshop, 20))
-    flip_byte(batch.store, COALESCE_PLAN, 30)
-    sentence = rf"{COALESCE_PLAN} cannot be read .*delete everything below .* and run again"
-    with pytest.raises(TerminalError, match=sentence):
-        batch.run(Phase.SHUFFLE_READ)
-
-
 def test_extents_of_a_newer_release_name_what_to_delete(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
     data = batch.store.get(extents_key(0))
@@ -183,13 +140,3 @@ def test_extents_of_a_newer_release_name_what_to_delete(workshop: Workshop) -> N
     sentence = r"extents of version 9 .*use that release, or delete everything below .* and run again"
     with pytest.raises(TerminalError, match=sentence):
         batch.run(Phase.SHUFFLE_READ)
-
-
-def test_a_zombie_stops_when_its_batch_is_committed(workshop: Workshop) -> None:
-    batch = up_to_shuffle_read(updated(workshop, 20))
-    zombie = batch.running
-    batch.run(Phase.SHUFFLE_READ, InOrder())
-    batch.commit()
-    batch.store.delete(["results/00000.json"])
-    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"), zombie.fenced():
-        read(batch)

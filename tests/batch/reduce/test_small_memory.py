@@ -1,6 +1,7 @@
-"""Ranges of random histories that do not fit into memory, against the same ranges that do."""
+"""Attempts of one range of a random history, with less memory each and rows in another order: the same bytes."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from icefloe.batch.reduce import cancelled_rows, group_changes
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.group_changes import GroupChanges
+from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.flow import Phase
@@ -19,6 +21,7 @@ from support.tables.events import SCHEMA
 from support.tiers import soak
 
 FORMS: list[dict[str, Any]] = [
+    {"identifier_columns": ["id"], "changes": "each"},
     {"identifier_columns": ["id"], "changes": "net"},
     {"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "each"},
     {"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "net"},
@@ -65,29 +68,35 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(soak(seed) for seed in (1, 2))])
-@pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "carried, net", "no identity"])
+@pytest.mark.parametrize("form", FORMS, ids=["identity", "net", "identity carried", "carried, net", "no identity"])
 def test_changes_are_the_same_bytes_whatever_the_memory(
     tmp_path: Path, form: dict[str, Any], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torn: list[bool] = []
-    changes_of = GroupChanges.of
+    changes_of, groups_of, chance = GroupChanges.of, RangeRows.groups, random.Random(seed)
 
     def watched(self: GroupChanges, group: Any) -> Any:
         torn.append(group.is_torn)
         return changes_of(self, group)
+
+    def reordered(piece: pa.Table) -> pa.Table:
+        return piece.take(pa.array(chance.sample(range(piece.num_rows), piece.num_rows), pa.int64()))
+
+    def in_another_order(self: RangeRows) -> Iterator[RowGroup]:
+        return (RowGroup(map(reordered, pieces), is_torn) for pieces, is_torn in groups_of(self))
 
     monkeypatch.setattr(GroupChanges, "of", watched)
     monkeypatch.setattr(cancelled_rows, "_LEAST_WAITING_ROWS", 5)
     workshop, batch = shuffled(tmp_path, seed, **form)
     whole = delivered(batch, workshop.folder)
     assert not any(torn)
-    for memory_bytes in (1, 30_000):
+    monkeypatch.setattr(RangeRows, "groups", in_another_order)
+    for memory_bytes in (1 << 30, 1, 30_000):
         small = replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
         assert delivered(small, workshop.folder) == whole
     assert any(torn)
     torn.clear()
     # Many copies of few rows: all fit, but not the changes that they make.
-    with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
-        assert delivered(batch, workshop.folder) == whole
+    monkeypatch.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
+    assert delivered(batch, workshop.folder) == whole
     assert not any(torn)

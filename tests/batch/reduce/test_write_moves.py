@@ -15,13 +15,11 @@ from batch.reduce.changed_keys import (
     damaged,
     edited,
     flip,
-    require_resumed,
     require_selected,
     run,
     types_of,
 )
 from icefloe.batch.batch_keys import moves_key
-from icefloe.batch.reduce import cancelled_rows
 from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.moves import WeightedHashes, load_moves
 from icefloe.batch.reduce.read_range import read_range
@@ -31,7 +29,7 @@ from icefloe.flow import Phase
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.partitions import reduce_ids
 from support.pipelines.transfers import data_in_the_storage
-from support.pipelines.workshop import InOrder, OpenBatch, Workshop
+from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
 from support.tiers import soak
 
@@ -64,29 +62,6 @@ def test_a_changed_key_with_equal_selected_columns_is_no_change(workshop: Worksh
     assert verify_batches(workshop.session()).is_equal
 
 
-def test_the_rest_of_a_key_pairs_although_the_key_is_not_there(workshop: Workshop) -> None:
-    workshop.set(columns=["value"], shuffle=SMALL)
-    workshop.append([1, 2, 2, 3])
-    workshop.deliver()
-    workshop.replace(pa.concat_tables([rows([1], value=2.0), rows([2], value=3.0), rows([4], value=4.0)]))
-    batch = workshop.open()
-    run(batch)
-    changes = workshop.changes(1)
-    assert types_of(changes) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 2, "INSERT": 1}
-    assert verify_batches(workshop.session()).is_equal
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("filter_text", "changes"),
-    [("word != 'word 31'", "each"), ("id < 100 and value < 2.0", "net"), ("id < 100 and value < 2.0", "each")],
-)
-def test_with_a_filter_too(workshop: Workshop, filter_text: str, changes: str) -> None:
-    batch = edited(workshop, filter=filter_text, changes=changes, columns=["word"]).open()
-    run(batch)
-    assert verify_batches(workshop.session()).is_equal
-
-
 def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
     edited(workshop, changes="net")
     workshop.table.overwrite(
@@ -98,22 +73,6 @@ def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
     changes = require_selected(workshop, batch, net=True)
     assert types_of(changes) == {"UPDATE_BEFORE": 8, "UPDATE_AFTER": 8}
     assert verify_batches(workshop.session()).is_equal
-
-
-@pytest.mark.parametrize("memory_bytes", [20_000, pytest.param(1, marks=pytest.mark.slow)])
-def test_rows_beyond_memory_give_the_same_changes(
-    tmp_path: Path, memory_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Slices of the row hashes, and of the identities within a reduce partition."""
-    monkeypatch.setattr(cancelled_rows, "_LEAST_WAITING_ROWS", 3)
-    delivered = []
-    for memory in (1 << 30, memory_bytes):
-        workshop = edited(Workshop.create(tmp_path / str(memory)), 300)
-        batch = workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "memory_bytes": memory}).open()
-        run(batch)
-        varying = ["_commit_snapshot_id", "_commit_timestamp"]
-        delivered.append(require_selected(workshop, batch).drop_columns(varying))
-    assert delivered[0] == delivered[1]
 
 
 @data_in_the_storage
@@ -129,40 +88,6 @@ def test_a_block_that_proves_damaged_before_the_ranges_is_made_again(workshop: W
     records = batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
     assert [record.generation for record in records][:2] == [0, 1]
     assert verify_batches(workshop.session()).is_equal
-
-
-def test_hash_ranges_come_first_and_each_is_a_task(workshop: Workshop) -> None:
-    batch = edited(workshop).open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    plan, engine = batch.coalesce().plan, InOrder()
-    assert len(plan.hash_ranges) > 4
-    batch.run(Phase.SHUFFLE_READ, engine)
-    assert engine.given == [[each.range_id for each in plan.hash_ranges], [each.range_id for each in plan.ranges]]
-    assert batch.commit().ranges == len(plan.ranges)
-    require_selected(workshop, batch)
-
-
-def test_a_batch_whose_columns_show_the_identity_has_no_hash_rows(workshop: Workshop) -> None:
-    batch = edited(workshop, columns=None).open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    assert batch.plan.hash_partitions == 0
-    assert batch.coalesce().plan.hash_ranges == ()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [flip, lambda content: content[:-1]], ids=["flip", "cut"])
-def test_a_damaged_moves_file_is_made_again(workshop: Workshop, damage: Callable[[bytes], bytes]) -> None:
-    batch = edited(workshop).open()
-    plan = with_moves(batch)
-    keys = [moves_key(each.range_id) for each in plan.hash_ranges]
-    written = {key: batch.store.get(key) for key in keys}
-    for key in keys:
-        batch.store.put(key, damage(written[key]))
-    with_moves(batch)
-    assert {key: batch.store.get(key) for key in keys} == written
-    batch.run(Phase.SHUFFLE_READ)
-    batch.commit()
-    require_selected(workshop, batch)
 
 
 @pytest.mark.slow
@@ -208,13 +133,6 @@ def test_a_late_attempt_writes_no_moves_file_again(workshop: Workshop) -> None:
     before = {each.key: each.modified for each in batch.store.list("moves")}
     with_moves(batch)
     assert {each.key: each.modified for each in batch.store.list("moves")} == before
-
-
-def test_a_batch_is_resumed_between_the_phases(workshop: Workshop) -> None:
-    edited(workshop)
-    first = workshop.open()
-    with_moves(first)
-    require_resumed(workshop, first)
 
 
 def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> None:

@@ -116,12 +116,6 @@ def test_rows_wanted_by_position_are_read_whatever_their_row_group_says(file: Da
     assert pa.Table.from_batches(batches)["id"].to_pylist() == [3, 15]
 
 
-def test_a_filter_may_look_at_columns_that_are_not_selected(file: DataFile) -> None:
-    found = reader("id < 4", columns=["word"])
-    tables = [found.plain(rows.batch) for rows in found.read(touched(file))]
-    assert pa.Table.from_batches(tables).to_pydict() == {"word": ["w0", "w1", "w2", "w0"]}
-
-
 @pytest.mark.parametrize("filter_text", [None, "id >= 95 or id = 3"])
 def test_row_ids_are_those_of_the_file_or_follow_from_the_position(tmp_path: Path, filter_text: str | None) -> None:
     row_ids = [None if row % 2 else 7 * row for row in range(ROWS)]

@@ -1,14 +1,8 @@
-import doctest
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from icefloe.batch.rows import weighted_rows
 from icefloe.batch.rows.weighted_rows import RowSet, listed
 
 FILE = 12
@@ -22,17 +16,6 @@ SETS = st.builds(
 def members(rows: RowSet) -> set[int]:
     found = set(listed(rows.positions).tolist())
     return set(range(FILE)) - found if rows.is_all_but else found
-
-
-def test_the_example_of_the_docstring_holds() -> None:
-    assert doctest.testmod(weighted_rows).failed == 0
-
-
-@pytest.mark.parametrize("kind", [np.array, BitMap64])
-def test_rows_that_one_side_leaves_out_are_in_the_union_if_the_other_has_them(kind: Callable[..., Any]) -> None:
-    all_but, some = RowSet(positions=kind([2, 5]), is_all_but=True), RowSet(positions=kind([5, 7]))
-    for union in (all_but.union(some), some.union(all_but)):
-        assert members(union) == set(range(FILE)) - {2}
 
 
 @given(SETS, SETS, SOME)

@@ -123,14 +123,6 @@ def test_a_selected_field_of_a_struct_is_an_identifier_column_that_is_delivered(
     assert [column.to_pylist() for column in found.identity_of(compared)] == [[1, None, None]]
 
 
-def test_parts_of_a_batch_are_narrowed_as_the_whole_is() -> None:
-    found = shape(by("id"), ["place.city", "value"])
-    rows = rows_of(found.read)
-    whole = found.compared(rows)
-    for start in range(3):
-        assert found.compared(rows.slice(start)).to_pylist() == whole.slice(start).to_pylist()
-
-
 def test_row_ids_are_read_and_compared_and_not_delivered() -> None:
     found = shape(ROW_IDS)
     assert found.has_row_id

@@ -42,24 +42,6 @@ def changed(rows: ShuffledForm) -> WeightedRows:
     )
 
 
-def test_without_identity_the_whole_row_routes() -> None:
-    rows = shuffled()
-    batch, hashes, routed_by = rows.to_shuffle(changed(rows))
-    assert batch.schema.names == ["id", "word"]
-    assert hashes is routed_by
-    assert not rows.has_identity
-    assert rows.identities(batch).equals(hashes)
-
-
-def test_an_identity_among_the_columns_takes_no_column_of_its_own() -> None:
-    rows = shuffled("pipeline", ["id"])
-    batch, hashes, routed_by = rows.to_shuffle(changed(rows))
-    assert rows.schema == SCHEMA.arrow
-    assert hashes.equals(row_hashes_of_batch(batch, key=KEY))
-    assert routed_by.equals(row_hashes([batch.column("id")], key=KEY))
-    assert rows.identities(batch).equals(routed_by)
-
-
 @pytest.mark.parametrize(("policy", "identity"), [("pipeline", ["id"]), ("row_id", [])])
 def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identity: list[str]) -> None:
     rows = shuffled(policy, identity, ["word"])

@@ -1,11 +1,8 @@
 """The effects of terms on data files against their sum, row by row."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -63,12 +60,6 @@ def test_each_row_of_files_that_share_terms_has_the_weights_of_the_terms_in_whic
         assert [effect.change_ordinal for effect in effects] == sorted(effect.change_ordinal for effect in effects)
 
 
-def test_a_row_that_only_one_of_two_terms_deletes_has_the_weight_of_the_other() -> None:
-    # A file that is added twice, once with a delete file in force on row 0.
-    weights = row_weights(prepared([(0, 1, 0), (0, 1, 1)]).on(ROWS, deleted_by))
-    assert weights == {(0, position): 1 if position == 0 else 2 for position in range(ROWS)}
-
-
 def test_delete_files_are_read_only_where_a_term_names_them() -> None:
     asked: list[list[int]] = []
 
@@ -80,38 +71,3 @@ def test_delete_files_are_read_only_where_a_term_names_them() -> None:
     assert asked == []
     prepared([(0, 1, 0), (1, -1, 3)]).on(ROWS, remembering)
     assert asked == [[1, 2]]
-
-
-def test_deletes_of_every_row_leave_nothing_to_read() -> None:
-    assert prepared([(0, 1, 4)]).on(ROWS, deleted_by) == ()
-    assert prepared([(0, 1, 0)]).on(0, deleted_by) == ()
-
-
-MEASURED = """
-import numpy as np
-from pyroaring import BitMap64
-from support.fakes.peak_memory import peak_kib
-from icefloe.batch.plan_document import DeleteState, FileTerms
-from icefloe.batch.rows.file_effects import FileEffects
-from icefloe.batch.rows.file_effects import TermEffects
-from icefloe.iceberg.data_file import DataFile
-
-rows = 40_000_000
-vector = BitMap64(range(0, rows, 2))
-file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=1)
-before = peak_kib()
-terms = FileTerms(terms=((0, 1, 1), (1, -1, 0), (1, 1, 1)), delete_states=(DeleteState(added=(0,)),))
-found = FileEffects(data_file=file, effects=TermEffects(terms).on(rows, lambda _: {0: vector}))
-for first in range(0, rows, 8_000_000):
-    [len(effect.rows.among(np.arange(first, first + 131_072))) for effect in found.effects]
-assert found.touched_count() == rows
-print((peak_kib() - before) * 1024 / len(vector))
-"""
-
-
-def test_a_deleted_row_takes_little_more_than_its_bit() -> None:
-    """20 million positions took 73 bytes each (1.4 GiB); measured now: 1.0, for the bitmaps of two steps."""
-    paths = [str(Path(__file__).parents[2]), *sys.path]
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{MEASURED}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
-    assert float(ended.stdout) < 4

@@ -1,5 +1,4 @@
 import re
-import shutil
 
 import pytest
 
@@ -49,22 +48,6 @@ def test_batches_that_follow_one_another_are_whole(batches) -> None:
 def test_a_change_that_is_delivered_twice_is_reported(batches, sentence: str) -> None:
     [found] = breaks_between(EMPTY, batches)
     assert re.search(sentence, found)
-
-
-def test_a_load_that_was_delivered_twice_is_not_equal(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.deliver()
-    checkpoint = workshop.folder / "storage/checkpoints/events"
-    for kind in ("offsets", "commits", "reports"):
-        text = (checkpoint / kind / "0.json").read_text()
-        text = text.replace('"batch_number": 0', '"batch_number": 1').replace(
-            '"follows": null', '"follows": {"batch_number": 0, "snapshot_id": null}'
-        )
-        (checkpoint / kind / "1.json").write_text(text)
-    shutil.copytree(workshop.folder / "changes/batch=0", workshop.folder / "changes/batch=1")
-    report = verify_batches(workshop.session())
-    assert not report.is_equal
-    assert "loads the table again, without a reload that the pipeline asked for" in report.sentences[0]
 
 
 def test_a_reload_that_was_asked_for_is_no_break(workshop: Workshop) -> None:

@@ -50,16 +50,6 @@ def test_a_key_without_a_change_is_missing_in_a_log_that_keeps_the_last_one(lab:
     assert (sampled.code, sampled.document["counts"]) == (65, {"missing": 2})
 
 
-def test_changes_that_a_compacted_log_has_replaced_are_a_note(lab: VerifiedSinks) -> None:
-    lab.deliver_three_batches("compacted")
-    forget(replaced)
-    found = lab.verify("compacted", "--json")
-    assert (found.code, found.document["rows"]) == (0, 5)
-    assert found.document["notes"] == [
-        "memory://log no longer holds 3 of the changes; of each key the last change was compared"
-    ]
-
-
 def test_a_log_without_any_change_is_not_called_exact(lab: VerifiedSinks) -> None:
     lab.deliver_three_batches("log")
     forget(lambda _: True)

@@ -87,21 +87,6 @@ def test_an_update_that_is_twice_in_a_log_without_rows_before_updates_is_found(
 
 
 @pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
-def test_a_key_is_missed_also_if_the_first_batch_has_updates(
-    lab: VerifiedSinks, sink: str, keys: dict[str, str]
-) -> None:
-    keys = {**keys, "initial_load": "from_earliest"}
-    lab.append(1, 2)
-    lab.update(2, value=7.0)
-    lab.deliver(sink, **keys)
-    lab.append(5)
-    lab.deliver(sink, **keys)
-    remove_a_change(LOGS[""])
-    found = lab.verify(sink, "--json", **keys)
-    assert (found.code, found.document["keys"]) == (65, {"missing": ["id=5"]})
-
-
-@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
 def test_rows_whose_identity_is_not_shown_are_not_counted_without_all_images(
     lab: VerifiedSinks, sink: str, keys: dict[str, str]
 ) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pyiceberg.types import DoubleType
 
 from batch.verify.verified_sinks import VerifiedSinks, live
 from icefloe.sinks.sink import Sink
@@ -21,19 +20,6 @@ def test_a_sink_that_got_every_change_is_equal(lab: VerifiedSinks, sink: str) ->
     assert "no batch is delivered yet" in lab.verify(sink).out
     lab.deliver_three_batches(sink)
     lab.require_equal(sink, rows=5)
-
-
-def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeline_was_set(lab: VerifiedSinks) -> None:
-    lab.append(1, 2)
-    pipeline = lab.pipeline(sink=lab.sink("index"), engine="local")
-    assert icefloe("set-cursor", pipeline, "--snapshot-id", lab.head(), "--yes").code == 0
-    found = lab.verify("index", "--json")
-    assert (found.code, found.document["notes"]) == (0, ["no batch is delivered yet"])
-
-
-def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: VerifiedSinks) -> None:
-    lab.deliver_three_batches("log", changes="upsert")
-    lab.require_equal("log", rows=5, changes="upsert")
 
 
 def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: VerifiedSinks) -> None:
@@ -100,14 +86,6 @@ def test_rows_that_differ_are_named(lab: VerifiedSinks) -> None:
     assert "are missing in memory://index: id=1" in found.err
 
 
-def test_only_the_first_keys_are_named(lab: VerifiedSinks) -> None:
-    lab.append(*range(30))
-    lab.deliver("index")
-    live(INDICES[""]).clear()
-    found = lab.verify("index", "--json").document
-    assert (found["counts"], len(found["keys"]["missing"])) == ({"missing": 30}, 10)
-
-
 def test_a_sample_compares_rows_of_the_table(lab: VerifiedSinks) -> None:
     lab.deliver_three_batches("index")
     equal = lab.verify("index", "--sample", "3", "--json")
@@ -115,12 +93,6 @@ def test_a_sample_compares_rows_of_the_table(lab: VerifiedSinks) -> None:
     live(INDICES[""]).clear()
     found = lab.verify("index", "--sample", "2", "--json")
     assert (found.code, found.document["counts"]) == (65, {"missing": 2})
-
-
-def test_a_sample_of_files_is_refused(lab: VerifiedSinks) -> None:
-    refused = icefloe("verify", lab.pipeline(), "--sample", "3")
-    assert refused.code == 2
-    assert "--sample" in refused.sentence
 
 
 def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_them(tmp_path: Path) -> None:
@@ -140,27 +112,6 @@ def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_th
         failed = icefloe("run", pipeline)
         assert failed.code == 65
         assert "another program wrote or deleted document 1:2" in failed.sentence
-        assert icefloe("reset", pipeline, "--yes").code == 0
-        lab.deliver("search")
-        lab.require_equal("search", rows=3)
-
-
-def test_a_column_that_was_dropped_and_added_again_is_loaded_again(tmp_path: Path) -> None:
-    """Documents of before have the values of the old column, which is null in the table."""
-    cluster = FakeCluster()
-    with registered_sinks(search=lambda _: sink_at(cluster)):
-        lab = VerifiedSinks.create(tmp_path)
-        lab.append(1, 2)
-        lab.deliver("search")
-        with lab.table.update_schema() as dropped:
-            dropped.delete_column("value")
-        with lab.table.update_schema() as added:
-            added.add_column("value", DoubleType())
-        lab.append(3)
-        pipeline = lab.pipeline(sink=lab.sink("search"), engine="local")
-        failed = icefloe("run", pipeline)
-        assert failed.code == 65
-        assert "have the values of another column under the name value" in failed.sentence
         assert icefloe("reset", pipeline, "--yes").code == 0
         lab.deliver("search")
         lab.require_equal("search", rows=3)
