@@ -8,12 +8,11 @@ import pyarrow as pa
 from pyiceberg.expressions import In
 
 from icefloe.batch.report import BatchReport
-from icefloe.batch.verify.verify_batches import verify_batches
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, difference, weights_of
 from support.tables.events import rows
 
-__all__ = ["MOVED", "SMALL", "damaged", "edited", "flip", "require_resumed", "require_selected", "run", "types_of"]
+__all__ = ["MOVED", "SMALL", "damaged", "edited", "flip", "require_selected", "run", "types_of"]
 
 SMALL = {"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}
 MOVED = 97
@@ -59,17 +58,6 @@ def require_selected(workshop: Workshop, batch: OpenBatch, *, net: bool = False)
 
 def run(batch: OpenBatch) -> BatchReport:
     return batch.run_route().commit()
-
-
-def require_resumed(workshop: Workshop, batch: OpenBatch) -> None:
-    """Another process goes on with the batch, whatever the table has gained since."""
-    workshop.append([1000])
-    again = workshop.open()
-    assert again.plan == batch.plan
-    run(again)
-    require_selected(workshop, again)
-    run(workshop.open())
-    assert verify_batches(workshop.session()).is_equal
 
 
 def types_of(changes: pa.Table) -> dict[str, int]:

@@ -1,17 +1,13 @@
 """Identifier columns that are not selected: what one identity loses and another gets is no change."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from pyiceberg.expressions import In
 
 from batch.reduce.changed_keys import (
     MOVED,
-    SMALL,
     damaged,
     edited,
     flip,
@@ -31,7 +27,6 @@ from icefloe.shuffle.partitions import reduce_ids
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
-from support.tiers import soak
 
 
 @pytest.fixture(autouse=True)
@@ -127,14 +122,6 @@ def test_a_range_says_which_moves_file_is_gone(workshop: Workshop) -> None:
         moves_of(batch, 0)
 
 
-def test_a_late_attempt_writes_no_moves_file_again(workshop: Workshop) -> None:
-    batch = edited(workshop).open()
-    with_moves(batch)
-    before = {each.key: each.modified for each in batch.store.list("moves")}
-    with_moves(batch)
-    assert {each.key: each.modified for each in batch.store.list("moves")} == before
-
-
 def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> None:
     batch = edited(workshop, shuffle={"map_task_bytes": 1, "partitions": 64, "target_size_bytes": 1 << 20}).open()
     plan = with_moves(batch)
@@ -146,37 +133,3 @@ def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> Non
     batch.commit()
     require_selected(workshop, batch)
     assert verify_batches(workshop.session()).is_equal
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", ["each", "net"])
-@pytest.mark.parametrize("seed", [0, soak(1), soak(2), soak(3)])
-def test_little_memory_delivers_the_same(tmp_path: Path, changes: str, seed: int) -> None:
-    """Few values under many keys, changed at random: equal rows of many identities, removed here and added there."""
-    delivered = []
-    for name in ("hash ranges", "little memory"):
-        # With so little memory, the copies of a row are cut by identity.
-        memory = {"memory_bytes": 1} if name == "little memory" else {}
-        shuffle = {**SMALL, **memory}
-        workshop = Workshop.create(tmp_path / name).set(columns=["value"], changes=changes, shuffle=shuffle)
-        shuffled = np.random.default_rng(seed)
-        ids = shuffled.integers(0, 40, 80)
-        workshop.table.append(some(ids, shuffled))
-        workshop.deliver()
-        for _ in range(3):
-            workshop.table.overwrite(
-                some(shuffled.integers(0, 40, 30), shuffled),
-                overwrite_filter=In(term="id", literals=shuffled.choice(40, 15, replace=False).tolist()),
-            )
-        batch = workshop.open()
-        assert batch.plan.hash_partitions
-        run(batch)
-        assert verify_batches(workshop.session()).is_equal
-        delivered.append(workshop.changes(1).drop_columns(["_commit_snapshot_id", "_commit_timestamp"]))
-    assert delivered[0].num_rows
-    assert delivered[0] == delivered[1]
-
-
-def some(ids: "np.typing.NDArray[np.int64]", random: np.random.Generator) -> pa.Table:
-    """Rows of some keys with one of three values."""
-    return pa.concat_tables([rows([number], value=float(random.integers(3))) for number in ids.tolist()])

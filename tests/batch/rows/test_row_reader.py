@@ -109,13 +109,6 @@ def test_row_groups_that_cannot_pass_are_not_decoded(file: DataFile, monkeypatch
     assert decoded == []
 
 
-def test_rows_wanted_by_position_are_read_whatever_their_row_group_says(file: DataFile) -> None:
-    few = RowSet(positions=np.array([3, 15, 71]))
-    assert read(reader("id = 15"), touched(file, few)) == ([15], [15], 3)
-    batches = list(reader("id = 15").read_rows(file, np.array([3, 15])))
-    assert pa.Table.from_batches(batches)["id"].to_pylist() == [3, 15]
-
-
 @pytest.mark.parametrize("filter_text", [None, "id >= 95 or id = 3"])
 def test_row_ids_are_those_of_the_file_or_follow_from_the_position(tmp_path: Path, filter_text: str | None) -> None:
     row_ids = [None if row % 2 else 7 * row for row in range(ROWS)]

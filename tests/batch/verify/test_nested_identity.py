@@ -42,14 +42,3 @@ def test_a_row_is_traced_by_a_key_inside_of_a_struct(placed: VerifiedSinks) -> N
     [row] = traced.document["sink_rows"]
     assert traced.document["table_rows"] == [row]
     assert (row["id"], row["at"]) == (3, {"x": 3, "y": 6})
-
-
-def test_a_row_is_not_looked_for_in_files_that_do_not_show_its_key(placed: VerifiedSinks) -> None:
-    hidden = placed.pipeline(
-        sink={"type": "files", "path": f"file://{placed.folder}/hidden"}, name="hidden", engine="local",
-        columns=["id", "at.y"], **KEYS,
-    )  # fmt: skip
-    assert icefloe("run", hidden).code == 0
-    traced = icefloe("trace", hidden, "at.x=3", "--json")
-    assert (traced.code, traced.document["sink_rows"]) == (0, None)
-    assert traced.document["notes"][0].endswith("was not asked: its rows do not show at.x")

@@ -75,18 +75,6 @@ def test_a_log_without_rows_before_updates_lacks_nothing(lab: VerifiedSinks, sin
 
 
 @pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
-def test_an_update_that_is_twice_in_a_log_without_rows_before_updates_is_found(
-    lab: VerifiedSinks, sink: str, keys: dict[str, str]
-) -> None:
-    lab.deliver_three_batches(sink, **keys)
-    messages = LOGS[""]._messages
-    messages.append(next(each for each in messages if "UPDATE_AFTER" in str(each.value)))
-    found = lab.verify(sink, **keys)
-    assert found.code == 65
-    assert "memory://log holds 2 changes of batch 1, but 1 were delivered" in found.err
-
-
-@pytest.mark.parametrize(("sink", "keys"), LOGS_WITHOUT_IMAGES)
 def test_rows_whose_identity_is_not_shown_are_not_counted_without_all_images(
     lab: VerifiedSinks, sink: str, keys: dict[str, str]
 ) -> None:

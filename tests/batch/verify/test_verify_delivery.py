@@ -22,6 +22,14 @@ def test_a_sink_that_got_every_change_is_equal(lab: VerifiedSinks, sink: str) ->
     lab.require_equal(sink, rows=5)
 
 
+def test_a_sink_is_not_read_before_its_first_batch_if_the_cursor_of_a_new_pipeline_was_set(lab: VerifiedSinks) -> None:
+    lab.append(1, 2)
+    pipeline = lab.pipeline(sink=lab.sink("index"), engine="local")
+    assert icefloe("set-cursor", pipeline, "--snapshot-id", lab.head(), "--yes").code == 0
+    found = lab.verify("index", "--json")
+    assert (found.code, found.document["notes"]) == (0, ["no batch is delivered yet"])
+
+
 def test_a_row_from_before_the_cursor_was_set_is_still_traced_in_the_sink(lab: VerifiedSinks) -> None:
     lab.append(1)
     lab.deliver("files", changes="upsert")
