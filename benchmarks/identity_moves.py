@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
-from icefloe.batch.reduce.batch_extents import BatchExtents
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA

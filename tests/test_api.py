@@ -12,7 +12,7 @@ from icefloe.api import read_changes
 from icefloe.batch import changelog_scan
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.reduce import group_changes
+from icefloe.batch.reduce import read_range
 from icefloe.changes.consolidate import consolidate
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError
@@ -191,7 +191,7 @@ def test_rows_that_do_not_add_up_are_an_error_at_the_end(workshop: Workshop, mon
         positions, weights = consolidate(*arguments)
         return positions[1:], weights[1:]
 
-    monkeypatch.setattr(group_changes, "consolidate", lossy)
+    monkeypatch.setattr(read_range, "consolidate", lossy)
     with pytest.raises(TerminalError, match="range 0 of batch 0 does not add up"):
         changes_of(workshop, after_snapshot_id=workshop.snapshot_ids()[0])
 

@@ -1,7 +1,6 @@
 """Files whose rows all have a weight in some steps, without any delete file."""
 
-from icefloe.batch.rows.file_effects import FileEffects
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.rows.file_effects import Effect, FileEffects
 from icefloe.iceberg.data_file import DataFile
 
 __all__ = ["touched_file"]

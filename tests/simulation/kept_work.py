@@ -24,10 +24,9 @@ from icefloe.batch.map.hashed_rows import ReadTally
 from icefloe.batch.plan import plan_of_batch
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import MapTask
-from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
+from icefloe.batch.rows.file_effects import FileEffects, WeightedRows, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_reader

@@ -21,8 +21,7 @@ from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks
-from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map_outputs
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.staged_changes import StagedChanges

@@ -10,9 +10,8 @@ from typing import Any, Final
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.verify.schema_runs import found_batches
-from icefloe.batch.verify.table_state import TableState
-from icefloe.batch.verify.written_columns import WrittenColumns
+from icefloe.batch.verify.sink_rows import WrittenColumns
+from icefloe.batch.verify.table_state import TableState, found_batches
 from icefloe.changes.columns import (
     BATCH,
     CHANGE_COLUMNS,

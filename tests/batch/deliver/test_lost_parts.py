@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.errors import TransientError
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.files_delivery import FilesDelivery

@@ -9,9 +9,8 @@ from pyiceberg.expressions import AlwaysTrue
 
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
-from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, rows_of

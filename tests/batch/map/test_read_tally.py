@@ -7,9 +7,8 @@ import pytest
 
 from batch.touched_files import touched_file
 from icefloe.batch.map.hashed_rows import FileTally, ReadTally
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, RowSet
 from icefloe.batch.rows.row_reader import ReadRows
-from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.errors import TerminalError
 
 FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]

@@ -18,9 +18,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 from batch.map.rewritten_pairs import reader
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, RowSet
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.iceberg.data_file import DataFile
 from support.tables.small_rewrites import fast_ways_of_small_files
 from support.tables.written_tables import with_id

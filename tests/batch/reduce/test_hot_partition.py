@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, load_coalesce_plan
 from icefloe.flow import Phase
 from icefloe.shuffle import map_output
 from icefloe.shuffle.extents import RangeExtents

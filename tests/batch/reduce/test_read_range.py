@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.reduce import range_rows
-from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.errors import TerminalError

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce import cancelled_rows, group_changes
+from icefloe.batch.reduce import moves
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.group_changes import GroupChanges
 from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
-from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.reduce.read_range import GroupChanges, read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -86,7 +85,7 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
         return (RowGroup(map(reordered, pieces), is_torn) for pieces, is_torn in groups_of(self))
 
     monkeypatch.setattr(GroupChanges, "of", watched)
-    monkeypatch.setattr(cancelled_rows, "_LEAST_WAITING_ROWS", 5)
+    monkeypatch.setattr(moves, "_LEAST_WAITING_ROWS", 5)
     workshop, batch = shuffled(tmp_path, seed, **form)
     whole = delivered(batch, workshop.folder)
     assert not any(torn)
@@ -97,6 +96,6 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
     assert any(torn)
     torn.clear()
     # Many copies of few rows: all fit, but not the changes that they make.
-    monkeypatch.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
+    monkeypatch.setattr("icefloe.batch.reduce.read_range._BYTES_PER_CHANGE", 1 << 26)
     assert delivered(batch, workshop.folder) == whole
     assert not any(torn)

@@ -16,10 +16,10 @@ from batch.reduce.changed_keys import (
     types_of,
 )
 from icefloe.batch.batch_keys import moves_key
-from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
-from icefloe.batch.reduce.moves import WeightedHashes, load_moves
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
+from icefloe.batch.reduce.moves import WeightedHashes
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.reduce.write_moves import write_moves
+from icefloe.batch.reduce.write_moves import load_moves, write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Phase
 from icefloe.shuffle.coalesce import CoalescePlan

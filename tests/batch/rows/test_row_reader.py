@@ -13,10 +13,9 @@ from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
 
 from icefloe.batch.map.hashed_rows import FileTally
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, RowSet
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import Effect, RowSet
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files import parquet_file

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from icefloe.batch.rows.weighted_rows import RowSet, listed
+from icefloe.batch.rows.file_effects import RowSet, listed
 
 FILE = 12
 SOME = st.sets(st.integers(0, FILE - 1)).map(lambda found: np.array(sorted(found), np.int64))

@@ -7,8 +7,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from changes.hash_values import KEY
+from icefloe.batch.rows.file_effects import WeightedRows
 from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
-from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from icefloe.batch.plan_document import DeleteState, FileTerms
-from icefloe.batch.rows.file_effects import TermEffects
-from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.rows.file_effects import Effect, TermEffects
 
 ROWS = 6
 DELETED = {0: {0}, 1: {1, 2}, 2: {0, 2, 5}, 3: set(range(ROWS)), 4: set[int]()}

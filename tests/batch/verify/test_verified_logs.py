@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from batch.verify.verified_sinks import VerifiedSinks
-from icefloe.batch.verify import keyed_rows
-from icefloe.batch.verify.keyed_rows import KeyedRows
+from icefloe.batch.verify import delivery_findings
+from icefloe.batch.verify.delivery_findings import KeyedRows
 from support.pipelines.workspace import icefloe
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import LOGS
@@ -99,7 +99,7 @@ def test_many_changes_of_a_small_table_are_compared_in_slices(
             read.append(len(part))
             yield part
 
-    monkeypatch.setattr(keyed_rows, "_ROWS_PER_SLICE", 16)
+    monkeypatch.setattr(delivery_findings, "_ROWS_PER_SLICE", 16)
     monkeypatch.setattr(KeyedRows, "slices", measured)
     lab.append(*range(16))
     lab.deliver(sink, **keys)

@@ -12,7 +12,7 @@ from typing import Final
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution, SummaryCheck

@@ -20,9 +20,8 @@ from icefloe.batch.map.hashed_rows import (
 )
 from icefloe.batch.map.partly_read_files import compare_updated, files_with_lineage, rows_by_lineage
 from icefloe.batch.map.rewritten_files import alignable_pairs, compare_rewritten
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowSet, WeightedRows
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch

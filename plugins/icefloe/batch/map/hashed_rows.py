@@ -9,9 +9,8 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowSet, WeightedRows
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
-from icefloe.batch.rows.weighted_rows import Effect, Positions, RowSet, WeightedRows
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.errors import TerminalError

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.batch.map.hashed_rows import FileTally, HashedRows, MemoryBudget, seen_from
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import Positions
 from icefloe.changes.alignment import aligned_batches, differing_rows
 from icefloe.changes.plain_rows import rows_not_copied
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, FileTally, HashedRows, MemoryBudget, RemainingRows
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import Positions
 from icefloe.changes.alignment import differing_rows
 from icefloe.changes.matching import digests_of, pairs_in_order, telling_columns
 

@@ -1,33 +1,18 @@
-"""Moves: rows that cancel across identities, spilled by range and stored in moves files.
+"""Moves: rows by their hashes that equal rows of other identities cancel, more of them than memory holds."""
 
-A moves file has the rows by reduce range (docs/developers/formats.md):
-
-    header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ... | checksum
-
-A reduce task reads its own entry and, if it is not empty, its own block.
-"""
-
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.batch.batch_keys import moves_key
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.batch_extents import BatchExtents, ReduceInputGoneError
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError, TransientError
-from icefloe.shuffle.blocks import CorruptBlockError, decode_block, encode_block
+from icefloe.shuffle.blocks import decode_block, encode_block
+from icefloe.shuffle.partitions import reduce_ids
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
-from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
 CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
 _MAX_BYTES: Final = 1 << 31
@@ -39,14 +24,10 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field in _SCHEMA])
-_MAGIC: Final = b"IFMV"
-_VERSION: Final = 1
-_HEADER: Final = struct.Struct(">4sII")
-_CRC32: Final = struct.Struct(">I")
-_ENTRY: Final = struct.Struct(">QQI")
-_ENTRIES_AT: Final = _HEADER.size + _CRC32.size
-_ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
-_READ_BYTES: Final = 8 << 20
+_BYTES_PER_ROW: Final = 176
+"""Two hashes, ordinal and weight of a row that waits, once as it came and once in order; its partition and place."""
+_LEAST_WAITING_ROWS: Final = 1 << 17
+_ROWS_PER_MARK: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,156 +171,123 @@ class SpilledMoves(KeepsLocalFiles):
         return self._folder / str(number)
 
 
-class CorruptMovesError(TransientError):
-    """A moves file is not what its task wrote; it must be written again."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Upper halves of hashes, ordered by reduce partition, identity and row."""
 
-    reason: str
+    partitions: NDArray[np.int32]
+    identities: NDArray[np.uint64]
+    rows: NDArray[np.uint64]
 
+    @classmethod
+    def of(cls, rows: WeightedHashes, num_partitions: int) -> Self:
+        partitions = reduce_ids(rows.identity_hashes, num_partitions)
+        return cls(partitions=partitions, identities=rows.identity_hashes.high, rows=rows.row_hashes.high)
 
-def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int:
-    """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
-    entries, rows = [], 0
-    with path.open("w+b") as file:
-        file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
-        for range_id in range(num_ranges):
-            moves = found.of(range_id)
-            block = moves.ordered().to_bytes() if len(moves.weights) else b""
-            entries.append(_sealed(_ENTRY.pack(file.tell() if block else 0, len(block), zlib.crc32(block))))
-            rows += len(moves.weights)
-            file.write(block)
-        file.seek(0)
-        file.write(b"".join([_sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)), *entries]))
-        file.seek(0)
-        crc32 = 0
-        while data := file.read(_READ_BYTES):
-            crc32 = zlib.crc32(data, crc32)
-        file.write(_CRC32.pack(crc32))
-    return rows
+    def order(self) -> NDArray[np.int64]:
+        return np.lexsort((self.rows, self.identities, self.partitions))
 
+    def take(self, positions: NDArray[np.int64] | slice) -> Self:
+        return type(self)(
+            partitions=self.partitions[positions], identities=self.identities[positions], rows=self.rows[positions]
+        )
 
-def has_whole_moves(store: Store, key: str) -> bool:
-    """True if there is a moves file and every byte is as it was written."""
-    size_bytes = store.size(key)
-    if size_bytes is None or size_bytes < _ENTRIES_AT + _CRC32.size:
-        return False
-    crc32, end = 0, size_bytes - _CRC32.size
-    for start in range(0, end, _READ_BYTES):
-        [data] = store.get_ranges(key, [(start, min(end, start + _READ_BYTES))])
-        crc32 = zlib.crc32(data, crc32)
-    return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
+    def between(self, least: "_Places", most: "_Places") -> tuple[int, int]:
+        """First place not below ``least``, and first above ``most``."""
+        first, after = 0, len(self.partitions)
+        for values, low, high in (
+            (self.partitions, least.partitions, most.partitions),
+            (self.identities, least.identities, most.identities),
+            (self.rows, least.rows, most.rows),
+        ):
+            some = values[first:after]
+            below, up_to = int(np.searchsorted(some, low[0])), int(np.searchsorted(some, high[0], "right"))
+            first, after = first + below, first + up_to
+            if low[0] != high[0]:
+                break
+        return first, after
 
 
-class MovesEntry(NamedTuple):
-    """The place of a reduce range's rows in a moves file.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    rows: WeightedHashes
+    places: _Places
 
-    Attributes:
-        length: of the block in bytes; 0: the range has no rows there.
+    def between(self, least: _Places, most: _Places) -> WeightedHashes:
+        return self.rows.slice(*self.places.between(least, most))
+
+
+@dataclass(frozen=True, slots=True)
+class _SpilledRun:
+    """Rows in a file; one of `_ROWS_PER_MARK` is in memory."""
+
+    path: Path
+    marks: _Places
+    num_partitions: int
+
+    def between(self, least: _Places, most: _Places) -> WeightedHashes:
+        first, after = self.marks.between(least, most)
+        # Rows behind the last mark that is too low may be high enough.
+        start, stop = max(0, first - 1) * _ROWS_PER_MARK, after * _ROWS_PER_MARK
+        with on_local_disk(CANNOT_KEEP):
+            rows = WeightedHashes.from_file(self.path, start=start, rows=stop - start)
+        return _Run(rows, _Places.of(rows, self.num_partitions)).between(least, most)
+
+
+class CancelledRows(KeepsLocalFiles):
+    """Takes the rows in any order, then gives those that a piece of the range may hold.
+
+    One identity may have most of them. So they wait in memory up to a sixteenth of the task's memory, then go to disk
+    as a run in the order of partition, identity and row, in which the pieces of a range are neighbours. A context
+    manager: it owns temporary files.
     """
 
-    offset: int
-    length: int
-    crc32: int
+    def __init__(self, num_partitions: int, *, memory_bytes: int, disk: Path | None = None) -> None:
+        super().__init__()
+        self._num_partitions = num_partitions
+        self._most_waiting = max(_LEAST_WAITING_ROWS, memory_bytes // 16 // _BYTES_PER_ROW)
+        self._disk = disk
+        self._folder: Path | None = None
+        self._waiting: list[WeightedHashes] = []
+        self._waiting_rows = 0
+        self._runs: list[_Run | _SpilledRun] = []
 
+    def add(self, rows: WeightedHashes) -> None:
+        """Takes rows."""
+        for start in range(0, len(rows.weights), self._most_waiting):
+            some = rows.slice(start, start + self._most_waiting)
+            if self._waiting_rows + len(some.weights) > self._most_waiting:
+                self._spill()
+            self._waiting.append(some)
+            self._waiting_rows += len(some.weights)
 
-def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
-    """Place of the rows of one reduce range."""
-    entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
-    with _whole():
-        header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
-    magic, version, _ = _HEADER.unpack(_unsealed(header))
-    if (magic, version) != (_MAGIC, _VERSION):
-        raise TerminalError(
-            f"{store.url}/{key} is a moves file of version {version}, and this release knows version {_VERSION}; "
-            "another release wrote it, go on with that release"
+    def of(self, hashes: RowHashes, identities: RowHashes) -> WeightedHashes:
+        """Rows that a piece of one reduce partition may hold, and perhaps a few more."""
+        if self._waiting:
+            self._runs.append(_Run(*self._in_order()))
+        partitions = reduce_ids(identities.slice(0, 1), self._num_partitions)
+        least, most = (
+            _Places(
+                partitions=partitions,
+                identities=np.array([end(identities.high)]),
+                rows=np.array([end(hashes.high)]),
+            )
+            for end in (np.min, np.max)
         )
-    return MovesEntry(*_ENTRY.unpack(_unsealed(entry)))
+        return WeightedHashes.concat([run.between(least, most) for run in self._runs])
 
+    def _in_order(self) -> tuple[WeightedHashes, _Places]:
+        rows = WeightedHashes.concat(self._waiting)
+        self._waiting, self._waiting_rows = [], 0
+        places = _Places.of(rows, self._num_partitions)
+        order = places.order()
+        return rows.take(order), places.take(order)
 
-def read_moves(store: Store, key: str, entry: MovesEntry) -> WeightedHashes:
-    """Rows of one reduce range."""
-    if not entry.length:
-        return WeightedHashes.none()
-    with _whole():
-        [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
-    if zlib.crc32(block) != entry.crc32:
-        raise _corrupt("a block does not match its checksum")
-    try:
-        return WeightedHashes.from_bytes(block)
-    except CorruptBlockError as cause:
-        raise _corrupt(cause.reason) from cause
-
-
-@contextmanager
-def _whole() -> Iterator[None]:
-    try:
-        yield
-    except RangeMissingError as cause:
-        raise _corrupt("it was cut") from cause
-
-
-def _sealed(data: bytes) -> bytes:
-    return data + _CRC32.pack(zlib.crc32(data))
-
-
-def _unsealed(data: bytes) -> bytes:
-    content, seal = data[: -_CRC32.size], data[-_CRC32.size :]
-    if _CRC32.pack(zlib.crc32(content)) != seal:
-        raise _corrupt("its header or an entry does not match its checksum")
-    return content
-
-
-def _corrupt(reason: str) -> CorruptMovesError:
-    return CorruptMovesError(f"a moves file is damaged: {reason}; run again, which writes it once more", reason=reason)
-
-
-def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[WeightedHashes]:
-    """The rows to cancel, part by part; none if the delivered columns show the identity."""
-    if not folder.shape.is_identity_carried:
-        return
-
-    def entry_of(key: str) -> MovesEntry:
-        try:
-            return read_entry(folder.store, key, range_id)
-        except (KeyMissingError, CorruptMovesError) as cause:
-            raise _gone(folder, key, range_id) from cause
-
-    def rows_of(found: tuple[str, MovesEntry]) -> WeightedHashes:
-        try:
-            return read_moves(folder.store, *found)
-        except (KeyMissingError, CorruptMovesError) as cause:
-            raise _gone(folder, found[0], range_id) from cause
-
-    at_once = folder.store.requests_at_once
-    keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids]
-    entries = map_parallel(entry_of, keys, at_once=at_once)
-    filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
-    # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
-    for some in _together(filled, most_bytes=folder.memory_bytes // 16):
-        yield from map_parallel(rows_of, some, at_once=at_once)
-
-
-def _together(
-    found: Sequence[tuple[str, MovesEntry]], *, most_bytes: int
-) -> Iterator[Sequence[tuple[str, MovesEntry]]]:
-    """Neighbouring entries whose blocks fit together, at least one."""
-    some: list[tuple[str, MovesEntry]] = []
-    size_bytes = 0
-    for key, entry in found:
-        if some and size_bytes + entry.length > most_bytes:
-            yield some
-            some, size_bytes = [], 0
-        some.append((key, entry))
-        size_bytes += entry.length
-    if some:
-        yield some
-
-
-def _gone(folder: BatchFolder, key: str, range_id: int) -> ReduceInputGoneError:
-    url = folder.store.url
-    return ReduceInputGoneError(
-        f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
-        "shuffle_read writes it once more",
-        url=url,
-        key=key,
-        are_extents=False,
-    )
+    def _spill(self) -> None:
+        with on_local_disk(CANNOT_KEEP):
+            if self._folder is None:
+                self._folder = self._owned.enter_context(task_folder("moves", self._disk))
+            rows, places = self._in_order()
+            path = self._folder / str(len(self._runs))
+            rows.append_to(path)
+        self._runs.append(_SpilledRun(path, places.take(slice(None, None, _ROWS_PER_MARK)), self._num_partitions))

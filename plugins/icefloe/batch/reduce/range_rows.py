@@ -174,11 +174,6 @@ class RangeRows:
         self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0
         self.shared_sums = Sums()
 
-    def pieces(self) -> Iterator[pa.Table]:
-        """Pieces of all groups: equal rows of one identity are in one piece. Errors are those of `groups`."""
-        for group in self.groups():
-            yield from group.pieces
-
     def groups(self) -> Iterator[RowGroup]:
         """Groups of rows: every row of an identity is in the same one."""
         blocks = fetch_blocks(

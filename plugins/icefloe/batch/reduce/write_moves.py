@@ -2,16 +2,22 @@
 
 The delivered columns may not show the identity, as with row ids, or identifier columns that are not selected. A row
 removed under one identity may then equal a row added under another one, in another reduce range. Their hash rows are
-in the same hash range.
+in the same hash range. A moves file has the rows that cancel by reduce range (docs/developers/formats.md):
+
+    header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ... | checksum
+
+A reduce task reads its own entry and, if it is not empty, its own block.
 """
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,20 +25,22 @@ from numpy.typing import NDArray
 
 from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.batch_extents import BatchExtents
-from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.moves import SpilledMoves, WeightedHashes, has_whole_moves, write_moves_file
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError, load_coalesce_plan
+from icefloe.batch.reduce.moves import CANNOT_KEEP, SpilledMoves, WeightedHashes
 from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.blocks import HashRows
+from icefloe.errors import TerminalError
+from icefloe.shuffle.blocks import CorruptBlockError, HashRows
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
+from icefloe.storage.requests import map_parallel
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-__all__ = ["write_moves"]
+__all__ = ["load_moves", "write_moves"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +48,72 @@ _BYTES_PER_ROW: Final = 192
 """Two hashes, ordinal and weight of a row, and memory to consolidate and compare them."""
 _MAX_SLICE_BITS: Final = 10
 _LEAST_ROWS: Final = 16
-_CANNOT_KEEP: Final = "the rows that cancel across identities cannot be written to local disk"
 _PIECE_ROWS: Final = 1 << 18
+_MAGIC: Final = b"IFMV"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sII")
+_CRC32: Final = struct.Struct(">I")
+_ENTRY: Final = struct.Struct(">QQI")
+_ENTRIES_AT: Final = _HEADER.size + _CRC32.size
+_ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
+_READ_BYTES: Final = 8 << 20
+
+
+def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
+    """Writes the moves file of one hash range, or adopts an existing one."""
+    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
+    # may also be replaced while somebody reads it.
+    key, store = moves_key(range_id), folder.store
+    if has_whole_moves(store, key):
+        return
+    extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
+    disk = local_folders(os.environ)[0]
+    rows = extents.most_rows
+    with ExitStack() as owned:
+        found = owned.enter_context(
+            matched_rows(
+                _pieces(folder, extents), rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
+            )
+        )
+        with on_local_disk(CANNOT_KEEP):
+            path = owned.enter_context(task_folder("moves", disk)) / "moves"
+            cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
+        if not store.create(key, path) and not has_whole_moves(store, key):
+            store.put(key, path)
+    logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
+
+
+def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHashes]:
+    """Proven to be all hash rows of the range after the last."""
+    sums = Sums()
+    for piece in _tables(folder, extents):
+        rows = HashRows.of(piece)
+        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
+        moves = WeightedHashes(**rows._asdict())
+        yield replace(moves, change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else moves
+    what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
+    sums.require(Sums(extents.ordinals), what=what)
+
+
+def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
+    """In batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    blocks = fetch_blocks(
+        folder.store,
+        extents,
+        HashRows.schema(),
+        max_fetch_bytes=max(1, folder.memory_bytes // 8),
+        machine=folder.machine,
+    )
+    for batch in (batch for block in blocks for batch in block.batches):
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _PIECE_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 @contextmanager
@@ -105,58 +177,135 @@ def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
 
 
-def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
-    """Writes the moves file of one hash range, or adopts an existing one."""
-    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
-    # may also be replaced while somebody reads it.
-    key, store = moves_key(range_id), folder.store
-    if has_whole_moves(store, key):
-        return
-    extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
-    disk = local_folders(os.environ)[0]
-    rows = extents.most_rows
-    with ExitStack() as owned:
-        found = owned.enter_context(
-            matched_rows(
-                _pieces(folder, extents), rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
-            )
+def write_moves_file(path: Path, found: SpilledMoves, *, num_ranges: int) -> int:
+    """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
+    entries, rows = [], 0
+    with path.open("w+b") as file:
+        file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
+        for range_id in range(num_ranges):
+            moves = found.of(range_id)
+            block = moves.ordered().to_bytes() if len(moves.weights) else b""
+            entries.append(_sealed(_ENTRY.pack(file.tell() if block else 0, len(block), zlib.crc32(block))))
+            rows += len(moves.weights)
+            file.write(block)
+        file.seek(0)
+        file.write(b"".join([_sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)), *entries]))
+        file.seek(0)
+        crc32 = 0
+        while data := file.read(_READ_BYTES):
+            crc32 = zlib.crc32(data, crc32)
+        file.write(_CRC32.pack(crc32))
+    return rows
+
+
+def has_whole_moves(store: Store, key: str) -> bool:
+    """True if there is a moves file and every byte is as it was written."""
+    size_bytes = store.size(key)
+    if size_bytes is None or size_bytes < _ENTRIES_AT + _CRC32.size:
+        return False
+    crc32, end = 0, size_bytes - _CRC32.size
+    for start in range(0, end, _READ_BYTES):
+        [data] = store.get_ranges(key, [(start, min(end, start + _READ_BYTES))])
+        crc32 = zlib.crc32(data, crc32)
+    return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
+
+
+class MovesEntry(NamedTuple):
+    """The place of a reduce range's rows in a moves file; no bytes: it has none there."""
+
+    offset: int
+    length: int
+    crc32: int
+
+
+def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
+    """Place of the rows of one reduce range."""
+    entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
+    header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
+    magic, version, _ = _HEADER.unpack(_unsealed(header))
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise TerminalError(
+            f"{store.url}/{key} is a moves file of version {version}, and this release knows version {_VERSION}; "
+            "another release wrote it, go on with that release"
         )
-        with on_local_disk(_CANNOT_KEEP):
-            path = owned.enter_context(task_folder("moves", disk)) / "moves"
-            cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
-        if not store.create(key, path) and not has_whole_moves(store, key):
-            store.put(key, path)
-    logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
+    return MovesEntry(*_ENTRY.unpack(_unsealed(entry)))
 
 
-def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[WeightedHashes]:
-    """Proven to be all hash rows of the range after the last."""
-    sums = Sums()
-    for piece in _tables(folder, extents):
-        rows = HashRows.of(piece)
-        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
-        moves = WeightedHashes(**rows._asdict())
-        yield replace(moves, change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else moves
-    what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
-    sums.require(Sums(extents.ordinals), what=what)
+def read_moves(store: Store, key: str, entry: MovesEntry) -> WeightedHashes:
+    """Rows of one reduce range."""
+    if not entry.length:
+        return WeightedHashes.none()
+    [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
+    if zlib.crc32(block) != entry.crc32:
+        raise _corrupt(block)
+    return WeightedHashes.from_bytes(block)
 
 
-def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
-    """In batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    blocks = fetch_blocks(
-        folder.store,
-        extents,
-        HashRows.schema(),
-        max_fetch_bytes=max(1, folder.memory_bytes // 8),
-        machine=folder.machine,
-    )
-    for batch in (batch for block in blocks for batch in block.batches):
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _PIECE_ROWS:
-            yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+def _sealed(data: bytes) -> bytes:
+    return data + _CRC32.pack(zlib.crc32(data))
+
+
+def _unsealed(data: bytes) -> bytes:
+    content, seal = data[: -_CRC32.size], data[-_CRC32.size :]
+    if _CRC32.pack(zlib.crc32(content)) != seal:
+        raise _corrupt(data)
+    return content
+
+
+def _corrupt(data: bytes) -> CorruptBlockError:
+    reason = "bytes of a moves file do not match their checksum"
+    return CorruptBlockError(reason, size_bytes=len(data), reason=reason)
+
+
+def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[WeightedHashes]:
+    """The rows to cancel, part by part; none if the delivered columns show the identity."""
+    if not folder.shape.is_identity_carried:
+        return
+
+    def entry_of(key: str) -> MovesEntry:
+        with _needed(folder, key, range_id):
+            return read_entry(folder.store, key, range_id)
+
+    def rows_of(found: tuple[str, MovesEntry]) -> WeightedHashes:
+        with _needed(folder, found[0], range_id):
+            return read_moves(folder.store, *found)
+
+    at_once = folder.store.requests_at_once
+    keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids]
+    entries = map_parallel(entry_of, keys, at_once=at_once)
+    filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
+    # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
+    for some in _together(filled, most_bytes=folder.memory_bytes // 16):
+        yield from map_parallel(rows_of, some, at_once=at_once)
+
+
+@contextmanager
+def _needed(folder: BatchFolder, key: str, range_id: int) -> Iterator[None]:
+    """Names the file that a range lacks."""
+    try:
+        yield
+    except (KeyMissingError, RangeMissingError, CorruptBlockError) as cause:
+        url = folder.store.url
+        raise ReduceInputGoneError(
+            f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
+            "shuffle_read writes it once more",
+            url=url,
+            key=key,
+            are_extents=False,
+        ) from cause
+
+
+def _together(
+    found: Sequence[tuple[str, MovesEntry]], *, most_bytes: int
+) -> Iterator[Sequence[tuple[str, MovesEntry]]]:
+    """Neighbouring entries whose blocks fit together, at least one."""
+    some: list[tuple[str, MovesEntry]] = []
+    size_bytes = 0
+    for key, entry in found:
+        if some and size_bytes + entry.length > most_bytes:
+            yield some
+            some, size_bytes = [], 0
+        some.append((key, entry))
+        size_bytes += entry.length
+    if some:
+        yield some

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from icefloe.batch.rows.file_effects import FileEffects
+from icefloe.batch.rows.file_effects import FileEffects, Positions, listed
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import Positions, listed
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.identical_columns import identical_columns
 from icefloe.iceberg.files.opened_file import KeptProjections

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.rows.weighted_rows import WeightedRows
+from icefloe.batch.rows.file_effects import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import about_key

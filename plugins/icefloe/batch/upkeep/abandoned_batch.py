@@ -12,7 +12,7 @@ from icefloe.batch.context.session import PipelineSession, batch_url
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, folder_of_changes
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.commit_batch import clean_up_finished, commit_batch
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
 from icefloe.batch.report import BatchDelivery, BatchReport

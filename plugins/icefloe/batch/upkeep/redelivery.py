@@ -12,8 +12,8 @@ import pyarrow as pa
 from icefloe.batch.context.end_batch import show_end
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.deliver.deliver_part import delivered_part
-from icefloe.batch.deliver.proven_batch import OutputMode, committed_batch, staged_parts
+from icefloe.batch.deliver.deliver_batch import delivered_part
+from icefloe.batch.deliver.prove import OutputMode, committed_batch, staged_parts
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import change_schema

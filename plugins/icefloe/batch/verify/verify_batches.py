@@ -14,8 +14,15 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS
 from icefloe.batch.verify.promises import BatchPromises, ChangePromises, change_types, delivered_shape
-from icefloe.batch.verify.schema_runs import SchemaRun, committed_batches, found_batches, schema_runs, since_last_start
-from icefloe.batch.verify.table_state import Replay, TableState
+from icefloe.batch.verify.table_state import (
+    Replay,
+    SchemaRun,
+    TableState,
+    committed_batches,
+    found_batches,
+    schema_runs,
+    since_last_start,
+)
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch

@@ -19,19 +19,18 @@ from icefloe.batch.verify.delivery_findings import (
     KINDS,
     SHOWN,
     DeliveryFindings,
+    KeyDifference,
+    KeyDifferences,
     Retention,
     dead_letters_note,
     foreign_writes_note,
     left_out_note,
     named,
 )
-from icefloe.batch.verify.keyed_rows import KeyDifference, KeyDifferences
 from icefloe.batch.verify.promises import delivered_shape
-from icefloe.batch.verify.schema_runs import committed_batches, found_batches, since_last_start
-from icefloe.batch.verify.sink_rows import SinkRows
-from icefloe.batch.verify.table_state import TableState
+from icefloe.batch.verify.sink_rows import SinkRows, WrittenColumns
+from icefloe.batch.verify.table_state import TableState, committed_batches, found_batches, since_last_start
 from icefloe.batch.verify.verify_batches import missing_manifests
-from icefloe.batch.verify.written_columns import WrittenColumns
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import Cursor

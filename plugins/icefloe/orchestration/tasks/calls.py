@@ -16,7 +16,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.deliver.commit_batch import clean_up_finished
-from icefloe.batch.deliver.deliver_part import DeliveryRecords
+from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce
