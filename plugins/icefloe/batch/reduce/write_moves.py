@@ -40,7 +40,7 @@ from icefloe.storage.local_folders import local_folders, on_local_disk, task_fol
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-__all__ = ["load_moves", "write_moves"]
+__all__ = ["write_moves"]
 
 logger = logging.getLogger(__name__)
 
