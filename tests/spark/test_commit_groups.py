@@ -1,6 +1,5 @@
 """Snapshots that one commit published together, and such that only look like it."""
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -107,28 +106,6 @@ def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: Sp
     assert changes_of(table, group[0], group[2]).num_rows == 2
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
-def test_a_transaction_of_java_is_one_step_whatever_is_in_it(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("id bigint, v int", format_version=format_version)
-    java = JavaWriters(table)
-    first, second = java.data_files([(n, 0) for n in range(6)]), java.data_files([(n, 0) for n in range(6, 9)])
-    java.append([*first, *second])
-    before = table.snapshot_ids()[-1]
-    if format_version == 2:
-        deletes = java.position_deletes({first[0]: [1, 2]})
-    else:
-        deletes = java.deletion_vectors({first[0]: [1, 2]}).added
-    with java.transaction() as transaction:
-        transaction.row_delta(rows=java.data_files([(1, 5)]), deletes=deletes)
-        transaction.rewrite(removed=second, added=java.data_files([(n, 0) for n in range(6, 9)]))
-        transaction.append(java.data_files([(20, 0), (2, 6)]))
-    group = table.snapshot_ids()[1:]
-    assert len(group) == 3
-    found = changes_of(table, before, identifier_columns=["id"])
-    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "INSERT": 1}
-    check_every_range(table, group)
-
-
 def test_a_rewrite_at_the_end_of_a_transaction_leaves_the_step_its_own_snapshot(create_table: CreateTable) -> None:
     table = create_table("id bigint, v int")
     java = JavaWriters(table)
@@ -143,24 +120,6 @@ def test_a_rewrite_at_the_end_of_a_transaction_leaves_the_step_its_own_snapshot(
     assert sorted(zip(found["_change_ordinal"].to_pylist(), found["_commit_snapshot_id"].to_pylist(), strict=True)) == [
         (0, appended), (1, last)
     ]  # fmt: skip
-
-
-def test_a_fast_forward_of_several_commits_is_not_fused_but_each_of_them_is(table: SparkTable) -> None:
-    before = table.snapshot_ids()[-1]
-    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
-    branch = f"{table.name}.branch_audit"
-    table.lab.sql(f"INSERT INTO {branch} VALUES (30, 0, 'a')")
-    table.load().upsert(rows(4, 31, v=1), ["id"], branch="audit")
-    table.lab.sql(f"UPDATE {branch} SET v = 7 WHERE id IN (2, 12)")
-    on_branch = changes_of(table, before, branch="audit", identifier_columns=["id"])
-    table.lab.sql(f"CALL lab.system.fast_forward('{table.identifier}', 'main', 'audit')")
-    _, _, inserted, *group, updated = table.snapshot_ids()
-    assert len(group) == 3
-    found = changes_of(table, before, identifier_columns=["id"])
-    order = [("_change_ordinal", "ascending"), ("id", "ascending"), ("v", "ascending")]
-    assert found.sort_by(order).equals(on_branch.sort_by(order))
-    assert set(found["_commit_snapshot_id"].to_pylist()) == {inserted, group[-1], updated}
-    check_every_range(table, group)
 
 
 @pytest.mark.parametrize("moved_on", [False, True], ids=["a fast forward", "a new snapshot"])

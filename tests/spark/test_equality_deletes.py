@@ -29,37 +29,6 @@ def delete(java: JavaWriters, columns: Sequence[str], *keys: Any, **options: Any
     return java.row_delta(deletes=java.equality_deletes(columns, rows, **options))
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_a_delete_reaches_what_was_committed_before_it(create_table: CreateTable, file_format: str) -> None:
-    table = create_table("id bigint, name string")
-    java = JavaWriters(table)
-    java.append(java.data_files([(1, "a"), (2, "b"), (3, "c"), (2, "d")]))
-    delete(java, ["id"], 2, 9, file_format=file_format)
-    java.append(java.data_files([(2, "again"), (4, "e")]))
-    delete(java, ["id"], 1, file_format=file_format)
-    delete(java, ["id"], 2, 4, file_format=file_format)
-    java.append(java.data_files([(2, "for good")]))
-    check_ranges(table)
-
-
-def test_deletes_by_several_sets_of_columns(create_table: CreateTable) -> None:
-    table = create_table("id bigint, name string, v int")
-    java = JavaWriters(table)
-    java.append(java.data_files([(n, f"n{n % 3}", n % 2) for n in range(12)]))
-    java.append(java.data_files([(n, f"n{n % 4}", n % 2) for n in range(12, 20)]))
-    java.row_delta(
-        deletes=[
-            *java.equality_deletes(["id"], [(1,), (13,)]),
-            *java.equality_deletes(["v", "name"], [(0, "n0"), (1, "n3")]),
-            *java.equality_deletes(["name", "v"], [("n2", 1)]),
-        ]
-    )
-    java.append(java.data_files([(1, "n0", 0), (13, None, None)]))
-    delete(java, ["name"], None, "n1")
-    delete(java, ["id", "name", "v"], (1, "n0", 0), (4, "n1", 7))
-    check_ranges(table)
-
-
 def test_null_keys_delete_nulls_and_nothing_else(create_table: CreateTable) -> None:
     table = create_table("a string, b int, c int")
     java = JavaWriters(table)
@@ -168,20 +137,6 @@ def test_a_delete_in_an_old_spec_stays_in_its_partition(create_table: CreateTabl
     check_ranges(table)
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
-def test_together_with_positions_or_vectors(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("id bigint, v int", format_version=format_version, mode="merge-on-read")
-    java = JavaWriters(table)
-    files = [*java.data_files([(n, 0) for n in range(8)]), *java.data_files([(n, 1) for n in range(4, 12)])]
-    java.append(files)
-    delete(java, ["id"], 1, 5)
-    table.sql("DELETE FROM {table} WHERE id IN (2, 6)")
-    delete(java, ["id"], 2, 7)
-    table.sql("UPDATE {table} SET v = 9 WHERE id IN (8, 3)")
-    delete(java, ["v"], 9)
-    check_ranges(table)
-
-
 def test_files_of_many_row_groups(create_table: CreateTable) -> None:
     """Keys at the ends of row groups and beyond the bounds of files."""
     table = create_table("id bigint, v string", properties={"write.parquet.row-group-size-bytes": "4096"})
@@ -208,24 +163,6 @@ def test_files_that_lack_the_column_of_their_partition(create_table: CreateTable
         spec.removeField("part")
     delete(java, ["part", "id"], ("left", 2), ("right", 3), (None, 1))
     delete(java, ["part"], "left")
-    check_ranges(table)
-
-
-def test_the_key_is_renamed_promoted_and_dropped_later(create_table: CreateTable) -> None:
-    table = create_table("id bigint, code int, price decimal(5, 2), x float")
-    java = JavaWriters(table)
-    java.append(java.data_files([(n, n, Decimal(n), n / 2) for n in range(8)]))
-    delete(java, ["code"], 1)
-    delete(java, ["price"], Decimal(2))
-    with java.schema() as schema:
-        schema.renameColumn("code", "mark")
-        schema.updateColumn("code", java.type("long"))
-        schema.updateColumn("price", java.type("decimal(9, 2)"))
-        schema.updateColumn("x", java.type("double"))
-    java.append(java.data_files([(10, 2**40, Decimal("1234567.25"), 0.1), (11, 3, None, None)]))
-    delete(java, ["mark"], 3, 2**40)
-    delete(java, ["price"], Decimal(5))
-    delete(java, ["x"], 3.0)
     check_ranges(table)
 
 
@@ -264,18 +201,6 @@ def test_a_column_that_is_added_again_is_another_one(create_table: CreateTable) 
     assert weights_of(changes_of(table, None, last)) == Counter({(2, None): 1, (5, 20): 1})
 
 
-def test_a_column_added_later_is_null_in_older_files(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    java.append(java.data_files([(1,), (2,)]))
-    with java.schema() as schema:
-        schema.addColumn("code", java.type("int"))
-    java.append(java.data_files([(3, 5), (4, None)]))
-    delete(java, ["code", "id"], (None, 1), (None, 3))
-    delete(java, ["code"], None)
-    check_ranges(table)
-
-
 def test_a_column_added_with_a_default_has_it_in_older_files(create_table: CreateTable) -> None:
     table = create_table("id bigint", format_version=3)
     java = JavaWriters(table)
@@ -287,23 +212,6 @@ def test_a_column_added_with_a_default_has_it_in_older_files(create_table: Creat
     delete(java, ["code"], None)
     delete(java, ["code"], 7)
     assert java.rows_at(table.snapshot_ids()[-1]) == Counter([(6, 8)])
-    check_ranges(table)
-
-
-def test_compaction_may_keep_the_sequence_number(create_table: CreateTable) -> None:
-    """A concurrent compaction commits after the delete, and the delete must still reach its files."""
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    java.append(java.data_files([(1,), (2,), (3,)]))
-    delete(java, ["id"], 1)
-    [live] = java.live_files()
-    sequence_number = live.data_file.dataSequenceNumber()
-    java.rewrite(removed=[live.data_file], added=java.data_files([(1,), (2,), (3,)]), sequence_number=sequence_number)
-    delete(java, ["id"], 2)
-    [live] = java.live_files()
-    java.rewrite(removed=[live.data_file, *live.delete_files], added=java.data_files([(3,)]))
-    delete(java, ["id"], 3)
-    assert java.rows_at(table.snapshot_ids()[-1]) == Counter()
     check_ranges(table)
 
 
@@ -332,16 +240,4 @@ def test_deletes_are_turned_into_positions(create_table: CreateTable) -> None:
     [live] = java.live_files()
     java.rewrite(removed=live.delete_files, added=java.position_deletes({file: [0, 2]}))
     java.row_delta(rows=java.data_files([(3,)]), deletes=java.position_deletes({file: [1]}))
-    check_ranges(table)
-
-
-def test_deletes_that_reach_nothing_are_dropped(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    java.append(java.data_files([(1,), (2,)]))
-    [first], [second] = java.equality_deletes(["id"], [(1,)]), java.equality_deletes(["id"], [(1,), (7,)])
-    java.row_delta(deletes=[first])
-    java.row_delta(deletes=[second])
-    java.rewrite(removed=[second])
-    java.append(java.data_files([(1,), (7,)]))
     check_ranges(table)

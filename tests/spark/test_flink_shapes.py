@@ -1,22 +1,86 @@
 """Tables as streaming writers leave them: equality deletes, position deletes and inserts of one key in one commit."""
 
 from collections import Counter
-from collections.abc import Callable
-from random import Random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from spark.range_check import changes_of, check_ranges
-from support.spark.flink_writer import UpsertTask, commit
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import typed_changes_of
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
+
+
+class UpsertTask:
+    """One task's part of one commit: one data file, what it deletes by key, what it deletes of its own rows."""
+
+    def __init__(self, java: JavaWriters, key: Sequence[str], *, whole_rows: bool = False) -> None:
+        """An empty part.
+
+        Args:
+            java: the table's.
+            key: the equality columns; the first ones of the table.
+            whole_rows: write the whole row into equality delete files, as Flink does without upsert mode.
+        """
+        self._java, self._key, self._whole_rows = java, key, whole_rows
+        self._rows: list[Sequence[Any]] = []
+        self._positions: dict[tuple[Any, ...], int] = {}
+        self._deleted_positions: list[int] = []
+        self._deleted: list[Sequence[Any]] = []
+
+    def upsert(self, *row: Any) -> None:
+        """A row that replaces what has its key."""
+        self.delete(*row)
+        self.insert(*row)
+
+    def insert(self, *row: Any) -> None:
+        """A row whose key nothing has."""
+        self._positions[self._key_of(row)] = len(self._rows)
+        self._rows.append(row)
+
+    def delete(self, *row: Any) -> None:
+        """A deleted row; without ``whole_rows`` its key is enough."""
+        position = self._positions.pop(self._key_of(row), None)
+        if position is None:
+            self._deleted.append(row if self._whole_rows else self._key_of(row))
+        else:
+            self._deleted_positions.append(position)
+
+    def files(self) -> tuple[list[Any], list[Any]]:
+        """The data files and the delete files."""
+        rows = self._java.data_files(self._rows) if self._rows else []
+        deletes = list(self._equality_deletes())
+        if self._deleted_positions:
+            positions = dict.fromkeys(rows, self._deleted_positions)
+            is_v3 = self._java.table.load().format_version == 3
+            vectors = self._java.deletion_vectors(positions).added if is_v3 else self._java.position_deletes(positions)
+            deletes.extend(vectors)
+        return rows, deletes
+
+    def _equality_deletes(self) -> Iterable[Any]:
+        if not self._deleted:
+            return []
+        columns = [field.name for field in self._java.table.load().schema().fields]
+        written = columns if self._whole_rows else ()
+        return self._java.equality_deletes(self._key, self._deleted, written_columns=written)
+
+    def _key_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(row[: len(self._key)])
+
+
+def commit(java: JavaWriters, *tasks: UpsertTask) -> int:
+    """One checkpoint: what all tasks wrote."""
+    parts = [task.files() for task in tasks]
+    rows = [file for files, _ in parts for file in files]
+    deletes = [file for _, files in parts for file in files]
+    return java.row_delta(rows=rows, deletes=deletes) if deletes else java.append(rows)
+
+
 VERSIONS = pytest.mark.parametrize("format_version", [2, 3])
 
 
@@ -68,64 +132,4 @@ def test_without_upsert_mode_delete_files_hold_whole_rows(create_table: CreateTa
     task.delete(2, "stale", 7)
     last = commit(java, task)
     assert table.rows_at(last) == Counter([(1, "AA", 1), (3, None, 3)])
-    check_ranges(table)
-
-
-@VERSIONS
-def test_several_tasks_of_one_commit_reach_each_others_older_rows(
-    create_table: CreateTable, format_version: int
-) -> None:
-    """Kafka Connect: each task has files of its own, and the coordinator commits them together."""
-    table = create_table("id bigint, v string", format_version=format_version)
-    java = JavaWriters(table)
-    for number in range(3):
-        left, right = UpsertTask(java, ["id"]), UpsertTask(java, ["id"])
-        for key in range(number, number + 3):
-            left.upsert(2 * key, f"left {number}")
-            right.upsert(2 * key + 1, f"right {number}")
-        right.upsert(2 * number, "moved to the other task")
-        left.upsert(2 * number + 2, "again")
-        commit(java, left, right)
-    check_ranges(table)
-
-
-@VERSIONS
-def test_compaction_between_checkpoints(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("id bigint, v int", format_version=format_version)
-    java = JavaWriters(table)
-    for number in range(2):
-        task = UpsertTask(java, ["id"])
-        for key in range(6):
-            task.upsert(key, number)
-        task.upsert(number, -number)
-        commit(java, task)
-    table.sql(
-        f"CALL lab.system.rewrite_data_files(table => '{table.identifier}', "
-        "options => map('rewrite-all', 'true', 'use-starting-sequence-number', 'true'))"
-    )
-    task = UpsertTask(java, ["id"])
-    task.upsert(1, 7)
-    task.delete(2)
-    commit(java, task)
-    check_ranges(table)
-
-
-@pytest.mark.parametrize("seed", [0, soak(1), soak(2)])
-def test_a_random_stream_of_upserts(create_table: CreateTable, seed: int) -> None:
-    random = Random(seed)
-    table = create_table("id bigint, v int", format_version=random.choice([2, 3]))
-    java = JavaWriters(table)
-    rows: dict[int, int] = {}
-    for _ in range(5):
-        task = UpsertTask(java, ["id"])
-        for number in range(random.randrange(1, 12)):
-            key = random.randrange(8)
-            if random.random() < 0.3:
-                task.delete(key)
-                rows.pop(key, None)
-            else:
-                task.upsert(key, number % 3)
-                rows[key] = number % 3
-        commit(java, task)
-    assert table.rows_at(table.snapshot_ids()[-1]) == Counter(rows.items())
     check_ranges(table)

@@ -28,23 +28,6 @@ def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTab
 
 
 @EVERY_VARIANT
-def test_a_rollback_with_and_without_commits_since(table: SparkTable, tmp_path: Path) -> None:
-    first, second, third, fourth, fifth = table.snapshot_ids()
-    workshop = followed(table, tmp_path)
-    workshop.deliver()
-    call(table, "rollback_to_snapshot", second)
-    check_steps(table, fifth, second)
-    check_steps(table, fourth, second)
-    check_batch(workshop, table, [second], [StepKind.STATES])
-    call(table, "set_current_snapshot", fourth)
-    table.sql("UPDATE {table} SET v = 3 WHERE id IN (1, 3, 4, 7)")
-    check_steps(table, fifth, second, third, fourth, head(table))
-    check_steps(table, second, third, fourth, head(table))
-    check_steps(table, first, *table.snapshot_ids()[1:])
-    check_batch(workshop, table, table.snapshot_ids()[2:])
-
-
-@EVERY_VARIANT
 def test_another_snapshot_set_current_aside_and_back_again(table: SparkTable, tmp_path: Path) -> None:
     *_, third, fourth, fifth = table.snapshot_ids()
     workshop = followed(table, tmp_path)
@@ -61,22 +44,6 @@ def test_another_snapshot_set_current_aside_and_back_again(table: SparkTable, tm
     assert table.snapshot_ids()[-1] == fifth
     check_steps(table, aside, fourth, fifth)
     check_batch(workshop, table, [fourth, fifth], [StepKind.STATES, StepKind.COMMIT])
-
-
-@EVERY_VARIANT
-def test_a_pipeline_that_slept_through_several_rollbacks(table: SparkTable, tmp_path: Path) -> None:
-    first, second, *_, fifth = table.snapshot_ids()
-    workshop = followed(table, tmp_path, max_steps_per_batch=1)
-    workshop.deliver()
-    for number, target in enumerate((second, first)):
-        call(table, "rollback_to_snapshot", target)
-        insert(table, 50 + number, 53 + number)
-        table.sql(f"UPDATE {{table}} SET v = {number} WHERE id % 5 = {number}")
-    inserted, updated = table.snapshot_ids()[1:]
-    check_steps(table, fifth, first, inserted, updated)
-    for end in (first, inserted, updated):
-        check_batch(workshop, table, [end])
-    assert workshop.prepare().plan is None
 
 
 @EVERY_VARIANT

@@ -28,41 +28,6 @@ def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.parametrize(
-    ("mode", "format_version"),
-    [
-        soak("copy-on-write", 1),
-        ("copy-on-write", 2),
-        soak("copy-on-write", 3),
-        soak("merge-on-read", 2),
-        ("merge-on-read", 3),
-    ],
-)
-def test_specs_that_follow_one_another(create_table: CreateTable, mode: str, format_version: int) -> None:
-    table = create_table(
-        "id bigint, region string, at timestamp, v int",
-        partitioned_by="region",
-        mode=mode,
-        format_version=format_version,
-    )
-    table.sql(
-        "INSERT INTO {table} SELECT id, concat('r', id % 3), timestamp'2024-01-01' + make_interval(0, 0, 0, id), 0 "
-        "FROM range(30)"
-    )
-    table.sql("UPDATE {table} SET region = 'r9' WHERE id IN (1, 2)")
-    for change in ("ADD PARTITION FIELD bucket(4, id)", "ADD PARTITION FIELD days(at)", "DROP PARTITION FIELD region"):
-        table.sql(f"ALTER TABLE {{table}} {change}")
-    table.sql("UPDATE {table} SET v = 1, region = 'r8' WHERE id < 5")
-    table.sql("ALTER TABLE {table} REPLACE PARTITION FIELD bucket(4, id) WITH bucket(8, id)")
-    table.sql("DELETE FROM {table} WHERE region = 'r2' AND id > 20")
-    table.sql("ALTER TABLE {table} DROP PARTITION FIELD days(at)")
-    table.sql("ALTER TABLE {table} ADD PARTITION FIELD truncate(1, region)")
-    table.sql("INSERT INTO {table} VALUES (2, 'r9', null, 0), (100, null, timestamp'1960-01-01', null)")
-    table.sql("UPDATE {table} SET v = 7 WHERE id IN (2, 100)")
-    table.sql("INSERT OVERWRITE {table} SELECT id, region, at, v + 1 FROM {table} WHERE id % 2 = 0")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
 def test_a_partition_column_that_is_dropped_and_added_again(create_table: CreateTable) -> None:
     table = create_table("id bigint, region string, v int", partitioned_by="region")
     table.sql("INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2), (3, null, 3)")

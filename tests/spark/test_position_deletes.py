@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark.range_check import changes_of, check_range, check_ranges
+from spark.range_check import changes_of, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tiers import soak
@@ -41,37 +41,6 @@ def test_several_delete_files_of_one_data_file_may_name_the_same_position(
     assert changes_of(table, *table.snapshot_ids()[-2:]).num_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("file_format", "referenced"), [("parquet", False), ("parquet", True), ("orc", False), ("avro", True)]
-)
-def test_position_deletes_of_every_format_and_reference(
-    create_table: CreateTable, file_format: str, referenced: bool
-) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    files = [*java.data_files([(1,), (2,), (3,)]), *java.data_files([(4,), (5,)])]
-    java.append(files)
-    positions = {files[0]: [2, 0], files[1]: [1]}
-    deletes = java.position_deletes(positions, file_format=file_format, referenced=referenced)
-    java.row_delta(deletes=deletes[:1])
-    last = java.row_delta(deletes=deletes[1:])
-    assert ids_of(table.rows_at(last)) == [2, 4]
-    check_ranges(table)
-
-
-def test_deletes_of_rows_that_the_same_commit_or_range_brought(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [first] = java.data_files([(1,), (2,), (3,)])
-    java.row_delta(rows=[first], deletes=java.position_deletes({first: [0]}))
-    [second] = java.data_files([(4,), (5,)])
-    java.row_delta(rows=[second], deletes=java.position_deletes({first: [1], second: [1]}, granularity="partition"))
-    [third] = java.data_files([(6,)])
-    last = java.row_delta(rows=[third], deletes=java.position_deletes({third: [0]}))
-    assert ids_of(table.rows_at(last)) == [3, 4]
-    check_ranges(table)
-
-
 def test_vectors_share_a_puffin_file_and_grow_over_commits(create_table: CreateTable) -> None:
     table = create_table("id bigint", format_version=3)
     java = JavaWriters(table)
@@ -90,17 +59,6 @@ def test_vectors_share_a_puffin_file_and_grow_over_commits(create_table: CreateT
     check_ranges(table)
 
 
-def test_a_vector_comes_with_the_file_that_it_deletes_from(create_table: CreateTable) -> None:
-    table = create_table("id bigint", format_version=3)
-    java = JavaWriters(table)
-    [first] = java.data_files([(1,), (2,), (3,)])
-    java.row_delta(rows=[first], deletes=java.deletion_vectors({first: [0]}).added)
-    [second] = java.data_files([(4,), (5,)])
-    vectors = java.deletion_vectors({first: [2], second: [0]})
-    java.row_delta(rows=[second], deletes=vectors.added, removed_deletes=vectors.rewritten)
-    check_ranges(table)
-
-
 def test_older_position_deletes_do_not_count_if_there_is_a_vector(create_table: CreateTable) -> None:
     """The spec lets readers ignore them; a writer that did not take them over so brings rows back."""
     table = create_table("id bigint")
@@ -111,20 +69,6 @@ def test_older_position_deletes_do_not_count_if_there_is_a_vector(create_table: 
     table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
     last = java.row_delta(deletes=java.deletion_vectors({file: [2]}, merge=False).added)
     assert ids_of(table.rows_at(last)) == [1, 2, 5]
-    check_ranges(table)
-
-
-@pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_data_files_of_other_formats(create_table: CreateTable, file_format: str) -> None:
-    table = create_table("id bigint, name string", format_version=3)
-    java = JavaWriters(table)
-    files = [
-        file for n in (0, 10) for file in java.data_files([(n + i, f"n{i}") for i in range(5)], file_format=file_format)
-    ]
-    java.append(files)
-    vectors = java.deletion_vectors({files[0]: [0, 4], files[1]: [2]})
-    java.row_delta(deletes=vectors.added)
-    java.row_delta(deletes=java.equality_deletes(["name"], [("n1",), ("n2",)]))
     check_ranges(table)
 
 
@@ -257,23 +201,3 @@ def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTabl
     table.sql("INSERT OVERWRITE {table} SELECT id, name, v + 1 FROM {table} WHERE id < 15")
     table.sql("DELETE FROM {table} WHERE id < 100")
     check_ranges(table)
-
-
-@pytest.mark.parametrize("format_version", [soak(2), 3])
-def test_a_rollback_brings_deleted_rows_back(create_table: CreateTable, format_version: int) -> None:
-    table = create_merge_on_read(create_table, format_version)
-    insert(table, 0, 10)
-    table.sql("DELETE FROM {table} WHERE id IN (1, 2)")
-    table.sql("DELETE FROM {table} WHERE id IN (3, 4)")
-    table.sql("UPDATE {table} SET v = 9 WHERE id = 5")
-    first, second, third, left = table.snapshot_ids()
-    states = {each: table.rows_at(each) for each in (first, second, third, left)}
-    for target in (third, second, first):
-        table.sql(f"CALL lab.system.set_current_snapshot('{table.identifier}', {target})")
-        for identity in ([], ["id"]):
-            check_range(changes_of(table, left, identifier_columns=identity), states, [left, target], identity)
-    table.sql("DELETE FROM {table} WHERE id IN (1, 7)")
-    last = table.snapshot_ids()[-1]
-    states[last] = table.rows_at(last)
-    for start in (left, third):
-        check_range(changes_of(table, start, identifier_columns=["id"]), states, [start, first, last], ["id"])

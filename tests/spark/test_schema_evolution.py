@@ -49,50 +49,6 @@ def create(request: pytest.FixtureRequest, create_table: CreateTable) -> CreateT
     return with_format
 
 
-def test_columns_that_come_go_return_and_move(create: CreateTable) -> None:
-    table = create("id int, old string, gone int, kept double")
-    table.sql("INSERT INTO {table} SELECT id, concat('o', id), id * 2, id / 2 FROM range(20)")
-    alter(table, "RENAME COLUMN old TO new")
-    table.sql("UPDATE {table} SET new = 'renamed' WHERE id = 3")
-    alter(table, "DROP COLUMN gone")
-    table.sql("DELETE FROM {table} WHERE id = 4")
-    alter(table, "ADD COLUMN gone string AFTER id")
-    table.sql("UPDATE {table} SET gone = 'back' WHERE id IN (5, 6)")
-    alter(table, "ALTER COLUMN id AFTER kept", "ADD COLUMN first boolean FIRST")
-    table.sql("UPDATE {table} SET first = true, kept = 0 WHERE id BETWEEN 6 AND 8")
-    table.sql("INSERT INTO {table} (id, new) VALUES (3, 'renamed'), (99, null)")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
-def test_two_columns_that_swap_their_names(create: CreateTable) -> None:
-    table = create("id int, a string, b string")
-    table.sql("INSERT INTO {table} VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2'), (3, 'same', 'same')")
-    alter(table, "RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b")
-    table.sql("UPDATE {table} SET a = 'new' WHERE id = 2")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
-def test_a_change_in_nothing_but_a_column_that_was_dropped_is_no_change(create: CreateTable) -> None:
-    table = create("id int, gone int")
-    table.sql("INSERT INTO {table} VALUES (1, 1), (2, 2)")
-    table.sql("UPDATE {table} SET gone = 7 WHERE id = 2")
-    alter(table, "DROP COLUMN gone")
-    table.sql("INSERT INTO {table} VALUES (3)")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
-def test_types_that_are_widened(create: CreateTable) -> None:
-    table = create("id int, f float, d decimal(9,2), wide decimal(18,4)")
-    table.sql("INSERT INTO {table} SELECT id, id + 0.1f, id + 0.25, -id FROM range(20)")
-    table.sql("UPDATE {table} SET f = 1.1 WHERE id = 1")
-    alter(table, "ALTER COLUMN id TYPE bigint", "ALTER COLUMN f TYPE double")
-    table.sql("UPDATE {table} SET f = f + 0.1 WHERE id IN (2, 3)")
-    alter(table, "ALTER COLUMN d TYPE decimal(20,2)", "ALTER COLUMN wide TYPE decimal(38,4)")
-    table.sql("INSERT INTO {table} VALUES (5000000000, 1e300, 123456789012345678.25, 1)")
-    table.sql("DELETE FROM {table} WHERE d = 4.25")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
 NESTED = (
     "id int, s struct<a: int, b: string, f: float>, l array<struct<k: int, v: string>>, "
     "m map<string, struct<x: float, y: decimal(5,1)>>"

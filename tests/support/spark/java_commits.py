@@ -14,8 +14,8 @@ __all__ = ["JavaCommits", "JavaTransaction"]
 class JavaCommits(ABC):
     """One method per kind of commit; each returns the id of the snapshot it made.
 
-    Files are what `JavaWriters` returns: Java's DataFile and DeleteFile. Every method takes ``branch`` (default: main),
-    ``wap_id`` (stage the snapshot without a reference, under that id) and ``summary`` (further summary properties).
+    Files are what `JavaWriters` returns: Java's DataFile and DeleteFile. Every method takes ``branch`` (default: main)
+    and ``summary`` (further summary properties).
     """
 
     @abstractmethod
@@ -38,7 +38,6 @@ class JavaCommits(ABC):
         *,
         rows: Iterable[Any] = (),
         deletes: Iterable[Any] = (),
-        removed_rows: Iterable[Any] = (),
         removed_deletes: Iterable[Any] = (),
         **options: Any,
     ) -> int:
@@ -47,7 +46,6 @@ class JavaCommits(ABC):
         for method, files in (
             (update.addRows, rows),
             (update.addDeletes, deletes),
-            (update.removeRows, removed_rows),
             (update.removeDeletes, removed_deletes),
         ):
             for file in files:
@@ -145,14 +143,9 @@ class JavaTransaction(JavaCommits):
         return self.transaction.table()
 
 
-def _commit(
-    update: Any, *, branch: str | None = None, wap_id: str | None = None, summary: Mapping[str, str] | None = None
-) -> int:
+def _commit(update: Any, *, branch: str | None = None, summary: Mapping[str, str] | None = None) -> int:
     if branch:
         update.toBranch(branch)
-    if wap_id:
-        update.set("wap.id", wap_id)
-        update.stageOnly()
     for key, value in (summary or {}).items():
         update.set(key, value)
     update.commit()
