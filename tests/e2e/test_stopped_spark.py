@@ -9,7 +9,7 @@ import pytest
 
 from faults.place import SCENARIOS
 from faults.recorded_table import recorded_states
-from support.servers.icefloe_run import IcefloeRun
+from support.servers.cluster_place import IcefloeRun
 from support.tables.table_states import TableStates
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]

@@ -18,8 +18,7 @@ from histories.history import TableShape
 from histories.past_tables import past_table
 from histories.pyiceberg_bench import iceberg_schema, partition_spec
 from histories.schema_edits import JavaPartitionEdits, JavaSchemaEdits
-from support.spark.java_commits import JavaCommits
-from support.spark.java_writers import JavaWriters
+from support.spark.java_writers import JavaCommits, JavaWriters
 from support.spark.spark_lab import CATALOG, NAMESPACE, SparkLab
 from support.spark.spark_table import SparkTable
 

@@ -9,7 +9,7 @@ import pytest
 from demo.servers.server_process import ServerProcess, ServerUnavailableError
 from support.missing import missing
 from support.servers.azurite import Azurite
-from support.servers.cluster_place import ClusterPlace
+from support.servers.cluster_place import ClusterPlace, WorkerEnvironment
 from support.servers.dynamodb import Dynamodb
 from support.servers.kafka import Kafka
 from support.servers.opensearch import OpenSearch
@@ -18,7 +18,6 @@ from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
 from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
-from support.servers.worker_environment import WorkerEnvironment
 
 Server = TypeVar("Server")
 LAKE = "lake"

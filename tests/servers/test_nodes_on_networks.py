@@ -15,16 +15,13 @@ from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.patience import PATIENCE_VARIABLE
 from servers.conftest import or_skip
 from support.nodes.machines import NodeMachine, certificates, member_file
-from support.nodes.networked_cluster import NetworkedCluster
-from support.nodes.networks import Networks
+from support.nodes.networks import NetworkedCluster, Networks
 from support.pipelines.flights_on_s3 import Flights, counted
-from support.servers.cluster_place import ClusterPlace, held, shuffle_folders
-from support.servers.icefloe_run import IcefloeRun
+from support.servers.cluster_place import ClusterPlace, IcefloeRun, WorkerEnvironment, held, shuffle_folders
 from support.servers.private_authority import PrivateAuthority
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkWorker
 from support.servers.versitygw import Versitygw
-from support.servers.worker_environment import WorkerEnvironment
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(2400)]
 

@@ -10,8 +10,7 @@ from icefloe.api import read_changes
 from servers.kafka_place import KafkaPlace
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.workspace import ROOT
-from support.servers.cluster_place import ClusterPlace, busy_workers, held, shuffle_folders
-from support.servers.icefloe_run import IcefloeRun
+from support.servers.cluster_place import ClusterPlace, IcefloeRun, busy_workers, held, shuffle_folders
 from support.servers.kafka import Kafka
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkWorker

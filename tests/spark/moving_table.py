@@ -12,7 +12,7 @@ from icefloe.iceberg.history.history import is_replace
 from icefloe.iceberg.step import StepKind
 from spark.range_check import changes_of, check_range
 from support.pipelines.workshop import Workshop
-from support.spark.java_states import JavaStates
+from support.spark.java_rows import JavaStates
 from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
 from support.tiers import soak

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation
 
 from icefloe.api import read_changes
-from support.spark.java_states import JavaStates
+from support.spark.java_rows import JavaStates
 from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
 

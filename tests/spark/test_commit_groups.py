@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from icefloe.batch.verify.verify_batches import verify_batches
 from spark.range_check import changes_of, check_range, check_ranges
 from support.pipelines.workshop import Workshop
-from support.spark.java_states import JavaStates
+from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tiers import soak

@@ -21,7 +21,7 @@ from spark.moving_table import (
     states_of,
 )
 from spark.range_check import changes_of, check_range, check_ranges
-from support.spark.java_states import JavaStates
+from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tables.planning_tables import plan_range

@@ -14,11 +14,9 @@ from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
 from icefloe.sinks.sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
-from support.stack.compose_file import load_compose, read_compose
-from support.stack.dockerfile import Stage, load_stages
 from support.stack.images import IMAGES
-from support.stack.reader_program import FileRefusedError
-from support.stack.translation import all_ports
+from support.stack.reader_program import FileRefusedError, Stage, load_stages
+from support.stack.service import all_ports, load_compose, read_compose
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from make.make_env import make_env
 from support.missing import missing, require_package
 from support.servers.daemons import wait_until
 from support.servers.planted_secrets import files_with
-from support.stack.compose_file import load_compose
 from support.stack.compose_page import documented_commands
 from support.stack.run import COMPOSE_FILE, DEMO, ports_here
+from support.stack.service import load_compose
 from support.stack.stack import Stack
 
 pytestmark = [

@@ -12,10 +12,9 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.sink import Sink, open_sink
 from make.make_env import make_env
 from support.missing import missing
-from support.stack.compose_file import load_compose
 from support.stack.run import COMPOSE_FILE, ports_here
+from support.stack.service import Translation, load_compose
 from support.stack.stack import Stack
-from support.stack.translation import Translation
 
 pytestmark = [pytest.mark.extended, pytest.mark.servers]
 

@@ -10,7 +10,7 @@ import pytest
 from batch.deliver.delivered import Delivered
 from icefloe.errors import TransientError
 from icefloe.sinks.files_delivery import FilesDelivery
-from support.pipelines.delivered_state import consumed_rows
+from support.pipelines.replay import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
 from support.sinks.document_folder import registered
 

@@ -5,14 +5,21 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final, Self
 
+from demo.servers.server_process import ServerProcess
+from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.patience import PATIENCE_VARIABLE
 from support.missing import missing
+from support.nodes.machines import NodeMachine
+from support.servers.spark_cluster import SparkCluster, SparkWorker
 
-__all__ = ["Network", "Networks"]
+__all__ = ["Network", "NetworkedCluster", "Networks"]
 
 _CLONE_NEWNET: Final = 0x40000000
 
@@ -119,3 +126,32 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
+
+
+@dataclass(kw_only=True)
+class NetworkedCluster(SparkCluster):
+    """One worker on each machine.
+
+    Attributes:
+        machines: whose nodes serve what the workers write.
+        patience: seconds for which tasks wait for a node.
+    """
+
+    machines: Sequence[NodeMachine]
+    patience: float
+
+    def new_worker(self, number: int) -> SparkWorker:
+        """The worker of a machine, which does not run yet."""
+        name, machine = f"spark_worker{number}", self.machines[number]
+        environ = {
+            CONFIG_VARIABLE: str(machine.config),
+            PATIENCE_VARIABLE: str(self.patience),
+            "SPARK_LOCAL_IP": machine.host,
+        }
+        return SparkWorker(
+            name=name,
+            process=ServerProcess(name, self.folder),
+            host=machine.host,
+            enter=machine.enter,
+            environ=environ,
+        )

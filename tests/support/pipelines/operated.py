@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.pipelines.delivered_state import consumed_rows
 from support.pipelines.leftovers import left_in_shuffle
+from support.pipelines.replay import consumed_rows
 from support.pipelines.workshop import Workshop
 from support.pipelines.workspace import Outcome, icefloe
 

@@ -2,26 +2,32 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
+from demo.servers.fetching import fetching
 from demo.servers.free_port import free_port
-from support.servers.airflow_database import copy_airflow_database
+from demo.servers.server_process import CACHE
 
-__all__ = ["Daemons", "wait_until"]
+__all__ = ["Daemons", "copy_airflow_database", "wait_until"]
 
 _NAMES = ("api-server", "scheduler", "dag-processor", "triggerer")
+
 _WARM_SCHEDULER = Path(__file__).with_name("warm_scheduler.py")
+
 _WITHOUT_LOG_SERVER = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip-serve-logs"]}
 
 
@@ -205,3 +211,27 @@ def wait_until(condition: Callable[[], Any], *, what: str, seconds: float) -> An
 
 def _without_airflow(environ: Any) -> dict[str, str]:
     return {key: value for key, value in environ.items() if not key.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))}
+
+
+def copy_airflow_database(home: Path) -> None:
+    """Gives an AIRFLOW_HOME a database, as `airflow db migrate` does within seconds."""
+    migrated = CACHE / f"airflow-{version('apache-airflow-core')}.db"
+    with fetching("airflow_database"):
+        if not migrated.exists():
+            _migrate(migrated)
+    shutil.copyfile(migrated, home / "airflow.db")
+
+
+def _migrate(target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="airflow-", dir=CACHE) as folder:
+        subprocess.run(
+            [sys.executable, "-m", "airflow", "db", "migrate"],
+            env={**_without_settings(), "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+            cwd=folder, check=True, capture_output=True,
+        )  # fmt: skip
+        # Whole or not there, also if this process is killed.
+        Path(folder, "airflow.db").rename(target)
+
+
+def _without_settings() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))}

@@ -16,7 +16,7 @@ from obstore.store import S3Store
 from demo.servers.fetching import fetching
 from demo.servers.free_port import free_port
 from demo.servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers
-from support.servers.go import find_go
+from support.servers.wheel import find_go
 
 __all__ = ["REGION", "Versitygw", "build_versitygw"]
 

