@@ -14,8 +14,8 @@ from icefloe.errors import (
     lack_of_memory_named,
     one_line,
 )
+from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.file_io import reading_data_file
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.files.avro_container import decoding
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError

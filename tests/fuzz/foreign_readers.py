@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, reading_metadata
+from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors

@@ -31,7 +31,7 @@ from pyiceberg.types import (
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile, constant_from_json, constant_to_json
-from icefloe.iceberg.step import Step, StepKind, refuse_gaps_in_ordinals
+from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import table_uuid
 from support.tables.planning_tables import make_catalog, make_table, rows
 
@@ -57,14 +57,11 @@ def test_a_step_survives_its_document_and_its_snapshot_ids_are_strings_there() -
         load_document(DataFile, b'{"path": "a", "colour": 1}', what="a plan")
 
 
-def test_steps_have_snapshots_and_ordinals_without_gaps() -> None:
+def test_steps_have_snapshots_and_ordinals() -> None:
     with pytest.raises(ValueError, match="names no snapshot"):
         step(snapshot_ids=())
     with pytest.raises(ValueError, match="counts from 0, found -1"):
         step(change_ordinal=-1)
-    refuse_gaps_in_ordinals([step(), step(change_ordinal=1)])
-    with pytest.raises(ValueError, match=r"found \[0, 2\]"):
-        refuse_gaps_in_ordinals([step(), step(change_ordinal=2)])
 
 
 def load(folder: Path) -> Table:

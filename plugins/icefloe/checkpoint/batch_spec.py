@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId
-from icefloe.iceberg.step import LoadPart, Step, StepKind, refuse_gaps_in_ordinals
+from icefloe.iceberg.step import LoadPart, Step, StepKind
 from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec", "Identity"]
@@ -102,7 +102,9 @@ class BatchSpec:
     planner_version: int = PLANNER_VERSION
 
     def __post_init__(self) -> None:
-        refuse_gaps_in_ordinals(self.steps)
+        found = [step.change_ordinal for step in self.steps]
+        if found != list(range(len(found))):
+            raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")
 
     @property
     def start_snapshot_id(self) -> int | None:

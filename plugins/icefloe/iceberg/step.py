@@ -1,6 +1,5 @@
 """Steps, parts of a load and recorded snapshots, in the documents of a batch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -12,7 +11,7 @@ from icefloe.documents import STRICT, SnapshotId
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
-__all__ = ["LoadPart", "RecordedSnapshot", "Step", "StepKind", "refuse_gaps_in_ordinals"]
+__all__ = ["LoadPart", "RecordedSnapshot", "Step", "StepKind"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +139,3 @@ class Step:
             raise ValueError(f"the step that ends at snapshot {self.end_snapshot_id} names no snapshot")
         if self.load_part is not None and self.kind is not StepKind.INITIAL:
             raise ValueError(f"only an initial load has parts, found one in a step of kind {self.kind}")
-
-
-def refuse_gaps_in_ordinals(steps: Sequence[Step]) -> None:
-    """Raise ValueError unless the steps are numbered 0, 1, 2, ..."""
-    found = [step.change_ordinal for step in steps]
-    if found != list(range(len(found))):
-        raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")

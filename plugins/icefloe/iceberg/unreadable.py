@@ -10,7 +10,6 @@ __all__ = ["refuse_encrypted"]
 
 
 _KEY_ID: Final = "encryption.key-id"
-_STREAM_MAGIC: Final = b"AGS1"
 
 
 class ColumnError(TerminalError):
@@ -46,11 +45,3 @@ def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
             f"table {table} is encrypted (it has the property {_KEY_ID}), which this release cannot read: copy it into "
             "a table without encryption, or wait for a release that decrypts"
         )
-
-
-def is_encrypted_stream(content: bytes) -> bool:
-    """True if a manifest or manifest list begins as an encrypted one does.
-
-    Source: https://iceberg.apache.org/gcm-stream-spec/
-    """
-    return content.startswith(_STREAM_MAGIC)

@@ -22,6 +22,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog import file_io as module
+from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.catalog.file_io import (
     FileGoneError,
@@ -32,7 +33,6 @@ from icefloe.iceberg.catalog.file_io import (
     reading_data_file,
     stored_bytes,
 )
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from support.fakes.answering_server import answering_server
 from support.fakes.faulty_proxy import FAULTS, FaultyProxy, faulty_proxy
 from support.fakes.rest_server import rest_server

@@ -5,8 +5,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import Passage, find_passage
-from icefloe.iceberg.history.rollback import Landing
+from icefloe.iceberg.history.passage import Landing, Passage, find_passage
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 

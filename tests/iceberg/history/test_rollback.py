@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.rollback import landing_after
+from icefloe.iceberg.history.passage import landing_after
 
 
 def history(parents: dict[int, int | None], **options: Any) -> History:

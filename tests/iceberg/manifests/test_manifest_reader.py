@@ -12,7 +12,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
 
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
-from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
+from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError
 from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
-from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder
+from icefloe.iceberg.catalog.catalog_errors import reading_metadata
+from icefloe.iceberg.manifests.pyiceberg_avro import MetadataDecoder
 from support.fakes.peak_memory import run_apart
 from support.tables.avro_writing import CODECS, SYNC, container, record, sized, varint, write_avro
 

@@ -2,6 +2,7 @@
 
 import io
 from decimal import Decimal
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -9,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.iceberg.schemas.conversions import (
-    Cast,
     ListStep,
     TakenField,
     null_array,
     without_nulls,
 )
 
+INT64 = methodcaller("cast", pa.int64())
 TARGET = pa.large_list(pa.field("element", pa.int64()))
 LISTS = [[1, 2], None, [3, None], [4, 5]]
 KINDS = [
@@ -33,9 +34,9 @@ def slices(array: Any) -> list[Any]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_every_list_layout_becomes_the_tables_also_in_slices(kind: pa.DataType) -> None:
-    step = ListStep(target=TARGET, element=TakenField(position=0, step=Cast(pa.int64())))
+    step = ListStep(target=TARGET, element=TakenField(position=0, step=INT64))
     for array in slices(pa.array(LISTS, kind)):
-        seen = step.apply(array)
+        seen = step(array)
         seen.validate(full=True)
         assert seen.type == TARGET
         assert seen.to_pylist() == array.to_pylist()
@@ -47,8 +48,8 @@ def test_list_views_may_overlap_and_have_any_order(kind: pa.DataType) -> None:
     sizes = pa.array([1, 2, 2], offsets.type)
     views = pa.ListViewArray if offsets.type == pa.int32() else pa.LargeListViewArray
     array = views.from_arrays(offsets, sizes, pa.array([1, 2, 3], pa.int32()))
-    step = ListStep(target=TARGET, element=TakenField(position=0, step=Cast(pa.int64())))
-    assert step.apply(array).to_pylist() == [[3], [1, 2], [2, 3]]
+    step = ListStep(target=TARGET, element=TakenField(position=0, step=INT64))
+    assert step(array).to_pylist() == [[3], [1, 2], [2, 3]]
 
 
 ARRAYS = [

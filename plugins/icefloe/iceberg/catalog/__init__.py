@@ -4,13 +4,12 @@ Read in this order:
 
 - `catalogs`: loads a table
 - `pyiceberg_configuration`: PyIceberg's own configuration, read first
-- `catalog_errors`: errors of catalogs by type
 - `bounded_catalogs`: PyIceberg's catalogs with timeouts
 - `bounded_sql`: its SQL catalog with timeouts
 - `file_io`: opens files; errors of storage become ours
 - `confined_io`: opens nothing outside of a table's places
 - `table_refs`: the only commits to a table, of branches and tags
-- `metadata_errors`: errors of metadata files
+- `catalog_errors`: errors of catalogs and metadata files; bounds of what is decoded
 """
 
-__all__ = ["catalogs", "confined_io", "file_io", "metadata_errors", "pyiceberg_configuration", "table_refs"]
+__all__ = ["catalog_errors", "catalogs", "confined_io", "file_io", "pyiceberg_configuration", "table_refs"]

@@ -1,13 +1,14 @@
 """PyIceberg's catalogs with timeouts: its own clients may wait without end."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pyiceberg.catalog import BOTOCORE_SESSION, Catalog
+from pyiceberg.catalog import BOTOCORE_SESSION, Catalog, CatalogType
 from pyiceberg.catalog.rest import CA_BUNDLE, SNAPSHOT_LOADING_MODE, SSL, RestCatalog
 from requests import Response, Session
 
-from icefloe.iceberg.catalog.metadata_errors import decodable
+from icefloe.iceberg.catalog.catalog_errors import decodable
 
 _LONGEST_CONNECT_SECONDS: Final = 10.0
 _PIECE_BYTES: Final = 1 << 20
@@ -62,15 +63,12 @@ def bound_client(client: Any, silence_seconds: float) -> None:
     client._transport = make_bounded()  # noqa: SLF001
 
 
-_NUMBERS: Final = ("glue.max-retries",)
-
-
 def bounded_glue(name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
     """The Glue catalog; arguments as `BoundedRestCatalog`."""
     from pyiceberg.catalog.glue import GlueCatalog
 
-    # Properties are text, and botocore counts with these.
-    numbers = {key: int(properties[key]) for key in _NUMBERS if key in properties}
+    # Properties are text, and botocore counts with this one.
+    numbers = {key: int(value) for key, value in properties.items() if key == "glue.max-retries"}
     return _opened(GlueCatalog, name, {**properties, **numbers}, silence_seconds)
 
 
@@ -81,19 +79,21 @@ def bounded_dynamodb(name: str, properties: dict[str, str], silence_seconds: flo
     return _opened(DynamoDbCatalog, name, properties, silence_seconds)
 
 
-def bounded_session(silence_seconds: float) -> object:
-    """A session of botocore whose clients give up on a silent server."""
+def _opened(kind: Any, name: str, properties: dict[str, Any], silence_seconds: float) -> Catalog:
     from botocore.config import Config
     from botocore.session import get_session
 
-    session = get_session()
-    connect_seconds = min(_LONGEST_CONNECT_SECONDS, silence_seconds)
+    session, connect_seconds = get_session(), min(_LONGEST_CONNECT_SECONDS, silence_seconds)
     session.set_default_client_config(Config(connect_timeout=connect_seconds, read_timeout=silence_seconds))
-    return session
-
-
-def _opened(kind: Any, name: str, properties: dict[str, Any], silence_seconds: float) -> Catalog:
-    catalog: Catalog = kind(name, **{**properties, BOTOCORE_SESSION: bounded_session(silence_seconds)})
+    catalog: Catalog = kind(name, **{**properties, BOTOCORE_SESSION: session})
     # FileIOs get these properties and take them to other processes: no live session may be among them.
     catalog.properties = properties
     return catalog
+
+
+BOUNDED: Final[Mapping[CatalogType, Callable[[str, dict[str, Any], float], Catalog]]] = {
+    CatalogType.REST: BoundedRestCatalog,
+    CatalogType.HIVE: bounded_hive,
+    CatalogType.GLUE: bounded_glue,
+    CatalogType.DYNAMODB: bounded_dynamodb,
+}

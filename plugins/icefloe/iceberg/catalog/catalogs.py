@@ -22,10 +22,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.catalog_errors import catalog_errors
+from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, loading_metadata
 from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.catalog.metadata_errors import decoded_metadata, loading_metadata
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import refuse_encrypted
@@ -208,29 +207,19 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
         custom = getattr(importlib.import_module(module_name), class_name)
         return lambda name, properties, _: custom(name, **properties)
     kind = _kind(name, properties)
-    match kind:
-        case CatalogType.REST:
-            from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog
+    if kind is CatalogType.SQL:
+        from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog
 
-            return BoundedRestCatalog
-        case CatalogType.SQL:
-            _refuse_missing_sqlite_file(name, properties.get(URI, ""))
-            from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog
+        return BoundedSqlCatalog
+    if kind in (CatalogType.REST, CatalogType.GLUE, CatalogType.DYNAMODB, CatalogType.HIVE):
+        from icefloe.iceberg.catalog.bounded_catalogs import BOUNDED
 
-            return BoundedSqlCatalog
-        case CatalogType.GLUE | CatalogType.DYNAMODB:
-            from icefloe.iceberg.catalog.bounded_catalogs import bounded_dynamodb, bounded_glue
-
-            return bounded_glue if kind is CatalogType.GLUE else bounded_dynamodb
-        case CatalogType.HIVE:
-            from icefloe.iceberg.catalog.bounded_catalogs import bounded_hive
-
-            return bounded_hive
+        return BOUNDED[kind]
     return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
 
 
 def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
-    """No sentence quotes a property, which may hold a password."""
+    """The type, its uri checked; no sentence quotes a property, which may hold a password."""
     known = {kind.value: kind for kind in CatalogType}
     given, uri = str(properties.get(TYPE, "")).lower(), str(properties.get(URI, ""))
     fitting = next((kind for kind, (form, _) in _URIS.items() if form.match(uri)), None)
@@ -246,17 +235,13 @@ def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
             f"as {_URIS[kind][1]}; in an Airflow connection it is the field Host",
             key="catalog.uri",
         )
-    return kind
-
-
-def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
-    """SQLite would make an empty file, and the table would look unknown."""
     scheme, _, path = uri.partition(":///")
-    if not scheme.startswith("sqlite") or not path or path.startswith((":memory:", "file:")):
-        return
-    file = Path(unquote(path.partition("?")[0]))
-    if not file.is_file():
-        raise TransientError(f"catalog {name!r} does not answer: its database file {file} is missing")
+    if scheme.startswith("sqlite") and path and not path.startswith((":memory:", "file:")):
+        # SQLite would make an empty file, and the table would look unknown.
+        file = Path(unquote(path.partition("?")[0]))
+        if kind is CatalogType.SQL and not file.is_file():
+            raise TransientError(f"catalog {name!r} does not answer: its database file {file} is missing")
+    return kind
 
 
 def _load(catalog: Catalog, table: str) -> Table:

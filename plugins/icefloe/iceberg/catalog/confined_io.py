@@ -201,7 +201,7 @@ class ConfinedIO(FileIO):
 
     def new_input(self, location: str) -> InputFile:
         """The opener of a file."""
-        place = self._place(location)
+        place = self.place(location)
         # With this property, a path is not one of this machine.
         if place.scheme != "file" or "DEFAULT_SCHEME" in self._opener.properties:
             return self._opener.new_input(location)
@@ -215,11 +215,8 @@ class ConfinedIO(FileIO):
         """Refused: icefloe only reads."""
         raise NotImplementedError(f"icefloe only reads tables, it does not delete {location}")
 
-    def refuse_elsewhere(self, location: str) -> None:
-        """Raise if a file may not be read."""
-        self._place(location)
-
-    def _place(self, location: str) -> FilePlace:
+    def place(self, location: str) -> FilePlace:
+        """The place to read a file from; raises if it may not be read."""
         if (place := self.places.real(location)) is not None:
             return place
         found = FilePlace.of(location)
@@ -278,7 +275,7 @@ def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -
     io = ConfinedIO(opener, places, table=table_name(table), allowed_locations=allowed_locations)
     metadata_file = FilePlace.of(table.metadata_location)
     if metadata_file is not None and metadata_file.scheme == "file":
-        io.refuse_elsewhere(table.metadata_location)
+        io.place(table.metadata_location)
     return io
 
 
@@ -290,4 +287,4 @@ def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:
     """Raise before reading if a file may not be read; a caller's own FileIO opens any."""
     if isinstance(io, ConfinedIO):
         for location in locations:
-            io.refuse_elsewhere(location)
+            io.place(location)

@@ -92,13 +92,15 @@ def refused_certificate(cause: BaseException) -> str | None:
     return None
 
 
-def refuse_untrusted(cause: BaseException, file: str) -> None:
+def untrusted(cause: BaseException, file: str) -> TerminalError | None:
+    """The error of a file whose storage shows a refused certificate; None for another cause."""
     refused = refused_certificate(cause)
-    if refused is not None:
-        raise TerminalError(
-            f"{file} was not read: the certificate of its storage is refused ({redacted_foreign(refused)}); name the "
-            "authority's file in SSL_CERT_FILE of this process, or renew the certificate"
-        ) from cause
+    if refused is None:
+        return None
+    return TerminalError(
+        f"{file} was not read: the certificate of its storage is refused ({redacted_foreign(refused)}); name the "
+        "authority's file in SSL_CERT_FILE of this process, or renew the certificate"
+    )
 
 
 _LOCATION: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*)?+(?P<path>/.*)", re.DOTALL)
@@ -222,7 +224,8 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
-        refuse_untrusted(cause, f"{noun} {path} of table {table}")
+        if (error := untrusted(cause, f"{noun} {path} of table {table}")) is not None:
+            raise error from cause
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
         if (is_local(path) and cause.errno is None) or _WRONG_CHECKSUM in str(cause):
             raise _damaged(path, table, noun, cause) from cause

@@ -24,8 +24,7 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.opened_file import KeptProjections
 from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import read_data_file
-from icefloe.iceberg.schemas.covering_schema import covering_schema
-from icefloe.iceberg.schemas.table_schema import TableSchema, schemas_before
+from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["equality_schemas"]

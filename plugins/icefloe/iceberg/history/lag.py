@@ -41,13 +41,12 @@ def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None,
     pending = commits_behind(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id)
     if pending is None:
         return Lag(snapshots=None, rows=None)
-    if is_loading:
-        return _loading(pending, history.snapshots.get(cursor_snapshot_id or -1))
-    counts = [touched_records(snapshot) for snapshot in pending]
+    commits = Commits.of(pending)
+    oldest = history.snapshots.get(cursor_snapshot_id or -1) if is_loading else next(iter(pending), None)
     return Lag(
-        snapshots=len(pending),
-        rows=None if None in counts else sum(count for count in counts if count is not None),
-        since_timestamp_ms=pending[0].timestamp_ms if pending else None,
+        snapshots=is_loading + commits.snapshots,
+        rows=None if is_loading else commits.rows,
+        since_timestamp_ms=None if oldest is None else oldest.timestamp_ms,
     )
 
 
@@ -59,21 +58,9 @@ def commits_behind(history: History, *, branch: str, cursor_snapshot_id: int | N
     return None if commits is None else [snapshot for snapshot in commits if not is_replace(snapshot)]
 
 
-def _loading(pending: Sequence[Snapshot], loaded: Snapshot | None) -> Lag:
-    return Lag(
-        snapshots=1 + len(pending), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms
-    )
-
-
-def touched_records(snapshot: Snapshot) -> int | None:
-    """None if the summary does not say."""
-    records = changed_records(snapshot)
-    return None if records is None else sum(records) + deletes_added(snapshot)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
-    """Some snapshots of a table."""
+    """Some snapshots of a table; rows are None if a summary does not say."""
 
     snapshots: int
     rows: int | None
@@ -82,9 +69,9 @@ class Commits:
     def of(cls, snapshots: Sequence[Snapshot]) -> "Commits":
         """The numbers of some snapshots."""
         changing = [snapshot for snapshot in snapshots if not is_replace(snapshot)]
-        counts = [touched_records(snapshot) for snapshot in changing]
-        rows = None if None in counts else sum(count for count in counts if count is not None)
-        return cls(snapshots=len(changing), rows=rows)
+        counted = [changed_records(snapshot) for snapshot in changing]
+        rows = sum(sum(each) for each in counted if each is not None) + sum(map(deletes_added, changing))
+        return cls(snapshots=len(changing), rows=None if None in counted else rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

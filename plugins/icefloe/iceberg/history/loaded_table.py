@@ -11,8 +11,8 @@ from typing import Any
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError, decoded_metadata, reading_metadata
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, decoded_metadata, reading_metadata
 from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.step import RecordedSnapshot

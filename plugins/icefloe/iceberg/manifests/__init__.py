@@ -6,7 +6,6 @@ Read in this order:
 - `manifest_entries`: manifests and entries as values, inherited fields filled in
 - `manifest_values`: column bounds and partition values that compare
 - `pyiceberg_avro`: PyIceberg's private parts, pinned by a test
-- `metadata_decoder`: Avro's binary encoding, checked
 """
 
 __all__ = ["manifest_entries", "manifest_reader", "manifest_values", "pyiceberg_avro"]

@@ -11,8 +11,8 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.manifest_entries import (
     DataEntry,
     DeleteEntry,

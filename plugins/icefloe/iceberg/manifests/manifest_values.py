@@ -36,7 +36,7 @@ from pyiceberg.utils.decimal import unscaled_to_decimal
 
 from icefloe.iceberg.data_file import Constant, constant_from_json, constant_to_json
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
-from icefloe.iceberg.schemas.covering_schema import widest_types
+from icefloe.iceberg.schemas.table_schema import widest_types
 
 __all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound", "partition_range"]
 

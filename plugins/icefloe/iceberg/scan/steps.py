@@ -10,8 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import MAIN, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
-from icefloe.iceberg.history.passage import Passage, find_passage
-from icefloe.iceberg.history.rollback import Landing
+from icefloe.iceberg.history.passage import Landing, Passage, find_passage
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm

@@ -3,7 +3,6 @@
 Read in this order:
 
 - `table_schema`: the schema in which a batch delivers rows
-- `covering_schema`: a schema widened for the rows of others
 - `column_paths`: columns by dotted names
 - `arrow_types`: the Arrow type of each Iceberg type
 - `projection`: planned once per file, refused if its columns do not fit
@@ -15,7 +14,6 @@ __all__ = [
     "arrow_types",
     "column_paths",
     "conversions",
-    "covering_schema",
     "file_columns",
     "projection",
     "table_schema",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,57 +12,13 @@ from icefloe.iceberg.unreadable import ColumnError
 __all__ = ["FilledField", "TakenField"]
 
 
-class Conversion(Protocol):
-    """Turns an array into another of the same length."""
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        """The array that the next step, or the table, expects."""
+Conversion = Callable[[pa.Array], pa.Array]
+"""Turns a file's array into one of the same length that the next step, or the table, expects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    def apply(self, array: pa.Array) -> pa.Array:
-        return array
-
-
-KEEP: Final = Keep()
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The same bytes under another type: zones of timestamps, wider decimals, uuids."""
-
-    target: pa.DataType
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return array.view(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """Converted values; ``safe`` raises ``pa.ArrowInvalid`` if a value would change."""
-
-    target: pa.DataType
-    safe: bool = True
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return array.cast(self.target, safe=self.safe)
-
-
-@dataclass(frozen=True, slots=True)
-class Unwrap:
-    """The storage of an extension type."""
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return array.storage
-
-
-@dataclass(frozen=True, slots=True)
-class Decode:
-    """Plain values of a dictionary-encoded array."""
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return array.dictionary_decode()
+def keep(array: pa.Array) -> pa.Array:
+    """The array as it is."""
+    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +28,10 @@ class KeepDictionary:
     values: Conversion
     index_type: pa.DataType
 
-    def apply(self, array: pa.Array) -> pa.Array:
-        if isinstance(self.values, Keep):
+    def __call__(self, array: pa.Array) -> pa.Array:
+        if self.values is keep:
             return array
-        return pa.DictionaryArray.from_arrays(array.indices, self.values.apply(array.dictionary))
-
-
-@dataclass(frozen=True, slots=True)
-class Nulls:
-    """All null: the file's column had no type yet."""
-
-    target: pa.DataType
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return null_array(self.target, len(array))
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    first: Conversion
-    second: Conversion
-
-    def apply(self, array: pa.Array) -> pa.Array:
-        return self.second.apply(self.first.apply(array))
+        return pa.DictionaryArray.from_arrays(array.indices, self.values(array.dictionary))
 
 
 def null_array(kind: pa.DataType, num_rows: int) -> pa.Array:
@@ -176,7 +113,7 @@ class TakenField:
         return without_nulls(self._converted(array, parent))
 
     def _converted(self, array: pa.Array, parent: Parent) -> pa.Array:
-        return self.step.inside(array, parent) if isinstance(self.step, StructStep) else self.step.apply(array)
+        return self.step.inside(array, parent) if isinstance(self.step, StructStep) else self.step(array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +137,7 @@ class StructStep:
     target: pa.DataType
     fields: Sequence[Field]
 
-    def apply(self, array: pa.Array) -> pa.Array:
+    def __call__(self, array: pa.Array) -> pa.Array:
         return self.inside(array, None)
 
     def inside(self, array: pa.Array, parent: Parent | None) -> pa.Array:
@@ -221,7 +158,7 @@ class ListStep:
     target: pa.DataType
     element: Field
 
-    def apply(self, array: pa.Array) -> pa.Array:
+    def __call__(self, array: pa.Array) -> pa.Array:
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             offsets, start, stop = _rebased(array, _LIST_OFFSET)
             values = array.values.slice(start, stop - start)
@@ -239,9 +176,9 @@ class MapStep:
     key: Conversion
     value: Field
 
-    def apply(self, array: pa.Array) -> pa.Array:
+    def __call__(self, array: pa.Array) -> pa.Array:
         offsets, start, stop = _rebased(array, _MAP_OFFSET)
-        keys = self.key.apply(array.keys.slice(start, stop - start))
+        keys = self.key(array.keys.slice(start, stop - start))
         items = array.items.slice(start, stop - start)
         values = self.value.read(Parent(field=lambda _: items, num_rows=len(items)))
         return pa.MapArray.from_arrays(offsets, keys, values, type=self.target, mask=_mask(array))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, methodcaller
 from typing import Final
 
 import pyarrow as pa
@@ -13,22 +14,17 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type, initial_value
 from icefloe.iceberg.schemas.conversions import (
-    KEEP,
-    Cast,
-    Chain,
     Conversion,
-    Decode,
     Field,
     FilledField,
     KeepDictionary,
     ListStep,
     MapStep,
-    Nulls,
     Parent,
     StructStep,
     TakenField,
-    Unwrap,
-    View,
+    keep,
+    null_array,
 )
 from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns, is_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -54,28 +50,28 @@ def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | Non
     microsecond column are truncated, as in PyIceberg.
 
     >>> plan_promotion(pa.int32(), pa.int64())
-    Cast(target=DataType(int64), safe=True)
+    operator.methodcaller('cast', DataType(int64), safe=True)
     >>> plan_promotion(pa.int64(), pa.int32()) is None
     True
     """
     if source == target:
-        return KEEP
+        return keep
     if pa.types.is_null(source):
-        return Nulls(target)
+        return lambda array: null_array(target, len(array))
     if pa.types.is_dictionary(source):
-        return _after(Decode(), plan_promotion(source.value_type, target))
+        return _after(pa.DictionaryArray.dictionary_decode, plan_promotion(source.value_type, target))
     if isinstance(source, pa.BaseExtensionType):
-        return _after(Unwrap(), plan_promotion(source.storage_type, target))
+        return _after(attrgetter("storage"), plan_promotion(source.storage_type, target))
     if isinstance(target, pa.BaseExtensionType):
-        return _after(plan_promotion(source, target.storage_type), View(target))
+        return _after(plan_promotion(source, target.storage_type), _view(target))
     return _number(source, target) or _time(source, target) or _text(source, target)
 
 
 def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     """The step that leaves encoded text encoded; None for other columns.
 
-    >>> plan_kept_dictionary(pa.dictionary(pa.int32(), pa.string()), pa.large_string())
-    KeepDictionary(values=Cast(target=DataType(large_string), safe=True), index_type=DataType(int32))
+    >>> plan_kept_dictionary(pa.dictionary(pa.int32(), pa.string()), pa.large_string()).index_type
+    DataType(int32)
     """
     if not pa.types.is_dictionary(source) or not any(is_kind(target) for is_kind in _TEXT):
         return None
@@ -87,49 +83,59 @@ def _number(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     types = pa.types
     for family in (types.is_integer, types.is_floating):
         if family(source) and family(target):
-            return Cast(target) if source.bit_width <= target.bit_width else None
+            return _cast(target) if source.bit_width <= target.bit_width else None
     if types.is_decimal(source) and types.is_decimal(target) and source.scale == target.scale:
         if source.precision > target.precision:
             return None
-        return View(target) if types.is_decimal128(source) else Cast(target)
+        return _view(target) if types.is_decimal128(source) else _cast(target)
     return None
 
 
 def _time(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     types = pa.types
     if types.is_int64(source) and types.is_time(target):
-        return View(target)  # ORC has no time of day: Iceberg keeps its microseconds there as they are
+        return _view(target)  # ORC has no time of day: Iceberg keeps its microseconds there as they are
     if types.is_time(source) and types.is_time(target):
-        return Cast(target, safe=source.unit != "ns")
+        return _cast(target, safe=source.unit != "ns")
     if types.is_date(source) and types.is_date(target):
-        return Cast(target)
+        return _cast(target)
     if not types.is_timestamp(target):
         return None
     if types.is_timestamp(source):
         return _timestamp(source, target)
-    return Cast(target) if types.is_date(source) and target.tz is None else None
+    return _cast(target) if types.is_date(source) and target.tz is None else None
 
 
-def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion:
+def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     """Parquet stores instants in UTC, local times as they are: only the unit matters."""
     if source.unit == target.unit:
-        return View(target)
-    plain = Cast(pa.timestamp(target.unit), safe=source.unit != "ns")
-    return Chain(View(pa.timestamp(source.unit)), Chain(plain, View(target)))
+        return _view(target)
+    plain = _cast(pa.timestamp(target.unit), safe=source.unit != "ns")
+    return _after(_view(pa.timestamp(source.unit)), _after(plain, _view(target)))
 
 
 def _text(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     if pa.types.is_binary(source) and pa.types.is_fixed_size_binary(target):
-        return Cast(target)  # ORC has no binaries of fixed length either
+        return _cast(target)  # ORC has no binaries of fixed length either
     if any(is_kind(source) for is_kind in _TEXT) and any(is_kind(target) for is_kind in _TEXT):
-        return Cast(target)
+        return _cast(target)
     return None
+
+
+def _cast(target: pa.DataType, *, safe: bool = True) -> Conversion:
+    """Converted values; ``safe`` raises ``pa.ArrowInvalid`` if a value would change."""
+    return methodcaller("cast", target, safe=safe)
+
+
+def _view(target: pa.DataType) -> Conversion:
+    """The same bytes under another type: zones of timestamps, wider decimals, uuids."""
+    return methodcaller("view", target)
 
 
 def _after(first: Conversion | None, second: Conversion | None) -> Conversion | None:
     if first is None or second is None:
         return None
-    return first if second is KEEP else second if first is KEEP else Chain(first, second)
+    return first if second is keep else second if first is keep else lambda array: second(first(array))
 
 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
@@ -141,7 +147,7 @@ def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> 
     True
     """
     if pa.types.is_null(target):
-        return Nulls(target)
+        return lambda array: null_array(target, len(array))
     is_wider = (source, target) in ((pa.int64(), pa.int32()), (pa.float64(), pa.float32()))
     if pa.types.is_timestamp(source) and pa.types.is_date(target):
         is_wider = True
@@ -155,7 +161,7 @@ class Narrow:
     target: pa.DataType
     column: str
 
-    def apply(self, array: pa.Array) -> pa.Array:
+    def __call__(self, array: pa.Array) -> pa.Array:
         try:
             narrowed = array.cast(self.target)
         except pa.ArrowInvalid as cause:
