@@ -17,10 +17,9 @@ from icefloe.iceberg.scan.steps import plan_range
 from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import read_committed_output
+from icefloe.shuffle.committed_output import MapOutputLog, read_committed_output
 from icefloe.shuffle.extents import CollectedBlocks
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.location import open_store
 
 __all__ = ["MapTaskResult", "map_task_inputs", "measure", "planned_batch", "run_map_task"]

@@ -24,10 +24,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table as Printed
 
-from icefloe.node.messages import Piece
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_folder import NodeFolder, Piece
 from icefloe.storage.location import open_store
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store

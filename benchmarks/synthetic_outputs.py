@@ -13,8 +13,8 @@ import pyarrow as pa
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.committed_output import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.index_file import PartitionStatistics, encode_index, encode_statistics
-from icefloe.shuffle.map_output_log import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 __all__ = ["SyntheticOutputs"]

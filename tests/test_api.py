@@ -18,7 +18,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.shuffle.map_output_log import MapOutputRecord
+from icefloe.shuffle.committed_output import MapOutputRecord
 from support.pipelines.workshop import Workshop, typed_changes
 from support.spark.row_counts import difference, weights_of
 from support.tables.events import SCHEMA, rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import requests_of_a_batch
-from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.options import DynamodbAccess
 from support.pages.blocks import ROOT, Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.pipeline_files import write_pipeline

@@ -36,8 +36,6 @@ STORES: Final = (
              place=2, suite=("tests/shuffle/test_map_output_log.py",)),
     Mutation(name="half an answer is decoded", function="read_piece", kind=Kind.NEVER, place=2,
              suite=("tests/shuffle/test_fetch.py",)),
-    Mutation(name="a service without conditional puts is asked again and again", function="RemoteClients.try_condition",
-             kind=Kind.WITHOUT, place=6, suite=_STORAGE_STORE_ERRORS),
     Mutation(name="in some schedule a coordinated store creates what is an object already",
              function="CoordinatedStore.create", kind=Kind.NEVER, suite=_SCHEDULES),
     Mutation(name="in some schedule a coordinated store deletes objects only", function="CoordinatedStore.delete",
@@ -58,6 +56,6 @@ STORES: Final = (
             "tests/cli/test_coordination.py::test_a_bucket_that_cannot_be_written_is_found_although_the_table_can",)),
     Mutation(name="a wrong clock is said to be a wrong credential", function="StorePlace._error", kind=Kind.NEVER,
              place=4, suite=_STORAGE_STORE_ERRORS),
-    Mutation(name="a file that came out short is linked", function="_refuse_other_size", kind=Kind.NEVER,
+    Mutation(name="a file that came out short is linked", function="synced_file", kind=Kind.NEVER,
              suite=("tests/storage/test_local_store.py",)),
 )  # fmt: skip

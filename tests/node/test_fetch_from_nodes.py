@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.node.machine import Machine
-from icefloe.node.messages import NodeLostError, Piece, PieceFault, node_key
+from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, node_key
 from icefloe.shuffle import fetch
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange

@@ -9,12 +9,11 @@ import pytest
 
 from icefloe.documents import dump_document
 from icefloe.node.machine import BatchPlace
-from icefloe.node.messages import Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
-from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_folder import NodeFolder, Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
 from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_log import MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows

@@ -10,9 +10,8 @@ import pytest
 
 from icefloe.flow import Phase
 from icefloe.node import node_client
-from icefloe.node.messages import BUSY, Piece, PieceFault
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_folder import NodeFolder, NoFreeFileError
+from icefloe.node.node_folder import BUSY, NodeFolder, NoFreeFileError, Piece, PieceFault
 from icefloe.node.node_server import NodeServer
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again

@@ -6,8 +6,8 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
-from icefloe.node.messages import Piece, PieceFault, split_node_key
 from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.node.node_folder import Piece, PieceFault, split_node_key
 from support.nodes.machines import member_file
 
 BATCH = "5f0c/7"

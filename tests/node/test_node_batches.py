@@ -12,8 +12,8 @@ from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.flow import Phase
 from icefloe.node.machine import BatchPlace, Machine
-from icefloe.node.messages import is_node_key
 from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.node.node_folder import is_node_key
 from support.nodes.elsewhere import Elsewhere
 from support.nodes.held_outputs import (
     SHUFFLE,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.node.messages import Piece, PieceFault
-from icefloe.node.node_folder import NodeFolder, NoFreeFileError
+from icefloe.node.node_folder import NodeFolder, NoFreeFileError, Piece, PieceFault
 
 FILE = "5f0c/7/0.0.a1.data"
 

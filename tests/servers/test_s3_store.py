@@ -6,8 +6,7 @@ from itertools import count
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.storage.location import open_store
-from icefloe.storage.probe import probe
+from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
 from sinks.large_part import overtaken_attempt
 from storage.contract import StoreContract

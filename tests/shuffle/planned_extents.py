@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import read_committed_outputs
+from icefloe.shuffle.committed_output import MapOutputRecord, read_committed_outputs
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
-from icefloe.shuffle.map_output_log import MapOutputRecord
 from icefloe.storage.store import Store
 
 __all__ = ["planned_extents"]

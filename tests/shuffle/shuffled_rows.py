@@ -8,8 +8,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_log import MapOutputRecord
 from icefloe.storage.store import Store
 
 __all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows", "write_map_output"]

@@ -1,8 +1,7 @@
 import pytest
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.committed_output import read_committed_output
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
+from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, read_committed_output
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

@@ -9,12 +9,11 @@ import pytest
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE, BatchSizes, BlockNumbers, ReduceRange, hot_partitions, part_ids
+from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
-from icefloe.shuffle.partitions import NUM_PARTS, WHOLE, BatchSizes, BlockNumbers, hot_partitions, part_ids
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows

@@ -18,13 +18,11 @@ import pytest
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, coalesce
-from icefloe.shuffle.committed_output import read_committed_output
+from icefloe.shuffle.coalesce import BlockNumbers, CoalescePlan, ReduceRange, coalesce
+from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputLog, MapOutputRecord, read_committed_output
 from icefloe.shuffle.extents import CollectedBlocks
 from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputLog, MapOutputRecord
-from icefloe.shuffle.partitions import BlockNumbers
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, Rows, commit_rows, some_rows

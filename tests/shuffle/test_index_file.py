@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.coalesce import order_by_reduce_id, reduce_ids
 from icefloe.shuffle.index_file import (
     PartitionStatistics,
     decode_index,
@@ -12,7 +13,6 @@ from icefloe.shuffle.index_file import (
     encode_statistics,
     grouped_hash_sums,
 )
-from icefloe.shuffle.partitions import order_by_reduce_id, reduce_ids
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 23, 25, 32])

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from icefloe.shuffle import extents
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import read_committed_output, read_committed_outputs
+from icefloe.shuffle.committed_output import (
+    CorruptMapOutputError,
+    MapOutputRecord,
+    read_committed_output,
+    read_committed_outputs,
+)
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
 from icefloe.shuffle.extents_file import StoredExtents, store_extents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.committed_output import MapOutputLog
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
-from icefloe.shuffle.map_output_log import MapOutputLog
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows

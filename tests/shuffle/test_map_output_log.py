@@ -5,14 +5,14 @@ import pytest
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.shuffle.index_file import OrdinalSums
-from icefloe.shuffle.map_output_log import (
+from icefloe.shuffle.committed_output import (
     CorruptMapOutputError,
     MapOutputLog,
     MapOutputRecord,
     MissingMapOutputError,
     StoredFile,
 )
+from icefloe.shuffle.index_file import OrdinalSums
 from shuffle.memory_store import MemoryStore
 
 

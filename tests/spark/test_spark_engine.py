@@ -13,7 +13,7 @@ from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
-from icefloe.shuffle.map_output_log import CorruptMapOutputError
+from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.local_folders import local_folders
 from support.pipelines.workshop import InOrder, Workshop
 from support.spark.spark_lab import SparkLab

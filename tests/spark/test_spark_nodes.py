@@ -10,10 +10,10 @@ import pytest
 from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.flow import Phase
-from icefloe.node.messages import is_node_key
 from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.node.node_folder import is_node_key
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.shuffle.map_output_log import MapOutputRecord
+from icefloe.shuffle.committed_output import MapOutputRecord
 from support.nodes.machines import NodeMachine, certificates, member_file
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.servers.private_authority import PrivateAuthority

@@ -10,8 +10,7 @@ import pytest
 from cryptography.x509 import DNSName, GeneralName
 
 from icefloe.errors import TerminalError
-from icefloe.storage.location import open_store
-from icefloe.storage.probe import probe
+from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
 from support.fakes.answering_server import answering_server
 from support.fakes.faulty_proxy import FAULTS, FaultyProxy, faulty_proxy

@@ -9,8 +9,7 @@ from icefloe.errors import TransientError
 from icefloe.patience import answer_within
 from icefloe.storage import clients
 from icefloe.storage.clients import StoreHealth, health_of_store
-from icefloe.storage.location import open_store
-from icefloe.storage.probe import probe
+from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
 from support.fakes.peak_memory import anonymous_kib
 from support.fakes.unanswering import drip_headers, keep_silent, serving

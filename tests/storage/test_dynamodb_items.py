@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.errors import TerminalError
-from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.location import open_store
-from icefloe.storage.options import service_of
+from icefloe.storage.options import DynamodbAccess, service_of
 from icefloe.storage.store import Store
 from storage.table_contract import lose_values
 from support.pages.blocks import ROOT
@@ -208,7 +207,7 @@ def test_keys_of_amazons_s3_open_the_table_and_those_of_another_service_do_not()
     [
         ({"dynamodb_regoin": "x"}, "the option dynamodb_regoin of this store is unknown: expected one of dynamodb_reg"),
         ({"dynamodb_endpoint": "db.example.com"}, "dynamodb_endpoint of this store is no address of a service"),
-        ({"dynamodb_endpoint": "http://db:8000"}, "is not encrypted: use https://, or set dynamodb_allow_http"),
+        ({"dynamodb_endpoint": "http://db:8000"}, "is not encrypted, so credentials and rows would"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_named(options, sentence):

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.location import open_store
-from icefloe.storage.probe import CLOCK_FOLDER, probe, store_time
+from icefloe.storage.location import CLOCK_FOLDER, open_store, probe, store_time
 from icefloe.storage.store import Store
 from support.fakes.stores import Fault, FaultyStore, ForgetfulStore, RacyStore, WrappingStore
 from support.servers.table_server import Table

@@ -83,15 +83,6 @@ def test_a_clock_that_is_off_is_said_so(operation: str) -> None:
     assert KEY_ID not in str(caught.value)
 
 
-def test_a_service_without_conditional_puts_is_asked_once() -> None:
-    with (
-        answering_server(refusal(501)) as (endpoint, asked),
-        pytest.raises(TerminalError, match=r"cannot create s3://lake/icefloe/a: .* \(status 501\); use S3, GCS"),
-    ):
-        bucket(endpoint).create("a", b"value")
-    assert asked.count("PUT") == 1
-
-
 @pytest.mark.parametrize("code", ["AccessDenied", "SlowDown"])
 def test_only_a_denied_deletion_of_many_is_one_sentence_at_once(code: str) -> None:
     is_denied = code == "AccessDenied"

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
-from icefloe.storage.dynamodb_access import coordinated
+from icefloe.storage.options import coordinated
 
 __all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
 

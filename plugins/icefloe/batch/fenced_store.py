@@ -7,8 +7,8 @@ from pathlib import Path
 
 from icefloe.errors import IcefloeError
 from icefloe.node.machine import Machine
+from icefloe.storage.keys import ByteRange
 from icefloe.storage.store import Store, StoredObject
-from icefloe.storage.values import ByteRange
 
 logger = logging.getLogger(__name__)
 

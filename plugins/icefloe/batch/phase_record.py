@@ -14,8 +14,8 @@ from icefloe.batch.batch_keys import phase_key
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
+from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.shuffle.fetch import NodeOutputsLostError
-from icefloe.shuffle.map_output_log import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 

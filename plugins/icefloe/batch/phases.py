@@ -42,7 +42,7 @@ from icefloe.errors import IcefloeError
 from icefloe.flow import FlowTask, Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 from icefloe.shuffle.coalesce import CoalescePlan
-from icefloe.shuffle.map_output_log import CorruptMapOutputError
+from icefloe.shuffle.committed_output import CorruptMapOutputError
 
 __all__ = ["TasksInProcess", "run_coalesce", "run_phase"]
 

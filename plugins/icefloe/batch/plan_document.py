@@ -20,8 +20,8 @@ from icefloe.documents import (
 )
 from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile, DeleteFile
+from icefloe.storage.keys import ByteRange
 from icefloe.storage.store import Store
-from icefloe.storage.values import ByteRange
 
 _INCIDENTAL: Final[Mapping[str, Any]] = {
     "icefloe_version": "",

@@ -40,9 +40,8 @@ from icefloe.pipeline.settings import SinkSettings
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
-from icefloe.storage.location import open_store, plain_endpoint
+from icefloe.storage.location import open_store, plain_endpoint, probe
 from icefloe.storage.options import plain_address
-from icefloe.storage.probe import probe
 
 Found = TypeVar("Found")
 

@@ -11,11 +11,10 @@ void. They are made again and go to the store.
 Read in this order:
 
 - `node_config`: a machine's folder, address and certificates
-- `messages`: names of files, requests and answers
-- `node_folder`: the folder of one machine
+- `node_folder`: names of files, requests and answers; the folder of one machine
 - `node_server`: ``icefloe node`` until it is stopped
 - `node_client`: asks nodes
 - `machine`: the nodes as a task of this machine sees them
 """
 
-__all__ = ["machine", "messages", "node_config", "node_server"]
+__all__ = ["machine", "node_config", "node_folder", "node_server"]

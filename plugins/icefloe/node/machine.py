@@ -6,13 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icefloe.node.messages import node_key
+from icefloe.node.node_folder import node_key
 
 if TYPE_CHECKING:
-    from icefloe.node.messages import Piece, PieceFault
     from icefloe.node.node_client import NodeClients
     from icefloe.node.node_config import NodeConfig
-    from icefloe.node.node_folder import NodeFolder
+    from icefloe.node.node_folder import NodeFolder, Piece, PieceFault
 
 __all__ = ["BatchPlace", "Machine"]
 

@@ -12,7 +12,8 @@ import numpy as np
 from pyarrow import ArrowException, flight
 
 from icefloe.errors import TerminalError, one_line
-from icefloe.node.messages import (
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_folder import (
     BUSY,
     DELETE,
     MOST_MESSAGE_BYTES,
@@ -24,7 +25,6 @@ from icefloe.node.messages import (
     encode_pieces,
     whole_piece,
 )
-from icefloe.node.node_config import NodeConfig
 from icefloe.patience import Silence, brief_seconds
 
 logger = logging.getLogger(__name__)

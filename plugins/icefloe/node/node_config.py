@@ -107,10 +107,12 @@ def load_node_config(path: Path) -> NodeConfig:
     """The configuration in a YAML file; `TerminalError` also if it holds a certificate or a key itself."""
     try:
         text = path.read_text()
-        # First, because an error may quote any part of the file.
-        _refuse_inline_key(path, text)
-        data = yaml.safe_load(text)
-        return TypeAdapter(NodeConfig).validate_python(data)
+        if _PEM in text:  # first, because an error may quote any part of the file
+            raise TerminalError(
+                f"the node configuration {path} holds a certificate or a key itself: write it to a file of its own, "
+                "and the path of that file here", path=str(path),
+            )  # fmt: skip
+        return TypeAdapter(NodeConfig).validate_python(yaml.safe_load(text))
     except ValidationError as cause:
         first = cause.errors()[0]
         place = ".".join(map(str, first["loc"]))[:_LONGEST] or "the file"
@@ -123,15 +125,6 @@ def load_node_config(path: Path) -> NodeConfig:
         raise TerminalError(
             f"the node configuration {path} cannot be read: {one_line(cause)[:_LONGEST]}", path=str(path)
         ) from cause
-
-
-def _refuse_inline_key(path: Path, text: str) -> None:
-    if _PEM in text:
-        raise TerminalError(
-            f"the node configuration {path} holds a certificate or a key itself: write it to a file of its own, and "
-            "the path of that file here",
-            path=str(path),
-        )
 
 
 def configured_node(environ: Mapping[str, str]) -> NodeConfig:

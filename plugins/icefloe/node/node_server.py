@@ -14,18 +14,19 @@ from urllib.parse import unquote
 from pyarrow import ArrowException, flight
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.node.messages import (
+from icefloe.node.node_config import NodeConfig, Pem
+from icefloe.node.node_folder import (
     BUSY,
     DELETE,
     READ,
     ROW_BYTES,
+    NodeFolder,
+    NoFreeFileError,
     Piece,
     PieceFault,
     decode_pieces,
     encode_rows,
 )
-from icefloe.node.node_config import NodeConfig, Pem
-from icefloe.node.node_folder import NodeFolder, NoFreeFileError
 
 __all__ = ["drain_node", "refill_node", "serve_node"]
 

@@ -11,15 +11,14 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
+from icefloe.engines.spark.application import refuse_pipeline
 from icefloe.engines.spark.master import SparkMaster, spark_master
 from icefloe.engines.spark.spark_conf import spark_advice
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
 from icefloe.redaction.secret_values import names_secret
-from icefloe.storage.dynamodb_access import coordinated
-from icefloe.storage.options import with_certificates
+from icefloe.storage.options import coordinated, with_certificates
 from icefloe.units import is_on
 
 if TYPE_CHECKING:
@@ -313,10 +312,9 @@ logger = logging.getLogger(__name__)
 
 def usable_master(pipeline: Pipeline) -> SparkMaster:
     """The Spark master of an expanded pipeline."""
-    refuse_missing_jobs()
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
-    refuse_unshared_storage(pipeline, master)
+    refuse_pipeline(pipeline, master)
     for advice in spark_advice(spark.conf, master=master, environ=os.environ):
         logger.warning("%s: %s", pipeline.name, advice)
     return master

@@ -18,13 +18,11 @@ exact sizes, after all map tasks are done.
 Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
-- `map_output_log`: the commit record, and which map tasks have a valid output
 - `blocks`: rows of one map task for one partition; hash rows, kept by row hash
 - `block_file`: the blocks of all partitions, and rows on local disk in numbered parts
 - `index_file`: position and contents of each block
-- `committed_output`: a map output as readers find it
-- `partitions`: the partition of a row; the 64 parts of hot ones
-- `coalesce`: partitions merged into ranges, created once
+- `committed_output`: the commit record, which map tasks have a valid output, and what readers find
+- `coalesce`: the partition of a row, the 64 parts of hot ones, and ranges of partitions, created once
 - `extents`: the blocks of a range; refuses ranges that leave one out
 - `extents_file`: extents of all ranges as bytes, and in the store
 - `fetch`: reads and checks the bytes of a range
@@ -40,6 +38,4 @@ __all__ = [
     "fetch",
     "index_file",
     "map_output",
-    "map_output_log",
-    "partitions",
 ]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.shuffle.blocks import compress_block, decode_block, decompress_block, split_batch
-from icefloe.shuffle.partitions import order_by_reduce_id
+from icefloe.shuffle.coalesce import order_by_reduce_id
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk
 
 __all__ = ["SpilledRows"]

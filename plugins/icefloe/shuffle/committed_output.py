@@ -1,27 +1,311 @@
-"""Committed map outputs: a commit record with its index file, checked against it."""
+"""Committed map outputs: of each map task the first attempt to commit counts, and its small files are checked.
 
+``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` makes it not
+count, and the next generation may commit. ``voids.json`` is created before the first void: while it is missing,
+nobody looks for voids. Nothing is found by listing.
+"""
+
+import hashlib
+import json
+import logging
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
-from icefloe.errors import IcefloeError
+from icefloe.documents import STRICT, dump_document, fields_crc32, load_document
+from icefloe.errors import IcefloeError, TransientError
+from icefloe.shuffle.coalesce import NUM_PARTS, BlockNumbers
 from icefloe.shuffle.index_file import (
+    OrdinalSums,
     PartitionStatistics,
     decode_index,
     decode_statistics,
     index_bytes,
 )
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
-from icefloe.shuffle.partitions import NUM_PARTS, BlockNumbers
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["read_committed_outputs"]
+__all__ = [
+    "CorruptMapOutputError",
+    "MapOutputLog",
+    "MapOutputRecord",
+    "MissingMapOutputError",
+    "read_committed_outputs",
+]
+
+logger = logging.getLogger(__name__)
+
+
+class CorruptMapOutputError(TransientError):
+    """A map output is damaged or gone: its generation must be voided and its map task run again."""
+
+    is_met_everywhere = True
+    map_id: int
+    generation: int
+    reason: str
+
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """Map id and generation of each map output to void."""
+        return ((self.map_id, self.generation),)
+
+    @classmethod
+    def of(cls, map_id: int, generation: int, reason: str) -> "CorruptMapOutputError":
+        """The error of one generation of one map output."""
+        return cls(
+            f"the output of map task {map_id}, generation {generation}, is damaged: {reason}; the task must run again",
+            map_id=map_id, generation=generation, reason=reason,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a map output; its key is in the store or, for a data file, at a node."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    key: str
+    size_bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOutputRecord:
+    """The output and the figures of one map task. This document makes its files count.
+
+    Attributes:
+        data: blocks; this and the next are None for a task of the insert-only route.
+        index: if it has the key of the data, the file is the index and then the blocks.
+        divided: reduce partitions with a block for each part, ascending, counted as blocks in the index.
+        hash_partitions: they follow the reduce partitions in all files (`blocks`).
+        largest_block_bytes: uncompressed; a reader allocates no more for one block.
+        removed_rows_read: of negative weight, in each step that removes them.
+        added_rows_read: of positive weight, in each step that adds them.
+        carried_over_rows: rows of both that cancelled out.
+        bytes_decoded: in Arrow's memory.
+        part: an insert-only task's sink commit message.
+        crc32: of this document without this key; distinguishes damage from another release.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    map_id: int
+    generation: int
+    attempt: str
+    data: StoredFile | None = None
+    index: StoredFile | None = None
+    num_partitions: int = 0
+    divided: tuple[int, ...] = ()
+    hash_partitions: int = 0
+    schema_fingerprint: str = ""
+    largest_block_bytes: int = 0
+    rows: int = 0
+    ordinals: tuple[OrdinalSums, ...] = ()
+    removed_rows_read: int = 0
+    added_rows_read: int = 0
+    carried_over_rows: int = 0
+    bytes_read: int = 0
+    bytes_decoded: int = 0
+    seconds: float = 0.0
+    part: Mapping[str, object] | None = None
+    crc32: int = 0
+
+    @property
+    def blocks_at(self) -> int:
+        """Bytes before the first block in the file that has the blocks."""
+        is_joined = self.data is not None and self.index is not None and self.data.key == self.index.key
+        return self.index.size_bytes if self.index is not None and is_joined else 0
+
+    def sealed(self) -> "MapOutputRecord":
+        """This record with its checksum."""
+        return replace(self, crc32=fields_crc32(json.loads(dump_document(self))))
+
+    @classmethod
+    def from_json(cls, data: bytes, *, map_id: int, generation: int) -> "MapOutputRecord":
+        """The document read for a map task and generation.
+
+        Raises:
+            CorruptMapOutputError: damaged, or the record of another task.
+        """
+        # The checksum before the document's keys: damage means that the map task runs again. A whole record with
+        # unknown keys is of a newer release, and voiding it would throw away that release's work.
+        try:
+            fields = json.loads(data)
+            is_whole = isinstance(fields, dict) and fields.get("crc32") == fields_crc32(fields)
+        except (RecursionError, ValueError) as cause:
+            raise CorruptMapOutputError.of(map_id, generation, "its commit record is not JSON") from cause
+        if not is_whole:
+            raise CorruptMapOutputError.of(map_id, generation, "its commit record does not match its checksum")
+        record = load_document(cls, data, what=f"the commit record {map_id}.{generation}")
+        if (record.map_id, record.generation) != (map_id, generation):
+            found = f"{record.map_id}.{record.generation}"
+            raise CorruptMapOutputError.of(map_id, generation, f"its commit record is for {found}")
+        return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidRecord:
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    map_id: int
+    generation: int
+    reason: str
+
+
+def schema_fingerprint(schema: pa.Schema) -> str:
+    """32 hex digits of names, types, nullability and order of the fields, not of metadata.
+
+    >>> first, second = pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int32())])
+    >>> schema_fingerprint(first) == schema_fingerprint(second)
+    False
+    """
+    text = schema.to_string(truncate_metadata=False, show_field_metadata=False, show_schema_metadata=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+_COMMIT_TRIES: Final = 10
+_VOIDS: Final = "voids.json"
+_VOIDS_DOCUMENT: Final = b'{\n "version": 1\n}\n'
+
+
+class MissingMapOutputError(TransientError):
+    """Planned map tasks have no valid commit record."""
+
+    map_ids: tuple[int, ...]
+
+
+class MapOutputState(NamedTuple):
+    """The state of a map task's output.
+
+    Attributes:
+        generation: first one that is not void; an attempt that starts now commits it.
+        record: None if there is none yet, or only a damaged one.
+        damage: fault of a record that cannot be used; `MapOutputLog.commit` voids it.
+    """
+
+    generation: int
+    record: MapOutputRecord | None
+    damage: str | None = None
+
+
+class MapOutputLog:
+    """The commit records of one shuffle.
+
+    Args:
+        writes_to_sink: map tasks write to the sink; records without a part, of another route, are then of no use.
+    """
+
+    def __init__(self, store: Store, *, writes_to_sink: bool = False) -> None:
+        self._store = store
+        self._writes_to_sink = writes_to_sink
+
+    @property
+    def has_voids(self) -> bool:
+        """True if any generation may be void. Each use looks at the store."""
+        return self._store.size(_VOIDS) is not None
+
+    def current(self, map_id: int) -> MapOutputState:
+        """The generation that counts and its record, by two look-ups without voids."""
+        return self._current(map_id, has_voids=self.has_voids)
+
+    def _current(self, map_id: int, *, has_voids: bool) -> MapOutputState:
+        generation = 0
+        # A void that comes after the look is missed. Its map output is damaged, so whoever reads it voids it once more.
+        while has_voids and self._store.size(_void_key(map_id, generation)) is not None:
+            generation += 1
+        try:
+            data = self._store.get(_record_key(map_id, generation))
+            record = MapOutputRecord.from_json(data, map_id=map_id, generation=generation)
+        except KeyMissingError:
+            return MapOutputState(generation=generation, record=None)
+        except CorruptMapOutputError as damage:
+            return MapOutputState(generation=generation, record=None, damage=damage.reason)
+        if self._writes_to_sink and record.part is None:
+            return MapOutputState(generation=generation, record=None, damage="it names no part of the sink")
+        return MapOutputState(generation=generation, record=record)
+
+    def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
+        """`current` of each, in the order given; one look-up each if nothing was voided."""
+        current = partial(self._current, has_voids=self.has_voids)
+        return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
+
+    def missing(self, map_ids: Sequence[int]) -> dict[int, int]:
+        """Map tasks without a valid output, in the order given, with their open generation."""
+        states = self.states(map_ids)
+        return {map_id: state.generation for map_id, state in zip(map_ids, states, strict=True) if state.record is None}
+
+    def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
+        """The record of each planned map task, in the order given; a missing one is never an empty one.
+
+        Raises:
+            MissingMapOutputError: names the map tasks that have to run.
+        """
+        states = self.states(map_ids)
+        missing = [map_id for map_id, state in zip(map_ids, states, strict=True) if state.record is None]
+        if missing:
+            raise MissingMapOutputError(
+                f"{len(missing)} of {len(states)} map tasks have no valid output (the first: {missing[0]}); run "
+                "shuffle_write again, it redoes only those", map_ids=tuple(missing),
+            )  # fmt: skip
+        return [state.record for state in states if state.record is not None]
+
+    def commit(self, record: MapOutputRecord) -> MapOutputRecord:
+        """Commits a map output unless another attempt already has; returns the record that counts.
+
+        The files that the record names must be in the store before. If generations were voided meanwhile, it commits
+        the generation that is open now. Compare ``attempt`` to learn who won.
+        """
+        # Create-if-absent lets one attempt win; who loses looks. What a look finds decides:
+        #   3.0            a whole record: it counts, whoever made it. Also ours, if the answer to its creation was lost
+        #   3.0 damaged    create 3.0.void, look again: generation 1 is open, for this attempt too
+        #   3.0.void       generation 1 is looked at instead, also if 3.0 was gone and has just been created
+        #   nothing        create 3.0; if another attempt comes first, the next look finds its record
+        # So a zombie cannot replace rows that a reduce task may have read already, and a retry cannot wait for a dead
+        # attempt.
+        generation = record.generation
+        for _ in range(_COMMIT_TRIES):
+            offered = replace(record, generation=generation).sealed()
+            is_created = self._store.create(_record_key(record.map_id, generation), dump_document(offered))
+            if is_created and self._store.size(_void_key(record.map_id, generation)) is None:
+                return offered
+            state = self.current(record.map_id)
+            if state.record is not None:
+                logger.info("map_output_adopted map_id=%s generation=%s attempt=%s by=%s", record.map_id,
+                            state.generation, state.record.attempt, record.attempt)  # fmt: skip
+                return state.record
+            if state.damage is not None:
+                self.void(record.map_id, state.generation, state.damage)
+            generation = state.generation
+        raise TransientError(
+            f"{self._store.url} neither takes the commit record of map task {record.map_id} nor shows another; check "
+            "that no other program writes there", map_id=record.map_id,
+        )  # fmt: skip
+
+    def void(self, map_id: int, generation: int, reason: str) -> None:
+        """Voids a generation, so that it does not count; repeating it has no further effect."""
+        # First, so that nobody who finds no voids.json misses a void that was there.
+        self._store.create(_VOIDS, _VOIDS_DOCUMENT)
+        void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
+        if self._store.create(_void_key(map_id, generation), dump_document(void)):
+            logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)
+
+
+def _record_key(map_id: int, generation: int) -> str:
+    return f"{map_id}.{generation}"
+
+
+def _void_key(map_id: int, generation: int) -> str:
+    return f"{map_id}.{generation}.void"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +352,7 @@ def read_committed_output(
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
     numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
-    joined = _read_joined(store, record, record.index, with_blocks=with_blocks) if record.blocks_at else None
-    index, blocks = joined or (_read(store, record, record.index), None)
+    index, blocks = _read(store, record, record.index, record.data, with_blocks=with_blocks)
     index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
     try:
         offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
@@ -102,7 +385,9 @@ def read_committed_outputs(
 
     The first outputs that share one file with their index are read with their blocks, ``most_block_bytes`` in all.
     """
-    with_blocks = _first_joined(records, most_block_bytes)
+    joined = [(each.map_id, each.data.size_bytes) for each in records if each.blocks_at and each.data is not None]
+    ends = zip(joined, accumulate(size_bytes for _, size_bytes in joined), strict=True)
+    with_blocks = {map_id for (map_id, _), end in ends if end <= most_block_bytes}
 
     def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
         try:
@@ -118,37 +403,22 @@ def read_committed_outputs(
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 
 
-def _first_joined(records: Sequence[MapOutputRecord], most_block_bytes: int) -> set[int]:
-    joined = [record for record in records if record.blocks_at and record.data is not None]
-    ends = np.cumsum([record.data.size_bytes for record in joined if record.data is not None])
-    return {record.map_id for record, end in zip(joined, ends.tolist(), strict=True) if end <= most_block_bytes}
-
-
-def _read_joined(
-    store: Store, record: MapOutputRecord, index: StoredFile, *, with_blocks: bool
+def _read(
+    store: Store, record: MapOutputRecord, index: StoredFile, data: StoredFile, *, with_blocks: bool
 ) -> tuple[bytes, bytes | None]:
-    if not with_blocks:
-        size_bytes = index.size_bytes + (record.data.size_bytes if record.data else 0)
-        data = read_piece(
-            store, index.key, 0, index.size_bytes, size_bytes=size_bytes, damage=partial(_corrupt, record)
-        )
-        return _whole(record, index, data), None
-    data = _get(store, record, index.key)
-    blocks = data[index.size_bytes :]
-    if record.data is not None:
-        _whole(record, record.data, blocks)
-    return _whole(record, index, data[: index.size_bytes]), blocks
-
-
-def _read(store: Store, record: MapOutputRecord, file: StoredFile) -> bytes:
-    return _whole(record, file, _get(store, record, file.key))
-
-
-def _get(store: Store, record: MapOutputRecord, key: str) -> bytes:
+    """The index, and the blocks if they are wanted and in one file with it."""
+    if record.blocks_at and not with_blocks:
+        size_bytes, damage = index.size_bytes + data.size_bytes, partial(_corrupt, record)
+        found = read_piece(store, index.key, 0, index.size_bytes, size_bytes=size_bytes, damage=damage)
+        return _whole(record, index, found), None
     try:
-        return store.get(key)
+        found = store.get(index.key)
     except KeyMissingError as cause:
-        raise _corrupt(record, f"{key} is gone") from cause
+        raise _corrupt(record, f"{index.key} is gone") from cause
+    if not record.blocks_at:
+        return _whole(record, index, found), None
+    blocks = _whole(record, data, found[index.size_bytes :])
+    return _whole(record, index, found[: index.size_bytes]), blocks
 
 
 def _whole(record: MapOutputRecord, file: StoredFile, data: bytes) -> bytes:

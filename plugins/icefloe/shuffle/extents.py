@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE, ReduceRange, order_by_reduce_id, part_ids
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.index_file import OrdinalSums, PartitionStatistics
-from icefloe.shuffle.partitions import NUM_PARTS, WHOLE, order_by_reduce_id, part_ids
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, scratch_file, task_folder
 
 __all__ = ["CollectedBlocks", "RangeExtents"]

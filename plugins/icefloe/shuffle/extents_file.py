@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from icefloe.documents import digest_of
 from icefloe.errors import TerminalError, TransientError
+from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE
 from icefloe.shuffle.extents import BLOCK, EmbeddedBlocks, RangeExtents, ShuffledFile, pieces_of
 from icefloe.shuffle.index_file import OrdinalSums
-from icefloe.shuffle.partitions import NUM_PARTS, WHOLE
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 from icefloe.storage.store import Store
 
@@ -70,16 +70,6 @@ class ExtentsHead:
     has_parts: bool = False
     has_embedded: bool = False
 
-    @classmethod
-    def of(cls, sections: "SectionTable", files: Sequence[ShuffledFile], *, sections_key: str = "") -> Self:
-        return cls(
-            ranges=np.array(sections.entries, _RANGE_OF_PARTS),
-            files=tuple(files),
-            sections_key=sections_key,
-            has_parts=sections.has_parts,
-            has_embedded=sections.has_embedded,
-        )
-
     @property
     def rows(self) -> int:
         return int(self.ranges["rows"].sum())
@@ -88,19 +78,6 @@ class ExtentsHead:
         """Start and stop, counted from the first section."""
         offset, length = (int(self.ranges[range_id][name]) for name in ("offset", "length"))
         return offset, offset + length
-
-
-class SectionTable:
-    def __init__(self, *, has_parts: bool = False, has_embedded: bool = False) -> None:
-        self.has_parts = has_parts
-        self.has_embedded = has_embedded
-        self.entries: list[tuple[int, ...]] = []
-        self.size_bytes = 0
-
-    def add(self, extents: RangeExtents, section: bytes) -> None:
-        of_section = zlib.crc32(section), self.size_bytes, len(section), extents.most_rows
-        self.entries.append((extents.start, extents.stop, *of_section, *(extents.parts or (0, NUM_PARTS))))
-        self.size_bytes += len(section)
 
 
 def encode_head(head: ExtentsHead) -> bytes:
@@ -283,14 +260,17 @@ def store_extents(
         key: of the head, which is written last.
         disk: for sections; None: the machine's temporary folder.
     """
-    table, small = SectionTable(has_parts=has_parts, has_embedded=has_embedded), bytearray()
+    entries: list[tuple[int, ...]] = []
+    size_bytes, small = 0, bytearray()
     with ExitStack() as owned:
         file: BinaryIO | None = None
         for each in extents:
             section = encode_section(each, has_parts=has_parts, has_embedded=has_embedded)
-            table.add(each, section)
+            of_section = zlib.crc32(section), size_bytes, len(section), each.most_rows
+            entries.append((each.start, each.stop, *of_section, *(each.parts or (0, NUM_PARTS))))
+            size_bytes += len(section)
             with on_local_disk(_CANNOT_WRITE):
-                if file is None and table.size_bytes > _INLINE_BYTES:
+                if file is None and size_bytes > _INLINE_BYTES:
                     path = owned.enter_context(task_folder("coalesce", disk)) / "sections"
                     file = owned.enter_context(scratch_file(path.open("wb")))
                     file.write(small)
@@ -298,7 +278,8 @@ def store_extents(
                     small += section
                 else:
                     file.write(section)
-        head = ExtentsHead.of(table, files)
+        ranges = np.array(entries, _RANGE_OF_PARTS)
+        head = ExtentsHead(ranges=ranges, files=tuple(files), has_parts=has_parts, has_embedded=has_embedded)
         if file is None:
             store.put(key, encode_head(head) + small)
             return
@@ -308,4 +289,4 @@ def store_extents(
         # by one that names its own sections, and never sections under a head that has other places for them.
         sections_key = f"{key}.{digest_of(encode_head(head))[:16]}.sections"
         store.put(sections_key, path)
-        store.put(key, encode_head(ExtentsHead.of(table, files, sections_key=sections_key)))
+        store.put(key, encode_head(replace(head, sections_key=sections_key)))

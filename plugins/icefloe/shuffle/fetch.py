@@ -17,12 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.node.machine import Machine
-from icefloe.node.messages import NodeLostError, Piece, PieceFault, is_node_key, split_node_key
+from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, is_node_key, split_node_key
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block, stream_block
-from icefloe.shuffle.committed_output import read_piece
+from icefloe.shuffle.coalesce import WHOLE
+from icefloe.shuffle.committed_output import CorruptMapOutputError, read_piece
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile, pieces_of
-from icefloe.shuffle.map_output_log import CorruptMapOutputError
-from icefloe.shuffle.partitions import WHOLE
 from icefloe.storage.local_folders import local_folders, on_local_disk
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store

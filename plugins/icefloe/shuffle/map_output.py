@@ -8,7 +8,7 @@ import io
 import uuid
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -20,10 +20,10 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.shuffle.coalesce import BatchSizes, BlockNumbers, hot_partitions, part_ids
+from icefloe.shuffle.coalesce import reduce_ids as partitions_of
+from icefloe.shuffle.committed_output import MapOutputLog, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.index_file import GatheredStatistics, PartitionStatistics, encode_index, encode_statistics
-from icefloe.shuffle.map_output_log import MapOutputLog, MapOutputRecord, StoredFile, schema_fingerprint
-from icefloe.shuffle.partitions import BatchSizes, BlockNumbers, hot_partitions, part_ids
-from icefloe.shuffle.partitions import reduce_ids as partitions_of
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 from icefloe.storage.store import Store
 
@@ -231,12 +231,7 @@ class MapOutputWriter(KeepsLocalFiles):
             largest_block_bytes=int(block_file.content_bytes.max(initial=0)),
             rows=sum(sums.rows for sums in ordinals),
             ordinals=ordinals,
-            removed_rows_read=counts.removed_rows_read,
-            added_rows_read=counts.added_rows_read,
-            carried_over_rows=counts.carried_over_rows,
-            bytes_read=counts.bytes_read,
-            bytes_decoded=counts.bytes_decoded,
-            seconds=counts.seconds,
+            **asdict(counts),
         )
         winner = MapOutputLog(self._store).commit(record)
         # Another attempt was faster. The names of our files hold our attempt, so nothing refers to them.

@@ -44,7 +44,7 @@ from icefloe.sinks.parquet_files import (
 )
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders, task_folder
-from icefloe.storage.probe import probe, store_time
+from icefloe.storage.location import probe, store_time
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 __all__ = ["ChangeFiles", "GivenUpBatchError"]

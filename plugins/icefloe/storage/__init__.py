@@ -3,33 +3,26 @@
 Read in this order:
 
 - `store`: the contract
-- `keys`: keys of objects: relative paths
-- `values`: ranges of bytes, and local files that become values
-- `location`: from a URL to a store
-- `options`: options, checked before obstore takes them
+- `keys`: keys of objects; ranges of bytes, and local files that become values
+- `location`: from a URL to a store, which is tried before it is used
+- `options`: options of stores and tables, checked before obstore takes them
 - `object_store`: stores on obstore
 - `clients`: obstore's clients, and stores that did not answer
 - `store_errors`: obstore's errors as ours
 - `dynamodb_store`: a store in a table of DynamoDB, and one that creates there
 - `dynamodb_items`: items, and values too large for one
-- `dynamodb_table`: boto3's client of a table
-- `dynamodb_access`: options that open the table
-- `aws_faults`: faults of AWS that may pass, and errors of a table
+- `dynamodb_table`: boto3's client of a table, and faults of AWS
 - `local_store`: local disk, with files that are being written
 - `local_folders`: folders for spilling, and temporary ones
 - `requests`: several requests at once, and their numbers
-- `probe`: tries a store before it is used
 """
 
 __all__ = [
-    "aws_faults",
-    "dynamodb_access",
+    "dynamodb_table",
     "keys",
     "local_folders",
     "location",
     "options",
-    "probe",
     "requests",
     "store",
-    "values",
 ]

@@ -1,6 +1,6 @@
 """Obstore's clients of one remote store, each with its own patience."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, cached_property
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 from obstore import store as stores
-from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import Silence, brief_seconds
-from icefloe.storage.store_errors import certificate_fault, is_not_implemented
+from icefloe.storage.store_errors import certificate_fault
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -68,15 +68,10 @@ class RemoteClients:
         """The client that reads small values, lists and deletes."""
         return self._briefly if self._silence.is_recent else self._looks
 
-    @property
+    @cached_property
     def downloads(self) -> stores.ObjectStore:
         """Reads values of any size: only silence ends a request early."""
-        return self._downloads
-
-    @property
-    def uploads(self) -> stores.ObjectStore:
-        """The client that writes parts of some megabytes."""
-        return self.upload_of(0)
+        return self._client("downloads")
 
     def upload_of(self, size_bytes: int) -> stores.ObjectStore:
         """The client that writes a value of that size in one request."""
@@ -100,29 +95,6 @@ class RemoteClients:
             if certificate_fault(cause) is not None:
                 raise
         self._silence.was_met = True
-
-    def try_condition(self, create: Callable[[stores.ObjectStore], object]) -> bool:
-        """Sends this process's first put with a condition once; True if it succeeded.
-
-        Obstore would repeat an answer 501 until the patience is used up.
-
-        Raises:
-            AlreadyExistsError: the condition does not hold.
-        """
-        if self._silence.takes_conditions:
-            return False
-        try:
-            create(self._briefly)
-        except AlreadyExistsError:
-            self._silence.takes_conditions = True
-            raise
-        except GenericError as cause:
-            # Obstore has tried none of the others again. This one may be over at the next try.
-            if is_not_implemented(cause):
-                raise
-            return False
-        self._silence.takes_conditions = True
-        return True
 
     def pauses_seconds(self) -> Iterator[float]:
         """Pauses as long as obstore's own, between tries that it does not make; they last the patience."""
@@ -149,10 +121,6 @@ class RemoteClients:
             self._silence.end()
             raise
         self._silence.end()
-
-    @cached_property
-    def _downloads(self) -> stores.ObjectStore:
-        return self._client("downloads")
 
     @cached_property
     def _briefly(self) -> stores.ObjectStore:
@@ -210,17 +178,11 @@ def _text(seconds: float) -> str:
 
 
 class StoreHealth(Silence):
-    """The silence of a store, and its known abilities.
-
-    Attributes:
-        was_met: the store's certificate was tried by a request of its own.
-        takes_conditions: the store has answered a put with a condition, which it implements.
-    """
+    """The silence of a store; ``was_met``: its certificate was tried by a request of its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.was_met = False
-        self.takes_conditions = False
 
 
 @cache

@@ -11,10 +11,9 @@ from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
-from icefloe.storage.keys import join_url
+from icefloe.storage.keys import ByteRange, join_url, mapped_file
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
-from icefloe.storage.values import ByteRange, mapped_file
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
 """Largest value that an item holds itself. An item has at most 400 KB, with the names of its attributes."""

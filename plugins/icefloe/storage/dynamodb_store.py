@@ -19,9 +19,8 @@ from icefloe.storage.dynamodb_items import (
     StoredValues,
     key_of_name,
 )
-from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.keys import ByteRange, check_folder, check_key, coalesce_ranges, file_size, join_url, mapped_file
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
-from icefloe.storage.values import ByteRange, coalesce_ranges, file_size, mapped_file
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
@@ -41,39 +40,29 @@ class DynamodbStore(Store):
 
     @property
     def url(self) -> str:
-        # docstring inherited
         return self._items.url
 
     @property
     def created_in(self) -> str:
-        # docstring inherited
         return self._items.table.address
 
     def get(self, key: str) -> bytes:
-        # docstring inherited
         return self._read(key, self._whole)
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        # docstring inherited
         wanted = coalesce_ranges(ranges, gap_bytes=0)
         if not wanted:
             return [b""] * len(ranges)
 
         def parts(item: Item) -> list[bytes]:
             if item.size_bytes < wanted[-1][1]:
-                raise RangeMissingError(
-                    f"{join_url(self.url, key)} has {item.size_bytes} bytes, but bytes up to {wanted[-1][1]} were "
-                    "expected: it was cut short; write it again", url=self.url, key=key, size_bytes=item.size_bytes,
-                )  # fmt: skip
+                raise RangeMissingError.of(self.url, key, item.size_bytes, wanted[-1][1])
             value = item.value
-            if value is None:
-                return self._large.get_ranges(item, ranges)
-            return [value[start:stop] for start, stop in ranges]
+            return self._large.get_ranges(item, ranges) if value is None else [value[slice(*each)] for each in ranges]
 
         return self._read(key, parts)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        # docstring inherited
         item = self._offered(key, data)
         if item.value is None:
             self._large.put(item, data)
@@ -103,18 +92,15 @@ class DynamodbStore(Store):
         return None if found is None else found.size_bytes
 
     def delete(self, keys: Iterable[str]) -> None:
-        # docstring inherited
         # The items go first: whoever finds one finds its value.
         self._discard(*self._items.remove(check_key(key) for key in keys))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         folder = f"{check_folder(prefix.removesuffix('/'))}/" if prefix else ""
         for item in self._items.below(folder):
             yield StoredObject(key=item.key, size_bytes=item.size_bytes, modified=item.modified)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        # docstring inherited
         now = self._items.table.now()
         removed = 0
         for name in [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]:
@@ -198,26 +184,21 @@ class CoordinatedStore(Store):
 
     @property
     def url(self) -> str:
-        # docstring inherited
         return self._objects.url
 
     @property
     def requests_at_once(self) -> int:
-        # docstring inherited
         return self._objects.requests_at_once
 
     @property
     def created_in(self) -> str:
-        # docstring inherited
         return self._table.created_in
 
     def get(self, key: str) -> bytes:
-        # docstring inherited
         found = self._table.find(key)
         return self._objects.get(key) if found is None else found
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        # docstring inherited
         # Parts are read of large values, which are mostly objects.
         try:
             return self._objects.get_ranges(key, ranges)
@@ -225,12 +206,10 @@ class CoordinatedStore(Store):
             return self._table.get_ranges(key, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        # docstring inherited
         is_created = self._table.size(key) is not None
         (self._table if is_created else self._objects).put(key, data)
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        # docstring inherited
         # Asked first, because documents from the time before the store was coordinated are objects.
         if self._objects.size(key) is not None:
             return False
@@ -242,13 +221,11 @@ class CoordinatedStore(Store):
         return self._objects.size(key) if found is None else found
 
     def delete(self, keys: Iterable[str]) -> None:
-        # docstring inherited
         wanted = list(keys)
         self._table.delete(wanted)
         self._objects.delete(wanted)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         created = set()
         for each in self._table.list(prefix):
             created.add(each.key)
@@ -258,7 +235,6 @@ class CoordinatedStore(Store):
                 yield each
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        # docstring inherited
         return self._table.remove_unfinished(prefix, is_over=is_over) + self._objects.remove_unfinished(
             prefix, is_over=is_over
         )

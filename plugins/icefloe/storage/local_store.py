@@ -18,12 +18,11 @@ from uuid import uuid4
 from obstore import exceptions
 
 from icefloe.errors import TransientError
-from icefloe.storage.keys import check_folder, check_key, is_foreign, is_unfinished, join_url
+from icefloe.storage.keys import ByteRange, check_folder, check_key, is_foreign, is_unfinished, join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import StoredObject
 from icefloe.storage.store_errors import StorePlace
-from icefloe.storage.values import ByteRange
 
 _COPIED_BYTES: Final = 2**20
 # Some file systems cannot sync a folder and say so by these; they keep its entries in their own way.
@@ -37,7 +36,9 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
     try:
         for chunk in _chunks(data):
             _write_all(descriptor, chunk)
-        _refuse_other_size(descriptor, size_bytes, path)
+        written_bytes = os.fstat(descriptor).st_size
+        if written_bytes != size_bytes:
+            raise OSError(errno.EIO, f"{written_bytes} bytes of {size_bytes} were written", str(path))
         os.fsync(descriptor)
         yield path
     finally:
@@ -97,12 +98,6 @@ def _write_all(descriptor: int, chunk: memoryview) -> None:
         chunk = chunk[os.write(descriptor, chunk) :]
 
 
-def _refuse_other_size(descriptor: int, size_bytes: int, path: Path) -> None:
-    written_bytes = os.fstat(descriptor).st_size
-    if written_bytes != size_bytes:
-        raise OSError(errno.EIO, f"{written_bytes} bytes of {size_bytes} were written", str(path))
-
-
 class LocalStore(ObjectStore):
     """A folder of this machine, or one that it shares with others.
 
@@ -122,7 +117,6 @@ class LocalStore(ObjectStore):
         self._ready: set[Path] = set()
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        # docstring inherited
         is_new = super().create(key, data)
         # A value that another caller has just created must be on disk too before this caller builds on it.
         with self._place.faults("create", key):
@@ -130,7 +124,6 @@ class LocalStore(ObjectStore):
         return is_new
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         waiting = [(_folder_of(prefix), frozenset[tuple[int, int]]())]
         with self._asked("list", "list", prefix):
             while waiting:
@@ -143,11 +136,9 @@ class LocalStore(ObjectStore):
                 yield from values
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         yield from self._listed(prefix)[0]
 
     def folders(self, prefix: str) -> set[str]:
-        # docstring inherited
         return set(self._listed(prefix)[1])
 
     def _listed(self, prefix: str) -> tuple[Iterable[StoredObject], Iterable[str]]:
@@ -156,7 +147,6 @@ class LocalStore(ObjectStore):
             return _level(self._path(folder), folder)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        # docstring inherited
         with self._place.faults("delete", prefix):
             top = self._path(prefix) if prefix else self._folder
             return sum(sweep_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))

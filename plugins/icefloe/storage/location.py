@@ -1,20 +1,24 @@
-"""From a URL to the store."""
+"""From a URL to the store; probes of whether it keeps two runs apart, and of its time."""
 
 import os
 import re
+import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import datetime
 from functools import cache
+from itertools import compress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from obstore import store as stores
 
-from icefloe.errors import TerminalError
-from icefloe.patience import patience_seconds
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.dynamodb_access import COORDINATION, STORAGE, DynamodbAccess, without_coordination
 from icefloe.storage.dynamodb_items import ChunkedValues, Items, StoredValues
 from icefloe.storage.dynamodb_store import CoordinatedStore, DynamodbStore
 from icefloe.storage.dynamodb_table import opened_table
@@ -22,19 +26,97 @@ from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.options import (
+    COORDINATION,
     ROOT_CERTIFICATE,
+    STORAGE,
+    DynamodbAccess,
+    check_encrypted,
     endpoint_of,
     plain_address,
-    refuse_plain,
     service_of,
     usable_options,
     with_certificates,
+    without_coordination,
 )
-from icefloe.storage.requests import Requests
+from icefloe.storage.requests import Requests, map_parallel
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
 
-__all__ = ["StoreOpener", "open_store", "plain_endpoint"]
+__all__ = ["CLOCK_FOLDER", "PROBE", "StoreOpener", "open_store", "plain_endpoint", "probe", "store_time"]
+
+PROBE: Final = "_probe-"
+"""First part of a key that is only tried. If a killed run leaves it in a sink, Spark and Arrow do not read it as data,
+because of how its name begins."""
+_AT_ONCE: Final = 16
+_LONGEST_START_SECONDS: Final = 5.0
+_WAY_OUT: Final = "or set coordination to a table of DynamoDB"
+
+
+def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None:
+    """Proves that a place, and its table, can be written and honour create-if-absent; leaves nothing.
+
+    Args:
+        is_new: False for a place tried before: saves the requests of creates at once.
+    """
+    key = f"{PROBE}{uuid.uuid4().hex}"
+    put_key, race_key = f"{key}-put", f"{key}-race"
+    races = is_new and store.requests_at_once > 1
+    keys = [key, *([put_key] if store.created_in else []), *([race_key] if races else [])]
+    try:
+        store.create(key, b"first")
+        is_kept = not store.create(key, b"second") and store.get(key) == b"first"
+        if not is_kept or (races and not _one_wins(store, race_key)):
+            raise TerminalError(
+                f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one "
+                f"key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work, {way_out}",
+                url=store.url,
+            )
+        if store.created_in:
+            store.put(put_key, b"put")
+    except IcefloeError:
+        # The user must read the first error, and soon: a store that lies may not delete either.
+        with suppress(IcefloeError, TimeoutError):
+            answer_within(brief_seconds(patience_seconds(os.environ)), lambda: store.delete(keys))
+        raise
+    store.delete(keys)
+
+
+def _one_wins(store: Store, key: str) -> bool:
+    """Several win at a store that looks first and then writes."""
+    values = [f"{each}".encode() for each in range(_AT_ONCE)]
+    begin = Barrier(_AT_ONCE, timeout=_LONGEST_START_SECONDS)
+
+    def create(value: bytes) -> bool:
+        # The system may refuse a thread after others have begun.
+        with suppress(BrokenBarrierError):
+            begin.wait()
+        return store.create(key, value)
+
+    won = list(compress(values, map_parallel(create, values, at_once=_AT_ONCE)))
+    # A create whose first answer was lost has won and does not know it.
+    return len(won) <= 1 and store.get(key) in (won or values)
+
+
+CLOCK_FOLDER: Final = "_clock.probes"
+"""No pipeline can have this name, because of its dot."""
+
+
+def store_time(store: Store) -> datetime:
+    """The present time of a store: an object is written and deleted at once.
+
+    This machine's clock may be wrong, and shared folders have a time of their own.
+    """
+    key = f"{CLOCK_FOLDER}/{uuid.uuid4().hex}"
+    # Put, not created: a table that coordinates the store has a clock of its own.
+    store.put(key, b"now")
+    try:
+        times = [each.modified for each in store.list(CLOCK_FOLDER) if each.key == key]
+    finally:
+        store.delete([key])
+    if not times:
+        raise TransientError(f"{store.url} does not list an object that was just written to it; try again", key=key)
+    return times[0]
+
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?|dynamodb)://([^/]*)(/.*)?")
 _EXPECTED: Final = (
@@ -51,7 +133,6 @@ _CLIENT_OPTIONS: Final = frozenset({
     "read_timeout", "root_certificate", "timeout", "user_agent",
 })  # fmt: skip
 _VENDORS: Final = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_"}
-_VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 
 
 class StoreOpener(Protocol):
@@ -170,7 +251,8 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     endpoint = endpoint_of(scheme, options, os.environ)
     place = StorePlace(url=url, is_local=False)
     client = with_certificates({**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)})
-    refuse_plain(url, endpoint, client)
+    variable = f" or {_VENDORS[scheme].upper()}ALLOW_HTTP in the environment"
+    check_encrypted(url, endpoint, client.get("allow_http"), option="allow_http", variable=variable)
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
         clients = RemoteClients(url, config, client, patience, endpoint)

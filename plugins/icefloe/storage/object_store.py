@@ -3,7 +3,7 @@
 import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,11 +16,19 @@ from obstore import store as stores
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.keys import (
+    ByteRange,
+    check_folder,
+    check_key,
+    coalesce_ranges,
+    cut_ranges,
+    file_size,
+    join_url,
+    mapped_file,
+)
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals, map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
-from icefloe.storage.values import ByteRange, coalesce_ranges, cut_ranges, file_size, mapped_file
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
@@ -57,11 +65,9 @@ class ObjectStore(Store):
 
     @property
     def url(self) -> str:
-        # docstring inherited
         return self._place.url
 
     def get(self, key: str) -> bytes:
-        # docstring inherited
         with self._asked("get", "read", key):
             value = self._look_at(key)
             if value is not None:
@@ -71,7 +77,6 @@ class ObjectStore(Store):
             return bytes(obstore.get(self._downloads(key), key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        # docstring inherited
         fetched = coalesce_ranges(ranges, gap_bytes=_GAP_BYTES)
         if not fetched:
             return [b""] * len(ranges)
@@ -80,30 +85,26 @@ class ObjectStore(Store):
         except KeyMissingError:
             raise
         # Did the store fail, or was the value cut short? Only its size can tell: stores answer both in the same words.
-        except IcefloeError as error:
-            try:
-                self._last_look(partial(self._refuse_end_before, key, fetched[-1][1]))
-            except RangeMissingError:
-                raise
-            except (IcefloeError, TimeoutError):
-                # A refusal of this look has no body, and so no reason.
-                raise error from None
+        except IcefloeError:
+            shortage = None
+            # A refusal of this look has no body, and so no reason.
+            with suppress(IcefloeError, TimeoutError):
+                shortage = self._last_look(partial(self._shortage, key, fetched[-1][1]))
+            if shortage is not None:
+                raise shortage from None
             raise
         if any(len(part) != stop - start for part, (start, stop) in zip(parts, fetched, strict=True)):
-            self._refuse_end_before(key, fetched[-1][1])
-            raise TransientError(
+            raise self._shortage(key, fetched[-1][1]) or TransientError(
                 f"the answer for {join_url(self.url, key)} broke off; try again", url=self.url, key=key
             )
         return cut_ranges(fetched, parts, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        # docstring inherited
         size_bytes = self._size_of(data, key)
         with self._asked("put", "write", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
             self._replace(check_key(key), data, size_bytes)
 
     def create(self, key: str, data: bytes | Path) -> bool:
-        # docstring inherited
         size_bytes = self._size_of(data, key)
         # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
         # lost after the value was stored: whatever went wrong, the value that is there decides.
@@ -136,7 +137,6 @@ class ObjectStore(Store):
             return None
 
     def delete(self, keys: Iterable[str]) -> None:
-        # docstring inherited
         remaining = iter(keys)
         while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
             # Some stores stop at the first key without a value, and do not say which others they deleted.
@@ -145,7 +145,6 @@ class ObjectStore(Store):
                 map_parallel(lambda key: self._delete([key]), chunk, at_once=at_once)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
             for number, chunk in enumerate(obstore.list(self._connect(), folder, chunk_size=1_000)):
@@ -154,11 +153,9 @@ class ObjectStore(Store):
                 yield from map(_stored, chunk)
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        # docstring inherited
         yield from map(_stored, self._list_level(prefix)["objects"])
 
     def folders(self, prefix: str) -> set[str]:
-        # docstring inherited
         return {*self._list_level(prefix)["common_prefixes"]}
 
     def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]]":
@@ -179,7 +176,7 @@ class ObjectStore(Store):
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
         target = self._present(key)
         if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
-            target = self._clients.uploads
+            target = self._clients.upload_of(0)
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
@@ -187,13 +184,11 @@ class ObjectStore(Store):
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
             target = self._present(key)
             content: bytes | Path | mmap.mmap = data
-            if self._clients is not None and self._clients.try_condition(partial(_create, key, data)):
-                return
         else:
             target = self._clients.upload_of(size_bytes)
             content = data if isinstance(data, bytes) else mapped_file(data, join_url(self.url, key))
         # Only one request can be conditional: obstore completes an upload in parts whatever is there.
-        _create(key, content, target)
+        obstore.put(target, key, content, mode="create", use_multipart=False)
 
     def _remove(self, keys: Sequence[str]) -> None:
         """FileNotFoundError is possible for a key without a value."""
@@ -206,13 +201,11 @@ class ObjectStore(Store):
             parts = obstore.get_ranges(self._downloads(key), key, starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
 
-    def _refuse_end_before(self, key: str, stop: int) -> None:
+    def _shortage(self, key: str, stop: int) -> RangeMissingError | None:
+        """None: the value reaches so far, or is gone."""
         size_bytes = self.size(key)
-        if size_bytes is not None and size_bytes < stop:
-            raise RangeMissingError(
-                f"{join_url(self.url, key)} has {size_bytes} bytes, but bytes up to {stop} were expected: it was cut "
-                "short; write it again", url=self.url, key=key, size_bytes=size_bytes,
-            )  # fmt: skip
+        is_short = size_bytes is not None and size_bytes < stop
+        return RangeMissingError.of(self.url, key, size_bytes or 0, stop) if is_short else None
 
     def _delete(self, keys: Sequence[str]) -> bool:
         """True if all existed, as far as the store says; otherwise some may not have been tried."""
@@ -269,10 +262,6 @@ class ObjectStore(Store):
     def _present(self, key: str) -> stores.ObjectStore:
         check_key(key)
         return self._connect()
-
-
-def _create(key: str, content: "bytes | Path | mmap.mmap", target: stores.ObjectStore) -> None:
-    obstore.put(target, key, content, mode="create", use_multipart=False)
 
 
 def _stored(listed: "ObjectMeta") -> StoredObject:

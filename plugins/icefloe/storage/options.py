@@ -1,14 +1,16 @@
-"""The options of a store, checked before obstore's Rust panics on some or ignores others."""
+"""Options of stores and tables, checked before obstore's Rust panics on some or ignores others."""
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from icefloe.errors import TerminalError
+from icefloe.redaction.hidden import hide
 from icefloe.units import is_on
 
-__all__ = ["plain_address", "with_certificates"]
+__all__ = ["COORDINATION", "coordinated", "plain_address", "with_certificates"]
 
 _VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
@@ -75,15 +77,20 @@ def service_query(endpoint: str, **facts: str) -> str:
     return query and f"?{query}"
 
 
-def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> None:
-    is_allowed = is_on(client_options.get("allow_http"), otherwise=False)
-    if endpoint.lower().startswith("http://") and not is_allowed:
+def check_endpoint(what: str, endpoint: str, *, option: str) -> None:
+    if endpoint and _ENDPOINT.fullmatch(endpoint) is None:
         raise TerminalError(
-            f"the endpoint {plain_address(endpoint)} of {url} is not encrypted, so credentials and rows would cross "
-            "the network readable: use https://, or set allow_http to true in the options of this store or "
-            f"{_VENDORS.get(url.partition('://')[0], 'aws').upper()}_ALLOW_HTTP in the environment",
-            url=url,
-            option="allow_http",
+            f"{what} is no address of a service: write it as https://s3.example.com or http://127.0.0.1:9000, with the "
+            "scheme and without credentials", option=option,
+        )  # fmt: skip
+
+
+def check_encrypted(what: str, endpoint: str, allow_http: str | None, *, option: str, variable: str = "") -> None:
+    if plain_address(endpoint) and not is_on(allow_http, otherwise=False):
+        raise TerminalError(
+            f"the endpoint {plain_address(endpoint)} of {what} is not encrypted, so credentials and rows would cross "
+            f"the network readable: use https://, or set {option} to true in the options of this store{variable}",
+            option=option,
         )
 
 
@@ -143,10 +150,120 @@ def _checked(key: str, value: str, place: str) -> str:
             "one line of plain characters",
             option=key,
         )
-    if key.startswith("endpoint") and _ENDPOINT.fullmatch(value.strip()) is None:
-        raise TerminalError(
-            f"{place} is no address of a service: write it as https://s3.example.com or http://127.0.0.1:9000, with "
-            "the scheme and without credentials",
-            option=key,
+    if not key.startswith("endpoint"):
+        return value
+    check_endpoint(place, value.strip() or " ", option=key)
+    return value.strip()
+
+
+COORDINATION: Final = "coordination"
+"""The option of a store that names its table: ``dynamodb://TABLE`` or ``dynamodb://TABLE/PREFIX``."""
+STORAGE: Final = "storage"
+"""The option with the URL of a pipeline's storage: a table that holds checkpoints tells them apart by it."""
+PREFIX: Final = "dynamodb_"
+"""First part of the options of the table's client, next to those of the store."""
+_VARIABLES: Final = "ICEFLOE_DYNAMODB_"
+SCHEME: Final = "dynamodb://"
+_SHOWN: Final = re.compile(r"[a-z0-9]+://[A-Za-z0-9_./-]*")
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_OF_STORE: Final = ("access_key_id", "secret_access_key", "session_token", "region")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamodbAccess:
+    """A table, and the account that opens it. Empty fields come from the AWS configuration.
+
+    Attributes:
+        role_arn: assumed first, with ``external_id``.
+        allow_http: anything true if the endpoint may be unencrypted.
+    """
+
+    table: str
+    region: str = ""
+    endpoint: str = ""
+    access_key_id: str = field(default="", repr=False)
+    secret_access_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+    role_arn: str = field(default="", repr=False)
+    external_id: str = field(default="", repr=False)
+    allow_http: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"{SCHEME}{self.table}"
+
+    @property
+    def creation_command(self) -> str:
+        """The command that creates the table as icefloe needs it.
+
+        >>> DynamodbAccess(table="icefloe").creation_command.partition(" --attr")[0]
+        'aws dynamodb create-table --table-name icefloe'
+        """
+        place = f" --region {self.region}" if self.region else ""
+        place += f" --endpoint-url {self.endpoint}" if self.endpoint else ""
+        return (
+            f"aws dynamodb create-table --table-name {self.table} --attribute-definitions "
+            "AttributeName=place,AttributeType=S AttributeName=key,AttributeType=S --key-schema "
+            f"AttributeName=place,KeyType=HASH AttributeName=key,KeyType=RANGE --billing-mode PAY_PER_REQUEST{place}"
         )
-    return value.strip() if key.startswith("endpoint") else value
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
+        known = [each.name for each in fields(cls) if each.name != "table"]
+        given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
+        if unknown := sorted(given.keys() - set(known)):
+            raise TerminalError(
+                f"the option {PREFIX}{unknown[0]} of this store is unknown: expected one of "
+                f"{', '.join(PREFIX + name for name in known)}",
+                option=PREFIX + unknown[0],
+            )
+        for name in known:
+            variable = environ.get(f"{_VARIABLES}{name.upper()}", "").strip()
+            if variable:
+                given.setdefault(name, variable)
+        given.setdefault("endpoint", environ.get("AWS_ENDPOINT_URL_DYNAMODB", "").strip())
+        # The keys of a service of one's own mean nothing to Amazon's.
+        if "access_key_id" not in given and not any(key.startswith("endpoint") for key in options):
+            own = {name: options.get(name, options.get(f"aws_{name}", "")) for name in _OF_STORE}
+            given = {**{name: value for name, value in own.items() if value}, **given}
+        hide(given)
+        hide({"dynamodb_secret": given.get("secret_access_key", ""), "dynamodb_token": given.get("session_token", "")})
+        access = cls(table=_table_of(url), **given)
+        check_endpoint(f"{PREFIX}endpoint of this store", access.endpoint, option=f"{PREFIX}endpoint")
+        check_encrypted(f"table {access.table}", access.endpoint, access.allow_http, option=f"{PREFIX}allow_http")
+        return access
+
+
+def coordinated(options: Mapping[str, str], table_url: str | None, storage_url: str | None) -> dict[str, str]:
+    """The options of a pipeline's stores, whose create-if-absent may go to a table.
+
+    >>> coordinated({"region": "eu-west-1"}, "dynamodb://icefloe", None), coordinated({}, None, None)
+    ({'region': 'eu-west-1', 'coordination': 'dynamodb://icefloe'}, {})
+
+    Args:
+        options: of the store and, beginning with ``dynamodb_``, of the table.
+        table_url: the pipeline's ``coordination``; None if its storage honours create-if-absent.
+    """
+    added = {COORDINATION: table_url, STORAGE: storage_url}
+    return {**options, **{key: url for key, url in added.items() if url is not None}}
+
+
+def without_coordination(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the object store alone.
+
+    >>> without_coordination({"region": "eu-west-1", "coordination": "dynamodb://icefloe", "dynamodb_region": "x"})
+    {'region': 'eu-west-1'}
+    """
+    apart = (COORDINATION, STORAGE)
+    return {key: value for key, value in options.items() if key not in apart and not key.startswith(PREFIX)}
+
+
+def _table_of(url: str) -> str:
+    table = url.removeprefix(SCHEME).partition("/")[0]
+    if not url.startswith(SCHEME) or _TABLE.fullmatch(table) is None:
+        # A text of another form may be anything, a key that was written to the wrong place too.
+        shown = repr(url) if _SHOWN.fullmatch(url) else "the URL of coordination or checkpoint"
+        raise TerminalError(
+            f"{shown} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and ."
+        )
+    return table

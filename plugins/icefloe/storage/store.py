@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.keys import ByteRange, check_folder, check_key, join_url
 from icefloe.storage.requests import AT_ONCE
-from icefloe.storage.values import ByteRange
 
 __all__ = ["KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
 
@@ -36,6 +35,14 @@ class RangeMissingError(TransientError):
     url: str
     key: str
     size_bytes: int
+
+    @classmethod
+    def of(cls, url: str, key: str, size_bytes: int, stop: int) -> Self:
+        """The error of a value that ends before ``stop``."""
+        return cls(
+            f"{join_url(url, key)} has {size_bytes} bytes, but bytes up to {stop} were expected: it was cut short; "
+            "write it again", url=url, key=key, size_bytes=size_bytes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

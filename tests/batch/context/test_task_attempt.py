@@ -16,7 +16,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.yaml_file import PipelineFileError, Problem
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MissingMapOutputError
+from icefloe.shuffle.committed_output import CorruptMapOutputError, MissingMapOutputError
 from icefloe.storage.requests import RequestTotals
 from support.pipelines.workshop import Workshop
 

@@ -6,7 +6,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.committed_output import MissingMapOutputError
 from support.pipelines.workshop import OpenBatch, Workshop
 
 

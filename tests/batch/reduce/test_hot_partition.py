@@ -13,9 +13,9 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, load_coalesce_plan
 from icefloe.flow import Phase
 from icefloe.shuffle import map_output
+from icefloe.shuffle.coalesce import WHOLE, hot_partitions
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.map_output_log import MapOutputRecord
-from icefloe.shuffle.partitions import WHOLE, hot_partitions
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA

@@ -22,8 +22,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import load_moves, write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Phase
-from icefloe.shuffle.coalesce import CoalescePlan
-from icefloe.shuffle.partitions import reduce_ids
+from icefloe.shuffle.coalesce import CoalescePlan, reduce_ids
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows

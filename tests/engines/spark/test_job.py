@@ -14,9 +14,8 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.application import ATTEMPT_VARIABLE
+from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter, submitter_variables
 from icefloe.engines.spark.job import run_job
-from icefloe.engines.spark.submitter import end_with_submitter, submitter_variables
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 
@@ -116,7 +115,7 @@ def test_an_error_is_not_lost_because_the_jvm_is_gone_when_it_is_stopped(
 ROOT = Path(__file__).parents[3]
 DRIVER = """
 import os, sys, threading
-from icefloe.engines.spark.submitter import end_with_submitter
+from icefloe.engines.spark.application import end_with_submitter
 end_with_submitter(os.environ)
 sys.stdout.write("watching\\n")
 sys.stdout.flush()

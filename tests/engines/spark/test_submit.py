@@ -15,7 +15,8 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.application import build_package_zip, refuse_missing_jobs
+from icefloe.engines.spark.application import build_package_zip, refuse_pipeline
+from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
@@ -171,10 +172,11 @@ def test_without_spark_submit_the_sentence_names_the_other_engine(
 
 
 def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_path: Path) -> None:
-    refuse_missing_jobs()
+    pipeline, master = load_pipeline(Workspace.create(tmp_path).pipeline(), environ={}), configured_master({})
+    refuse_pipeline(pipeline, master)
     jobs = tmp_path / "spark_jobs"
     with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
-        refuse_missing_jobs(jobs)
+        refuse_pipeline(pipeline, master, jobs=jobs)
 
 
 def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:

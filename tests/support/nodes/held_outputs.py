@@ -3,8 +3,8 @@
 from icefloe.batch.phase_record import LostNode, load_phases
 from icefloe.batch.report import BatchReport
 from icefloe.flow import Route
-from icefloe.node.messages import is_node_key, split_node_key
-from icefloe.shuffle.map_output_log import MapOutputRecord
+from icefloe.node.node_folder import is_node_key, split_node_key
+from icefloe.shuffle.committed_output import MapOutputRecord
 from support.nodes.machines import NodeMachine
 from support.pipelines.workshop import OpenBatch, Workshop
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from demo.servers.free_port import free_port
 from icefloe.flow import Phase
-from icefloe.node.messages import READ
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_folder import READ, NodeFolder
 from icefloe.node.node_server import NodeServer
 from support.nodes.machines import certificates, member_file, on_machine
 from support.servers.private_authority import PrivateAuthority

@@ -4,12 +4,12 @@ import os
 import threading
 from collections.abc import Callable
 
-from icefloe.node.messages import (
+from icefloe.node.node_client import NodeClients
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_folder import (
     Piece,
     PieceFault,
 )
-from icefloe.node.node_client import NodeClients
-from icefloe.node.node_config import NodeConfig
 
 __all__ = ["DATA", "FILE", "content", "piece", "read", "waited"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from icefloe.batch.context.batch_folder import MARKER
-from icefloe.storage.probe import CLOCK_FOLDER, PROBE
+from icefloe.storage.location import CLOCK_FOLDER, PROBE
 
 __all__ = ["left_by_writers", "left_in_shuffle"]
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 from demo.servers.free_port import free_port
 from demo.servers.jars import Jar, class_path, java_program
 from demo.servers.server_process import ServerProcess, answers
-from icefloe.storage.dynamodb_access import DynamodbAccess
 from icefloe.storage.dynamodb_table import table_client
+from icefloe.storage.options import DynamodbAccess
 
 __all__ = ["Dynamodb"]
 

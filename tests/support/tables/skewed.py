@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from changes.hash_values import KEY
 from icefloe.changes.row_hash.row_hashes import row_hashes
-from icefloe.shuffle.partitions import reduce_ids
+from icefloe.shuffle.coalesce import reduce_ids
 from support.tables.events import SCHEMA
 
 __all__ = ["HOT", "PARTITIONS", "skewed_ids", "skewed_rows"]

@@ -26,7 +26,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.node.machine import BatchPlace, Machine
-from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.shuffle.committed_output import MapOutputLog
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 

@@ -22,7 +22,7 @@ from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Phase
 from icefloe.node.machine import Machine
-from icefloe.node.messages import is_node_key, split_node_key
+from icefloe.node.node_folder import is_node_key, split_node_key
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 from icefloe.units import natural, time_text

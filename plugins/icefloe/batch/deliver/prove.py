@@ -28,8 +28,8 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.option_values import OutputOption, SummaryMismatchOption
+from icefloe.shuffle.committed_output import MapOutputRecord, MissingMapOutputError
 from icefloe.shuffle.index_file import OrdinalSums
-from icefloe.shuffle.map_output_log import MapOutputRecord, MissingMapOutputError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError, Manifest, Part

@@ -13,9 +13,9 @@ from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.sums import Sums
 from icefloe.errors import TerminalError
+from icefloe.shuffle.coalesce import BatchSizes, reduce_ids
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
-from icefloe.shuffle.map_output_log import MapOutputRecord
-from icefloe.shuffle.partitions import BatchSizes, reduce_ids
 from icefloe.storage.local_folders import local_folders
 
 __all__ = ["write_map_output"]

@@ -13,8 +13,8 @@ from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.shuffle.map_output_log import MapOutputRecord
 from icefloe.sinks.change_files import ChangeFiles
 
 __all__ = ["inserted_rows", "write_part"]

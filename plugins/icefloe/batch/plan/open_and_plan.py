@@ -30,7 +30,7 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
-from icefloe.storage.probe import probe
+from icefloe.storage.location import probe
 from icefloe.storage.store import Store
 from icefloe.units import now_text
 

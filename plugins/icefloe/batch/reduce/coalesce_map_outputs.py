@@ -17,12 +17,16 @@ from icefloe.batch.phase_record import PhaseTally
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import CoalescePlan, coalesce, create_coalesce_plan
-from icefloe.shuffle.committed_output import read_committed_outputs
+from icefloe.shuffle.committed_output import (
+    CorruptMapOutputError,
+    MapOutputRecord,
+    MissingMapOutputError,
+    read_committed_outputs,
+)
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
 from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
 from icefloe.shuffle.fetch import NodeOutputsLostError
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.shuffle.map_output_log import CorruptMapOutputError, MapOutputRecord, MissingMapOutputError
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError, RangeMissingError
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import decode_block, encode_block
-from icefloe.shuffle.partitions import reduce_ids
+from icefloe.shuffle.coalesce import reduce_ids
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
 
 CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"

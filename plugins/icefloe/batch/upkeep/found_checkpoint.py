@@ -13,7 +13,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.keys import join_url
-from icefloe.storage.probe import CLOCK_FOLDER, PROBE
+from icefloe.storage.location import CLOCK_FOLDER, PROBE
 from icefloe.storage.store import Store, StoredObject
 
 _NAME: Final = r"(?P<pipeline>[A-Za-z0-9_-]+)"

@@ -12,7 +12,7 @@ from icefloe.batch.upkeep.leftover import BatchState, BatchStates, Leftover, Rea
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import MANIFEST, load_claim
-from icefloe.storage.probe import CLOCK_FOLDER, PROBE
+from icefloe.storage.location import CLOCK_FOLDER, PROBE
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 

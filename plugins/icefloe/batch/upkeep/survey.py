@@ -25,9 +25,8 @@ from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
-from icefloe.storage.dynamodb_access import COORDINATION
-from icefloe.storage.location import StoreOpener, open_store
-from icefloe.storage.probe import PROBE, store_time
+from icefloe.storage.location import PROBE, StoreOpener, open_store, store_time
+from icefloe.storage.options import COORDINATION
 from icefloe.storage.store import Store, StoredObject
 
 __all__ = ["survey_storage"]

@@ -1,28 +1,89 @@
 """The arguments of spark-submit for one phase, for Airflow and the command line."""
 
 import hashlib
+import logging
 import os
 import re
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs_in_driver
-from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
-from icefloe.engines.spark.submitter import submitter_variables
+from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.local_folders import on_local_disk
+from icefloe.threads import BegunThread
 from icefloe.units import format_bytes
 
 if TYPE_CHECKING:
     from icefloe.batch.context.session import PipelineSession
 
-__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_session", "refuse_unshared_storage"]
+__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_pipeline", "refuse_session"]
+
+logger = logging.getLogger(__name__)
+
+_VARIABLE: Final = "ICEFLOE_SUBMITTER_PID"
+_SCOPE_VARIABLE: Final = "ICEFLOE_SUBMITTER_SCOPE"
+_LOOK_SECONDS: Final = 1.0
+_EXIT_CODE: Final = 75
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE: Final = Path("/proc/self/ns/pid")
+
+
+def submitter_variables() -> dict[str, str]:
+    """The environment by which an application knows this process."""
+    return {_VARIABLE: str(os.getpid()), _SCOPE_VARIABLE: _scope()}
+
+
+def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], object] = os._exit) -> None:
+    """Ends this process, and with it Spark, within two seconds of its submitter's end, with exit code 75.
+
+    icefloe submits in client mode only, so both are on one machine. A submitter outside of this container is not looked
+    for. One that is gone from the start was killed while the JVM started.
+    """
+    pid = int(environ.get(_VARIABLE, "0"))
+    if pid > 0 and _is_there(pid):
+        BegunThread(target=lambda: _watch(pid, end), name="submitter", daemon=True).start()
+    elif pid > 0 and environ.get(_SCOPE_VARIABLE) and environ[_SCOPE_VARIABLE] == _scope():
+        _end_without(pid, end)
+
+
+def _watch(pid: int, end: Callable[[int], object]) -> None:
+    while _is_there(pid):
+        time.sleep(_LOOK_SECONDS)
+    _end_without(pid, end)
+
+
+def _end_without(pid: int, end: Callable[[int], object]) -> None:
+    with suppress(Exception):  # the pipe of the log may be gone with its reader
+        logger.error("process %d, which submitted this application, is gone: the application ends", pid)
+    end(_EXIT_CODE)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it belongs to another user
+    return True
+
+
+def _scope() -> str:
+    """The boot and container of process numbers; "" if unknown."""
+    try:
+        return f"{_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
+    except OSError:
+        return ""  # not Linux
+
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACKAGE: Final = Path(__file__).parents[2]
@@ -119,7 +180,6 @@ class SparkApplication:
         credentials: Mapping[str, str],
     ) -> Self:
         """An attempt with a name of its own."""
-        refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
         added = {**credentials, **submitter_variables(), ATTEMPT_VARIABLE: attempt}
         conf = spark_conf(
@@ -160,18 +220,22 @@ class SparkApplication:
         )
 
 
-def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
-    """Stops if the library was installed without its Spark applications, as pip does."""
+def refuse_pipeline(pipeline: Pipeline, master: SparkMaster, *, jobs: Path = SPARK_JOBS) -> None:
+    """Stops a pipeline whose jobs could not begin here, or would write to their workers' own disks."""
     if not jobs.is_dir():
         raise TerminalError(
             f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
             "next to plugins, or set engine: local",
             path=str(jobs),
         )
-
-
-def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
-    """Stops a pipeline whose job would write to its workers' own disks."""
+    for written in filter(None, pipeline.spark.conf.get("spark.archives", "").split(",")):
+        path = written.strip().partition("#")[0].removeprefix("file://")
+        if ":" not in path and not Path(path).is_file():
+            raise TerminalError(
+                f"spark.conf names {path} in spark.archives, which is not a file of this machine: build it there by "
+                "`make env`, or name a URL that driver and workers can fetch",
+                path=path,
+            )
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
     # A sink that batches are delivered to has no path.
     urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path

@@ -1,6 +1,7 @@
 """The Spark engine: one Spark task per number; secrets travel inside the closure."""
 
 import logging
+import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -9,8 +10,6 @@ from icefloe.engines.spark.workers import (
     Executor,
     PlacedResult,
     WorkerLibraries,
-    refuse_other_libraries,
-    refuse_workers_without_python,
 )
 from icefloe.errors import TransientError
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
@@ -25,6 +24,8 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _MOST_ROUNDS: Final = 4
 """Number of times that a phase's tasks are handed out, as often as Spark by itself tries a task that raises."""
+_NO_PYTHON: Final = ("Cannot run program", "PYTHON_VERSION_MISMATCH")
+"""What Spark says of a worker without the Python that ``spark.pyspark.python`` names, or with another minor version."""
 _KILLED: Final = (
     "Python worker exited unexpectedly",
     "code 137",
@@ -44,7 +45,7 @@ class SparkEngine:
 
     def __init__(self, spark: "SparkContext", *, checks_libraries: bool = True) -> None:
         # Workers import this module before their libraries are known to be the driver's; pipelines need some of them.
-        from icefloe.engines.spark.executors import Exclusion
+        from icefloe.engines.spark.spark_conf import Exclusion
 
         self._spark = spark
         self._checks_libraries = checks_libraries
@@ -98,15 +99,13 @@ class SparkEngine:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
             answers = dict(self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect())
         except Py4JJavaError as cause:
-            said = _last_words(cause)
-            refuse_workers_without_python(said)
-            raise TransientError(f"Spark gave up on {len(numbers)} tasks: {said}{_about_memory(said)}") from cause
+            raise TransientError(_sentence(_last_words(cause), len(numbers))) from cause
         return {number: _of_same_libraries(answer) for number, answer in answers.items()}
 
 
 def _of_same_libraries(answer: PlacedResult[_Result | WorkerLibraries]) -> PlacedResult[_Result]:
     if isinstance(answer.result, WorkerLibraries):
-        refuse_other_libraries(answer.result)
+        raise answer.result.error
     return PlacedResult(answer.executor, answer.result)
 
 
@@ -116,14 +115,15 @@ def _warn_of(failed: Mapping[int, PlacedResult[_Result]]) -> None:
     logger.warning("%d tasks failed on %s and are handed to other executors: %s", len(failed), hosts, first)
 
 
-def _about_memory(said: str) -> str:
-    """Most often killed by the kernel or the cluster (137)."""
-    if not any(sign in said for sign in _KILLED):
-        return ""
-    return (
+def _sentence(said: str, tasks: int) -> str:
+    if any(sign in said for sign in _NO_PYTHON):
+        python = ".".join(platform.python_version_tuple()[:2])
+        return f"the Spark workers do not start Python {python}: set spark.pyspark.python to one that is there; {said}"
+    memory = (
         "; a worker that ends without a word was most often killed because memory ran out (exit code 137): raise "
         "spark.executor.memoryOverhead to cores x (shuffle.memory_bytes + 512 MiB), or lower shuffle.memory_bytes"
     )
+    return f"Spark gave up on {tasks} tasks: {said}{memory if any(sign in said for sign in _KILLED) else ''}"
 
 
 def _last_words(error: "Py4JJavaError") -> str:

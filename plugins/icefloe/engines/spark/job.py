@@ -12,10 +12,9 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
-from icefloe.engines.spark.application import ATTEMPT_VARIABLE
+from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
-from icefloe.engines.spark.submitter import end_with_submitter
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.redacted_output import outgoing_errors, outgoing_logs

@@ -13,15 +13,10 @@ from typing import Final, Self
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.engines.spark.application import (
-    SparkApplication,
-    refuse_missing_jobs,
-    refuse_session,
-    refuse_unshared_storage,
-)
+from icefloe.engines.spark.application import SparkApplication, refuse_pipeline, refuse_session
 from icefloe.engines.spark.master import SparkMaster, configured_master, refuse_other_java
-from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_advice, spark_conf
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.engines.spark.spark_conf import driver_environment, spark_advice, spark_conf
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
@@ -46,7 +41,7 @@ class SparkSubmit:
     def of(cls, pipeline: Pipeline, *, environ: Mapping[str, str]) -> Self:
         """The jobs of a pipeline, on the master of ``spark.conf``, otherwise on all cores."""
         master = configured_master(pipeline.spark.conf)
-        refuse_unshared_storage(pipeline, master)
+        refuse_pipeline(pipeline, master)
         return cls(pipeline=pipeline, master=master, environ=environ)
 
     @property
@@ -61,7 +56,6 @@ class SparkSubmit:
 
     def check_engine(self) -> None:
         """Proves that a job could be started here; starts none."""
-        refuse_missing_archives(self.pipeline.spark.conf)
         spark_conf(
             self.pipeline.spark.conf,
             master=self.master,
@@ -70,7 +64,6 @@ class SparkSubmit:
             environ=self.environ,
         )
         environment = driver_environment(self.environ, {}, master=self.master)
-        refuse_missing_jobs()
         _spark_submit(environment)
         refuse_other_java(environment)
 
@@ -95,7 +88,8 @@ class SparkSubmit:
             except OSError as cause:
                 raise application.unstarted_error(cause) from cause
         if exit_code:
-            raise _error_of_job(phase, application, reference, exit_code, last_lines)
+            found = JobError.load(reference, phase, application.attempt)
+            raise application.silent_error(exit_code, last_lines) if found is None else found.as_error()
 
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
         spark_submit = _spark_submit(application.environment)
@@ -131,12 +125,3 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
             process.terminate()
             raise
     return process.returncode, list(last_lines)
-
-
-def _error_of_job(
-    phase: Phase, application: SparkApplication, reference: BatchReference, exit_code: int, last_lines: Sequence[str]
-) -> IcefloeError:
-    found = JobError.load(reference, phase, application.attempt)
-    if found is not None:
-        return found.as_error()
-    return application.silent_error(exit_code, last_lines)

@@ -9,7 +9,7 @@ import platform
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 
@@ -73,14 +73,20 @@ class PlacedResult(NamedTuple, Generic[_Result]):
 
 
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
-_NO_PYTHON: Final = ("Cannot run program", "PYTHON_VERSION_MISMATCH")
-"""What Spark says of a worker without the Python that ``spark.pyspark.python`` names, or with another minor version."""
 
 
 class WorkerLibraries(NamedTuple):
     """The libraries of a worker that are not the driver's; None if missing. Its task was not begun."""
 
     versions: Mapping[str, str | None]
+
+    @property
+    def error(self) -> TerminalError:
+        """The error that names every difference: rows and documents pass between driver and workers."""
+        return TerminalError(
+            f"the Spark workers have {', '.join(_differences(found_libraries(), self.versions))}: run them from the "
+            "driver's environment, which `make env` packs for spark.archives, or from the same image"
+        )
 
 
 class CheckedTask(Generic[_Result]):
@@ -102,25 +108,6 @@ class CheckedTask(Generic[_Result]):
             return WorkerLibraries(found)
         function: Callable[[int], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
         return function(number)
-
-
-def refuse_other_libraries(worker: WorkerLibraries) -> NoReturn:
-    """Stops a job whose workers have other libraries: rows and documents pass between them."""
-    driver = found_libraries()
-    raise TerminalError(
-        f"the Spark workers have {', '.join(_differences(driver, worker.versions))}: run them from the driver's "
-        "environment, which `make env` packs for spark.archives, or from the same image",
-    )
-
-
-def refuse_workers_without_python(said: str) -> None:
-    """Names the way out if Spark says that no worker could start the driver's Python."""
-    if any(sign in said for sign in _NO_PYTHON):
-        driver = found_libraries()
-        raise TransientError(
-            f"the Spark workers do not start Python {driver['Python']}: set spark.pyspark.python to one that is there; "
-            f"{said}",
-        )
 
 
 def found_libraries() -> dict[str, str | None]:

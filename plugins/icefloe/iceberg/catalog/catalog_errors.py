@@ -29,7 +29,7 @@ from icefloe.iceberg.catalog.file_io import refused_certificate, stored_bytes, u
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.aws_faults import may_pass
+from icefloe.storage.dynamodb_table import may_pass
 from icefloe.units import format_bytes
 
 __all__ = ["MissingMetadataError", "decoded_metadata", "reading_metadata"]
