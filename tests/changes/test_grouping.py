@@ -1,7 +1,7 @@
 import numpy as np
 
 from changes.hash_values import hashes_of
-from icefloe.changes.grouping import HashGroups
+from icefloe.changes.consolidate import HashGroups
 
 GAMMA = 0x9E3779B97F4A7C15
 """An ordinal's factor in the sorted key."""

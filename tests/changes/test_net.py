@@ -12,9 +12,8 @@ from changes.net_states import net_of_states
 from changes.reference_row_hash import row_hash
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
-from icefloe.changes.updates import pair_updates
+from icefloe.changes.updates import net_changes, pair_updates
 
 KINDS = [pa.binary(), pa.float64()]
 ID = st.none() | st.sampled_from([b"", b"\0"])

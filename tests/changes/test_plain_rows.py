@@ -4,7 +4,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from icefloe.changes.plain_rows import plain_rows
+from icefloe.changes.columns import plain_rows
 from support.pipelines.workspace import python
 
 DAY = pa.date32()
@@ -25,7 +25,7 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 import pyarrow as pa
-from icefloe.changes.plain_rows import plain_rows
+from icefloe.changes.columns import plain_rows
 
 at = pa.array([1_709_175_845_000_000_001, 1_709_175_845_000_001_000, None], pa.timestamp("ns"))
 zoned = at.cast(pa.timestamp("ns", "UTC"))

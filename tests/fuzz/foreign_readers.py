@@ -21,8 +21,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.deletes.deleted_positions import read_position_deletes
-from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
+from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors, read_position_deletes
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list

@@ -20,7 +20,7 @@ TABLES: Final = (
              kind=Kind.WITHOUT, place=15, suite=("tests/batch/reduce/test_match_rows.py",)),
     Mutation(name="net changes carry the last step that changed their row, not their identity", function="net_changes",
              kind=Kind.FIRST, place=1),
-    Mutation(name="text that cannot be decoded is shown as a time", function="plain_rows:_plain", kind=Kind.NEVER,
+    Mutation(name="text that cannot be decoded is shown as a time", function="columns:_plain", kind=Kind.NEVER,
              place=9, suite=("tests/changes/test_plain_rows.py",)),
     Mutation(name="a text goes on where a shorter one ends", function="_Text.words", kind=Kind.WITHOUT, place=5,
              suite=("tests/changes/row_hash/test_collisions.py",)),

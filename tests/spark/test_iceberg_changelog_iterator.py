@@ -26,9 +26,8 @@ import pytest
 from changes.hash_values import KEY
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import row_hashes
-from icefloe.changes.updates import pair_updates
+from icefloe.changes.updates import net_changes, pair_updates
 from support.spark.spark_lab import SparkLab
 
 pytestmark = pytest.mark.spark

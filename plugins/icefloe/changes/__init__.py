@@ -32,28 +32,20 @@ Rows of one identity are paired:
 
 Read in this order:
 
-- `columns`: the change columns
+- `columns`: the change columns, rows as Python's values, and rows that were only copied
 - `row_hash`: one keyed hash of 128 bits for rows, equal everywhere
-- `consolidate`: weights of equal rows added up
-- `net`: weights over a whole batch
-- `updates`: update pairs, in the order of delivery
-- `grouping`: rows grouped by all 128 bits of their hash
-- `alignment`: equal rows at equal positions, found without a hash
-- `matching`: likely pairs of rows, found by a few columns
+- `consolidate`: rows grouped by all 128 bits of their hash, and weights of equal rows added up
+- `updates`: weights over a whole batch; update pairs, in the order of delivery
+- `alignment`: equal rows at equal positions, and likely pairs of rows by a few columns
 - `hash_index`: hashes found again among others, and slices of hashes that fit at once
 - `identity_moves`: equal rows of different identities that cancel
-- `plain_rows`: rows as Python's values, and rows that were only copied
 """
 
 __all__ = [
     "alignment",
     "columns",
     "consolidate",
-    "grouping",
     "hash_index",
     "identity_moves",
-    "matching",
-    "net",
-    "plain_rows",
     "updates",
 ]

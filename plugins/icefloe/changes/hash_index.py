@@ -8,7 +8,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import HashGroups
+from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashIndex", "HashSlice", "distinct_hashes"]

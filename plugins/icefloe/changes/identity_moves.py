@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.grouping import HashGroups
+from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["SharedWeights", "combined_hashes"]

@@ -19,8 +19,8 @@ from icefloe.changes.columns import (
     CHANGE_TYPE,
     COMMIT_SNAPSHOT_ID,
     COMMIT_TIMESTAMP,
+    plain_rows,
 )
-from icefloe.changes.plain_rows import plain_rows
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord

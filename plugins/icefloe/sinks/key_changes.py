@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType
-from icefloe.changes.grouping import HashGroups
-from icefloe.changes.plain_rows import plain_rows
+from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType, plain_rows
+from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.dotted_names import named_columns

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlaces, refuse_elsewhere
-from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
+from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors
 from icefloe.pipeline.url import location_fault
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_deletes import write_deletion_vector

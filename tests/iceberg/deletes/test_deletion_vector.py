@@ -14,7 +14,7 @@ from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DeleteFile, FileContent
-from icefloe.iceberg.deletes.deletion_vector import (
+from icefloe.iceberg.deletes.deleted_positions import (
     VectorPrefetch,
     decode_deletion_vector,
     neighbours,

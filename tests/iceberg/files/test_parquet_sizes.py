@@ -16,8 +16,7 @@ from icefloe.batch.rows import memory_limit
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
-from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.files.parquet_sizes import dictionary_bytes, largest_row_bytes
+from icefloe.iceberg.files.parquet_file import ParquetRows, dictionary_bytes, largest_row_bytes
 from support.tables.written_tables import create_table, optional
 
 

@@ -3,7 +3,7 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
 from pyiceberg.expressions.parser import parse
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.filters.filter_syntax import comparisons, parse_filter
+from icefloe.iceberg.filters.filter_binding import comparisons, parse_filter
 
 
 @pytest.mark.parametrize("text", ["a = 1", 'a.b in (1, 2) and "c d" is not null', "a like 'x%'", "a between 1 and 2"])

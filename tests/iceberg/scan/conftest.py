@@ -3,7 +3,7 @@ from typing import TypeVar
 
 import pytest
 
-from icefloe.iceberg.scan import data_manifests, live_deletes
+from icefloe.iceberg.scan import compared_states
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -16,5 +16,4 @@ def _one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_order(call: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
         return [call(item) for item in items]
 
-    for module in (data_manifests, live_deletes):
-        monkeypatch.setattr(module, "map_parallel", in_order)
+    monkeypatch.setattr(compared_states, "map_parallel", in_order)

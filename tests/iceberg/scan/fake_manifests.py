@@ -18,8 +18,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
 )
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import FileTerm
-from icefloe.iceberg.scan.data_manifests import DataManifests
-from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
+from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED

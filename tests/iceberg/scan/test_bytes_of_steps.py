@@ -3,7 +3,7 @@ import pytest
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import file_bytes_bound
-from icefloe.iceberg.scan.first_steps import steps_within
+from icefloe.iceberg.scan.steps import steps_within
 from icefloe.iceberg.step import Step
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows
@@ -57,5 +57,5 @@ def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tu
 def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
     workshop: Workshop, steps: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.iceberg.scan.first_steps.plan_scan_tasks", None)
+    monkeypatch.setattr("icefloe.iceberg.scan.steps.plan_scan_tasks", None)
     assert steps_within(LoadedTable(workshop.table), steps, max_bytes=2**40) == len(steps)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.loaded_table import MetadataVersion
-from icefloe.iceberg.scan.commit_groups import Publication, group_by_publication, publication
+from icefloe.iceberg.scan.steps import Publication, group_by_publication, publication
 
 
 def snapshot(snapshot_id: int, timestamp_ms: int = 0) -> Snapshot:

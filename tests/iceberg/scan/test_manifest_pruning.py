@@ -30,7 +30,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.manifests.manifest_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
-from icefloe.iceberg.scan.data_manifests import ManifestPruning
+from icefloe.iceberg.scan.compared_states import ManifestPruning
 from support.tables.planning_tables import make_catalog
 from support.tables.written_tables import optional
 

@@ -5,8 +5,7 @@ import pytest
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
-from icefloe.iceberg.scan.live_deletes import ListedStates
-from icefloe.iceberg.scan.steps import check_replace
+from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
 
 REPLACE = 2
 """The snapshot that says that it changed nothing; 1 is the one before it."""

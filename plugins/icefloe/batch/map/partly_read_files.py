@@ -11,7 +11,7 @@ from icefloe.batch.map.hashed_rows import FileTally, HashedRows, MemoryBudget, s
 from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.changes.alignment import aligned_batches, differing_rows
-from icefloe.changes.plain_rows import rows_not_copied
+from icefloe.changes.columns import rows_not_copied
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
 _BYTES_PER_ROW: Final = 72

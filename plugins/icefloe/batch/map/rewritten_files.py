@@ -11,8 +11,7 @@ from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, FileTally, HashedRows, MemoryBudget, RemainingRows
 from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.changes.alignment import differing_rows
-from icefloe.changes.matching import digests_of, pairs_in_order, telling_columns
+from icefloe.changes.alignment import differing_rows, digests_of, pairs_in_order, telling_columns
 
 _SAMPLE_ROWS: Final = 2_048
 _TELLING_ROWS: Final = 1_024

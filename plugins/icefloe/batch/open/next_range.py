@@ -17,8 +17,7 @@ from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage, find_passage, find_tag_passage
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs
-from icefloe.iceberg.scan.first_steps import first_steps, next_part
-from icefloe.iceberg.scan.steps import SnapshotRange, plan_range
+from icefloe.iceberg.scan.steps import SnapshotRange, first_steps, next_part, plan_range
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption

@@ -21,9 +21,8 @@ from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
-from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
-from icefloe.changes.updates import pair_updates
+from icefloe.changes.updates import net_changes, pair_updates
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.local_folders import KeepsLocalFiles, local_folders

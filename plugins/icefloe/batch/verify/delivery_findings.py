@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.changes.columns import plain_rows
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.plain_rows import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord

@@ -3,11 +3,9 @@
 Read in this order:
 
 - `row_hashes`: the hash of rows
-- `column_hash`: the contribution of one column to the hash
-- `canonical`: words of fixed-width values
-- `byte_hash`: words of strings and bytes
-- `sequences`: sums over strings and lists
+- `column_hash`: the contribution of one column to the hash; words of fixed-width values
+- `byte_hash`: words of strings and bytes; sums over strings and lists
 - `mixing`: the secret factors and what is multiplied by them
 """
 
-__all__ = ["canonical", "row_hashes"]
+__all__ = ["column_hash", "row_hashes"]

@@ -2,8 +2,7 @@
 
 Read in this order:
 
-- `deleted_positions`: all delete files of one map task
-- `deletion_vector`: deletion vectors, several in one request
+- `deleted_positions`: all delete files of one map task; deletion vectors, several in one request
 - `equality_deletes`: keys of equality delete files, looked up in data files
 """
 

@@ -4,14 +4,12 @@ Read in this order:
 
 - `reader`: rows in the table's schema, with their positions
 - `opened_file`: the contract of the formats
-- `parquet_file`: Parquet
+- `parquet_file`: Parquet, and sizes of rows and dictionaries
 - `parquet_footer`: footers, checked before Arrow sees them, and kept
-- `parquet_sizes`: sizes of rows and dictionaries
 - `identical_columns`: columns with equal bytes in two files
 - `orc_file`: ORC
-- `avro_file`: Avro
+- `avro_file`: Avro, and values of one Avro type
 - `avro_container`: blocks, codecs and primitive values, bounded
-- `avro_values`: values of one Avro type
 """
 
 __all__ = ["avro_container", "identical_columns", "opened_file", "parquet_footer", "reader"]

@@ -40,7 +40,7 @@ class OpenedFile(Protocol):
         """(first row, rows, groups) read together, in order; no groups for left-out rows."""
 
     def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
-        """Bytes that decoding a group must hold; arguments as in `parquet_sizes.dictionary_bytes`."""
+        """Bytes that decoding a group must hold; arguments as in `parquet_file.dictionary_bytes`."""
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the last run of ``group_runs``, in order."""

@@ -16,9 +16,8 @@ from icefloe.errors import NotBuiltError, TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile, RowGroups
 from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile
-from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows
 from icefloe.iceberg.files.parquet_footer import KeptFooters
-from icefloe.iceberg.files.parquet_sizes import DictionaryBound
 from icefloe.iceberg.schemas.file_columns import FileColumn
 from icefloe.iceberg.schemas.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -3,9 +3,8 @@
 Read in this order:
 
 - `row_filter`: the filter of a table's rows
-- `filter_syntax`: text to expression
-- `filter_binding`: names and values bound to a schema
+- `filter_binding`: text to expression, names and values bound to a schema
 - `column_range`: the range of a column's values
 """
 
-__all__ = ["column_range", "filter_syntax", "row_filter"]
+__all__ = ["column_range", "filter_binding", "row_filter"]

@@ -31,8 +31,7 @@ from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from icefloe.iceberg.filters.filter_binding import bind_filter
-from icefloe.iceberg.filters.filter_syntax import comparisons, fold, parse_filter
+from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, fold, parse_filter
 from icefloe.iceberg.schemas.column_paths import struct_paths
 from icefloe.pipeline.option_values import ExpandedText
 

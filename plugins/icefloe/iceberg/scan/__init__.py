@@ -2,15 +2,12 @@
 
 Read in this order:
 
-- `steps`: the commits of a range as numbered steps
-- `commit_groups`: snapshots that one commit published
-- `first_steps`: as many steps, or files, as one batch may have
+- `steps`: the commits of a range as numbered steps, as many as one batch may have
 - `scan_tasks`: each data file of a batch once
-- `live_deletes`: delete files of each state, read first
-- `delete_file_index`: the delete files that reach each data file
-- `data_manifests`: the data files that count for a step
+- `compared_states`: the states of each step, with the delete files and data files in which they differ
 - `changed_files`: the terms of these files; refuses a load whose files changed
+- `delete_file_index`: the delete files that reach each data file
 - `filter_pruning`: files that a filter rules out
 """
 
-__all__ = ["delete_file_index", "filter_pruning", "first_steps", "scan_tasks", "steps"]
+__all__ = ["delete_file_index", "filter_pruning", "scan_tasks", "steps"]

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.filters.column_range import ColumnRange, RangeCondition, range_condition
-from icefloe.iceberg.filters.filter_syntax import fold
+from icefloe.iceberg.filters.filter_binding import fold
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range

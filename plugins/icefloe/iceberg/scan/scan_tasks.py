@@ -14,9 +14,8 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
 from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
-from icefloe.iceberg.scan.data_manifests import DataManifests
+from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
-from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
 from icefloe.storage.requests import map_parallel

@@ -1,29 +1,155 @@
-"""The steps of a range: its commits, numbered, as many as one batch may have."""
+"""The steps of a range: its commits, numbered, as many as one batch may have; or the first files of a load."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import MAIN, is_replace
-from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
+from icefloe.iceberg.history.history import MAIN, ExpiredHistoryError, is_replace
+from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog, MetadataVersion
 from icefloe.iceberg.history.passage import Landing, Passage, find_passage
-from icefloe.iceberg.manifests.manifest_entries import EntryStatus, ManifestFile
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.changed_files import FileTerm
-from icefloe.iceberg.scan.commit_groups import CommitGroups
-from icefloe.iceberg.scan.commit_groups import commit_groups as group_commits
-from icefloe.iceberg.scan.data_manifests import DataManifests
-from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
-from icefloe.iceberg.scan.live_deletes import ListedStates, LiveDeletes
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.history.summaries import file_bytes_bound
+from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.step import LoadPart, Step, StepKind
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["SnapshotRange", "plan_range"]
+__all__ = ["SnapshotRange", "first_steps", "next_part", "plan_range"]
+
+
+class Versions(Protocol):
+    """The part of a metadata log that finding commits needs."""
+
+    @property
+    def timestamps_ms(self) -> Sequence[int]:
+        """Time when each version was written."""
+
+    def version(self, index: int) -> MetadataVersion | None:
+        """One version, counted from the oldest; None if it is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """The two versions of the metadata between which a snapshot appeared.
+
+    Attributes:
+        absent_index: the newest known not to list it; None if the log does not reach back to one.
+        present_index: the oldest known to list it.
+    """
+
+    absent_index: int | None
+    present_index: int
+
+    @property
+    def is_exact(self) -> bool:
+        """True if no version is between the two."""
+        return self.absent_index is not None and self.present_index - self.absent_index == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitGroups:
+    """Snapshots in commits.
+
+    Attributes:
+        groups: oldest first; every snapshot is in one.
+        unknown: neighbours that were split, because nothing proves that one commit published them.
+    """
+
+    groups: tuple[tuple[Snapshot, ...], ...]
+    unknown: tuple[tuple[Snapshot, Snapshot], ...] = ()
+
+    def first(self, count: int) -> "CommitGroups":
+        """The oldest groups."""
+        groups = self.groups[:count]
+        known = {snapshot.snapshot_id for group in groups for snapshot in group}
+        unknown = tuple(pair for pair in self.unknown if pair[1].snapshot_id in known)
+        return CommitGroups(groups=groups, unknown=unknown)
+
+    def warnings(self, table_name: str) -> tuple[str, ...]:
+        """One sentence if a boundary is unknown, otherwise none."""
+        if not self.unknown:
+            return ()
+        first, last = self.unknown[0][0].snapshot_id, self.unknown[-1][1].snapshot_id
+        sentence = (
+            f"the metadata log of table {table_name} no longer says which snapshots were committed together between "
+            f"{first} and {last} ({len(self.unknown)} boundaries): each of them is a step of its own"
+        )
+        return (sentence,)
+
+
+def group_commits(
+    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption
+) -> CommitGroups:
+    """The snapshots of a lineage, oldest first, by the commits that published them.
+
+    Reads the metadata files around the snapshots' times, and none for a single snapshot or for ``split``.
+    """
+    if commit_groups == "split" or len(snapshots) < 2:
+        return CommitGroups(groups=tuple((snapshot,) for snapshot in snapshots))
+    guesses = {_guess(snapshot, log) for snapshot in snapshots}
+    log.prefetch(guesses | {guess - 1 for guess in guesses})
+    return group_by_publication(snapshots, [publication(snapshot, log) for snapshot in snapshots])
+
+
+def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[Publication]) -> CommitGroups:
+    """Group neighbours that appeared in the same, exactly known version."""
+    #   snapshots                 a       b       c
+    #   absent in, present in     3, 4    3, 4    4, 5        groups [a b] [c]
+    groups: list[list[Snapshot]] = []
+    unknown = []
+    previous: Publication | None = None
+    for snapshot, current in zip(snapshots, publications, strict=True):
+        if previous is not None and previous.is_exact and previous == current:
+            groups[-1].append(snapshot)
+        else:
+            # Neither proven to be one commit nor proven to be two. Two steps tell every change; one step might hide
+            # some.
+            if previous is not None and not _are_apart(previous, current):
+                unknown.append((groups[-1][-1], snapshot))
+            groups.append([snapshot])
+        previous = current
+    return CommitGroups(groups=tuple(tuple(group) for group in groups), unknown=tuple(unknown))
+
+
+def publication(snapshot: Snapshot, versions: Versions) -> Publication:
+    """The versions between which a snapshot of the newest version appeared.
+
+    Looks where the clocks suggest, then next to it, then halves the rest: a snapshot is in every version since its
+    first.
+    """
+    # A snapshot that versions 3 to 5 list:
+    #   0 .   1 .   2 .   3 x   4 x   5 x
+    # Right clocks suggest 3, which lists it, then 2, which does not: two files prove the boundary. With wrong clocks
+    # the rest is halved, again and again.
+    absent, present = -1, len(versions.timestamps_ms) - 1
+    probe = _guess(snapshot, versions)
+    gone: set[int] = set()
+    is_near = False
+    while candidates := [index for index in range(absent + 1, present) if index not in gone]:
+        index = probe if probe in candidates else candidates[len(candidates) // 2]
+        version = versions.version(index)
+        if version is None:
+            gone.add(index)
+        elif snapshot.snapshot_id in version.snapshot_ids:
+            present = index
+        else:
+            absent = index
+        # One step towards the other side first: with right clocks that proves the boundary.
+        probe = -1 if is_near else (index - 1 if present == index else index + 1)
+        is_near = True
+    return Publication(absent_index=None if absent < 0 else absent, present_index=present)
+
+
+def _guess(snapshot: Snapshot, versions: Versions) -> int:
+    return min(bisect_left(versions.timestamps_ms, snapshot.timestamp_ms), len(versions.timestamps_ms) - 1)
+
+
+def _are_apart(older: Publication, newer: Publication) -> bool:
+    return newer.absent_index is not None and newer.absent_index >= older.present_index
 
 
 def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
@@ -37,78 +163,6 @@ def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: Loade
     listed = ListedStates(lists, {each: parent.snapshot_id for each, parent in parents.items()})
     checked = [check_replace(each.snapshot_id, listed, table.manifests, table=table.name) for each in replaces]
     return [warning for warning in checked if warning is not None]
-
-
-def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader, *, table: str) -> str | None:
-    """Compare the live rows before and after; a warning if they are not known exactly.
-
-    Nothing is read if there are no delete files and the manifest lists have equal counts. Otherwise the replaced files'
-    rows are counted, which only deletion vectors allow.
-    """
-    parent_id = states.parents.get(snapshot_id)
-    before = None if parent_id is None else _records(states.manifests[parent_id])
-    if before is not None and before == _records(states.manifests[snapshot_id]):
-        return None
-    step = _step(snapshot_id)
-    deletes = LiveDeletes.read([step], states, reader)
-    terms = list(DataManifests(reader, deletes).read(step).terms(deletes.index).each())
-    rows = [(term, _live_rows(term, deletes.index)) for term in terms]
-    is_known = all(count is not None for _, count in rows)
-    # A file that left without a DELETED entry was not replaced by any other.
-    added_paths = {term.entry.data_file.path for term in terms if term.weight > 0}
-    is_lost = any(
-        term.entry.status is not EntryStatus.DELETED and term.entry.data_file.path not in added_paths for term in terms
-    )
-    removed, added = (
-        sum(max(0, sign * term.weight) * (_all_rows(term) if count is None else count) for term, count in rows)
-        for sign in (-1, 1)
-    )
-    if removed != added and (is_known or is_lost):
-        raise TerminalError(
-            f"replace snapshot {snapshot_id} of table {table} must keep the {removed} rows of the files that it "
-            f"replaced, but there are {added} after it: its writer changed rows under the name of a compaction; load "
-            "the table again"
-        )
-    if is_known:
-        return None
-    return (
-        f"replace snapshot {snapshot_id} of table {table} was skipped, and it could not be "
-        "checked that it kept every row: position or equality deletes are in force on files that it replaced"
-    )
-
-
-def _records(manifests: Iterable[ManifestFile]) -> int | None:
-    """None if it has delete files or no counts."""
-    listed = list(manifests)
-    counts = [manifest.live_rows for manifest in listed]
-    is_exact = None not in counts and not any(manifest.holds_deletes for manifest in listed)
-    return sum(count for count in counts if count is not None) if is_exact else None
-
-
-def _step(snapshot_id: int) -> Step:
-    """As if it were not a ``replace``."""
-    return Step(
-        change_ordinal=0,
-        kind=StepKind.COMMIT,
-        start_snapshot_id=None,
-        end_snapshot_id=snapshot_id,
-        snapshot_ids=(snapshot_id,),
-        commit_snapshot_id=snapshot_id,
-        commit_timestamp_us=0,
-    )
-
-
-def _all_rows(term: FileTerm) -> int:
-    return term.entry.data_file.record_count
-
-
-def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:
-    """None if anything other than one deletion vector deletes rows."""
-    if not term.delete_files:
-        return _all_rows(term)
-    [first, *others] = (delete_files[number] for number in term.delete_files)
-    is_known = first.is_deletion_vector and not others
-    return _all_rows(term) - first.record_count if is_known else None
 
 
 _SNAPSHOTS_PER_COMMIT: Final = 4
@@ -234,3 +288,97 @@ def _commit_step(change_ordinal: int, changing: Sequence[Snapshot], parent: Snap
 
 def _changing(group: Sequence[Snapshot]) -> list[Snapshot]:
     return [snapshot for snapshot in group if not is_replace(snapshot)]
+
+
+def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> int:
+    """Number of leading steps, at least one, within ``max_bytes`` of files, each file once.
+
+    If the summaries prove that all steps fit, no manifest is read.
+    """
+    if len(steps) < 2 or surely_fit(table, steps, max_bytes=max_bytes):
+        return len(steps)
+    return leading_within(_new_bytes(plan_scan_tasks(table, steps), steps), max_bytes=max_bytes)
+
+
+def surely_fit(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> bool:
+    bound = file_bytes_bound(table.history.snapshots, steps)
+    return bound is not None and bound <= max_bytes
+
+
+def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
+    """Number of leading sizes that add up to at most ``max_bytes``; at least one.
+
+    >>> leading_within([3, 4, 5], max_bytes=7), leading_within([3, 4, 5], max_bytes=1)
+    (2, 1)
+    """
+    return max(1, sum(total <= max_bytes for total in accumulate(sizes)))
+
+
+def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
+    """Of files that no earlier step reads."""
+    sizes = {step.change_ordinal: 0 for step in steps}
+    first_steps: dict[int, int] = {}
+    # A file counts for the first step that reads it: terms come in the order of the steps.
+    for task in scan.tasks:
+        sizes[task.terms[0].change_ordinal] += task.data_file.file_size_bytes
+        for term in task.terms:
+            for number in term.delete_files:
+                first_steps[number] = min(term.change_ordinal, first_steps.get(number, term.change_ordinal))
+    for number, ordinal in first_steps.items():
+        sizes[ordinal] += scan.delete_files[number].size_bytes
+    return sizes.values()
+
+
+def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
+    """All, or the first files if all have more than ``max_bytes``."""
+    if surely_fit(table, snapshots.steps, max_bytes=max_bytes):
+        return snapshots
+    [step] = snapshots.steps
+    load = plan_scan_tasks(table, snapshots.steps)
+    stop_file = leading_within(load.sizes(), max_bytes=max_bytes)
+    if stop_file >= len(load.tasks):
+        return snapshots
+    # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
+    #   batch 0   files 0-2   none -> snapshot 7
+    #   batch 1   files 2-4   7 -> 7
+    #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
+    part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
+    return SnapshotRange(
+        after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
+    )
+
+
+def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
+    """The next files of a load, as a range that begins and ends at its snapshot.
+
+    Raises:
+        ExpiredHistoryError: the snapshot expired, and its files with it.
+    """
+    snapshot = table.history.snapshots.get(snapshot_id)
+    if snapshot is None:
+        raise ExpiredHistoryError(
+            f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
+            f"{delivered.num_files} files of snapshot {abs(snapshot_id)}, which has expired, was taken back or is not "
+            "given"
+        )
+    step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+    rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
+    load = plan_scan_tasks(table, [replace(step, load_part=rest)])
+    part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
+    return SnapshotRange(
+        after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),)
+    )
+
+
+def first_steps(
+    passage: Passage, table: LoadedTable, *, commit_groups: CommitGroupsOption, max_steps: int, max_bytes: int
+) -> SnapshotRange:
+    """The first steps that fit into one batch; at least one step, or one file of a load."""
+    snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=max_steps)
+    fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
+    if fitting < len(snapshots.steps):
+        snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=fitting)
+    # A load that has other steps after it in the range fits already.
+    if len(snapshots.steps) == 1 and snapshots.steps[0].kind is StepKind.INITIAL:
+        return first_part(table, snapshots, max_bytes=max_bytes)
+    return snapshots
