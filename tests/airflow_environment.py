@@ -9,8 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from support.owned_folders import owned_folder
-from support.quick_folder import use_quick_folder
+from support.owned_folders import owned_folder, use_quick_folder
 
 use_quick_folder()
 

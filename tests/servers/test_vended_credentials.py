@@ -1,8 +1,13 @@
 """Credentials that the catalog hands out with a table, and that end in the middle of a batch."""
 
+import json
 import os
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,12 +29,85 @@ from icefloe.iceberg.catalog.file_io import FileUnansweredError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.servers.planted_secrets import files_with
 from support.servers.rest_catalog import RestCatalog
-from support.servers.vending_catalog import Vending, vending_catalog
+from support.servers.serving import Answering, serving
 from support.servers.versitygw import REGION, Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
+_DELEGATION = "X-Iceberg-Access-Delegation"
+
+
+@dataclass(kw_only=True)
+class Vending:
+    """The credentials that were handed out.
+
+    Attributes:
+        uri: of the catalog.
+        live: secrets by access key.
+        ended: those that the store does not know any more.
+        useless: how many of the next accounts end as soon as they are handed out.
+    """
+
+    store: Versitygw
+    uri: str = ""
+    live: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    useless: int = 0
+
+    def hand_out(self) -> dict[str, str]:
+        """The properties of a new account."""
+        key, secret = self.store.add_account()
+        self.live[key] = secret
+        if self.useless:
+            self.useless -= 1
+            self.end()
+        return {"s3.access-key-id": key, "s3.secret-access-key": secret}
+
+    def end(self) -> None:
+        """Ends all that was handed out so far."""
+        while self.live:
+            key, secret = self.live.popitem()
+            self.store.remove_account(key)
+            self.ended[key] = secret
+
+
+@contextmanager
+def vending_catalog(catalog: RestCatalog, store: Versitygw) -> Iterator[Vending]:
+    """Stands before a catalog and adds credentials to the tables that it gives, where the client asks for them.
+
+    It gives a token to whoever posts anything.
+    """
+    vending = Vending(store=store)
+
+    class Handler(Answering, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer_of(catalog.uri + self.path)
+            asked = self.headers.get(_DELEGATION) == "vended-credentials"
+            if asked and status == 200 and self.path.rpartition("/")[0].endswith("/tables"):
+                table = json.loads(body)
+                body = json.dumps(table | {"config": table.get("config", {}) | vending.hand_out()}).encode()
+            self.answer(status, body, Content_Type="application/json")
+
+        def do_POST(self) -> None:
+            self.body()
+            token = {"access_token": "a-token", "expires_in": 3600}
+            self.answer(200, json.dumps(token).encode(), Content_Type="application/json")
+
+    with serving(Handler) as url:
+        vending.uri = url
+        yield vending
+
+
+def answer_of(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
 FILES = 6
+
 _numbers = count()
 
 

@@ -96,25 +96,6 @@ def test_net_changes_of_every_range_are_the_difference_of_its_states(table: Spar
         require_net(table, identity)
 
 
-def test_two_updates_are_one_under_the_last_step(table: SparkTable) -> None:
-    table.sql("UPDATE {table} SET name = 'b' WHERE id = 1")
-    table.sql("UPDATE {table} SET name = 'c' WHERE id = 1")
-    table.sql("UPDATE {table} SET name = 'c' WHERE id = 2")
-    first, _, second, last = table.snapshot_ids()
-    found = net_of(table, first, last, ["id"])
-    columns = ["_change_type", "_change_ordinal", "_commit_snapshot_id", "id", "name"]
-    assert set(zip(*(found[name].to_pylist() for name in columns), strict=True)) == {
-        ("UPDATE_BEFORE", 1, second, 1, "a"), ("UPDATE_AFTER", 1, second, 1, "c"),
-        ("UPDATE_BEFORE", 2, last, 2, "a"), ("UPDATE_AFTER", 2, last, 2, "c"),
-    }  # fmt: skip
-    found_time = dict(zip(found["_change_ordinal"].to_pylist(), found["_commit_timestamp"].to_pylist(), strict=True))
-    loaded = table.load()
-    assert {ordinal: round(when.timestamp() * 1000) for ordinal, when in found_time.items()} == {
-        1: loaded.snapshot_by_id(second).timestamp_ms, 2: loaded.snapshot_by_id(last).timestamp_ms,
-    }  # fmt: skip
-    require_net(table, ["id"])
-
-
 def test_rows_that_were_only_carried_over_keep_the_step_that_changed_them(table: SparkTable) -> None:
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'n', 0 FROM range(30, 34)")
     inserted = table.snapshot_ids()[-1]

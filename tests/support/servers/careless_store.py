@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from threading import Lock
 from urllib.parse import parse_qs, unquote
 
-from support.servers.serving import serving
+from support.servers.serving import Answering, serving
 
 __all__ = ["careless_store"]
 
@@ -32,16 +32,14 @@ def careless_store(
     objects: dict[str, bytes] = {}
     writing = Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Answering, BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             place = unquote(self.path)
             if self.is_struck():
                 return
             if puts is not None:
                 puts[place] = dict(self.headers)
-            data = self.rfile.read(int(self.headers["Content-Length"]))
+            data = self.body()
             status = status_of_condition if "If-None-Match" in self.headers else 200
             with nullcontext() if window_seconds else writing:
                 if status == 412 and place not in objects:
@@ -66,7 +64,7 @@ def careless_store(
             value = objects[path]
             if last:
                 part = value[int(first) : int(last) + 1]
-                self.answer(206, part, f"bytes {first}-{int(first) + len(part) - 1}/{len(value)}")
+                self.answer(206, part, Content_Range=f"bytes {first}-{int(first) + len(part) - 1}/{len(value)}")
             else:
                 self.answer(200, value)
 
@@ -81,7 +79,7 @@ def careless_store(
             if "upload" in self.path:
                 self.answer_upload()
                 return
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            body = self.body().decode()
             bucket = self.path.partition("?")[0].rstrip("/")
             keys = [part.partition("</Key>")[0] for part in body.split("<Key>")[1:]]
             for key in keys:
@@ -92,7 +90,7 @@ def careless_store(
         def answer_upload(self) -> None:
             if puts is not None:
                 puts[self.path] = dict(self.headers)
-            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            self.body()
             is_begun = "uploads" in self.path.partition("?")[2]
             kind, name = ("Initiate", "UploadId") if is_begun else ("Complete", "ETag")
             self.answer(200, f"<{kind}MultipartUploadResult><{name}>0</{name}></{kind}MultipartUploadResult>".encode())
@@ -101,7 +99,7 @@ def careless_store(
             status = storm(self.requestline, "If-None-Match" in self.headers)
             if status is not None:
                 # The next request begins after what this one sent.
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.body()
                 self.answer(status, b"<Error><Code>SlowDown</Code></Error>")
             return status is not None
 
@@ -115,19 +113,8 @@ def careless_store(
             )  # fmt: skip
             return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode()
 
-        def answer(self, status: int, body: bytes = b"", place: str = "") -> None:
-            self.send_response(status)
-            if place:
-                self.send_header("Content-Range", place)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("ETag", '"0"')
-            self.send_header("Last-Modified", "Sat, 21 Nov 2026 07:00:00 GMT")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
+        def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+            super().answer(status, body, ETag='"0"', Last_Modified="Sat, 21 Nov 2026 07:00:00 GMT", **headers)
 
     with serving(Handler) as url:
         yield url, objects

@@ -11,7 +11,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from support.servers.serving import serving
+from support.servers.serving import Answering, serving
 
 __all__ = ["Guard", "guarded_proxy", "signed_by"]
 
@@ -23,34 +23,22 @@ Guard: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], bool]
 def guarded_proxy(port: int, guard: Guard, tls: ssl.SSLContext) -> Iterator[str]:
     """The URL of a proxy before a server on this machine; requests that the guard refuses get a 401."""
 
-    class Proxied(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Proxied(Answering, BaseHTTPRequestHandler):
         def _pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = self.body()
             headers = {name.lower(): value for name, value in self.headers.items()}
             if not guard(self.command, self.path, headers, body):
-                self._answer(401, b"Unauthorized", "text/plain")
+                self.answer(401, b"Unauthorized", Content_Type="text/plain")
                 return
             server = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             kept = {name: headers[name] for name in ("content-type",) if name in headers}
             server.request(self.command, self.path, body, kept)
             answer = server.getresponse()
-            self._answer(answer.status, answer.read(), answer.getheader("content-type") or "application/json")
+            kind = answer.getheader("content-type") or "application/json"
+            self.answer(answer.status, answer.read(), Content_Type=kind)
             server.close()
 
-        def _answer(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815 - the names of http.server
-
-        def log_message(self, *_: object) -> None:
-            """Tests read no log of it."""
 
     with serving(Proxied, tls=tls) as url:
         yield url

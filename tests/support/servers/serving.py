@@ -6,7 +6,29 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-__all__ = ["serving"]
+__all__ = ["Answering", "serving"]
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A handler whose connections go on after an answer, and which prints nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def body(self) -> bytes:
+        """The body of the request, read to its end, or the connection could not be used again."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """The whole answer; underscores in the names of headers are dashes."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Tests read no log of it."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from support.servers.serving import serving
+from support.servers.serving import Answering, serving
 
 __all__ = ["SECRET", "Storm", "Table", "table_server"]
 
@@ -135,12 +135,11 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
     """Serves until left."""
     table = Table()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(Answering, BaseHTTPRequestHandler):
         wbufsize = -1
 
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.body())
             operation = self.headers["X-Amz-Target"].rpartition(".")[2]
             struck = storm(operation, request)
             try:
@@ -166,16 +165,8 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
             self.send(200, answer)
 
         def send(self, status: int, document: dict[str, Any]) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.0")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, json.dumps(document).encode(), Content_Type="application/x-amz-json-1.0")
             self.wfile.flush()
-
-        def log_message(self, *args: object) -> None:
-            pass
 
     with serving(Handler) as url:
         table.endpoint = url

@@ -6,7 +6,6 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -106,12 +105,6 @@ class Versitygw:
             "s3.endpoint": self.endpoint, "s3.region": REGION,
             "s3.access-key-id": self.access_key, "s3.secret-access-key": self.secret_key,
         }  # fmt: skip
-
-    @property
-    def airflow_connection(self) -> Mapping[str, Any]:
-        """An Airflow connection of type aws."""
-        extra = {"endpoint_url": self.endpoint, "region_name": REGION, "allow_http": True}
-        return {"conn_type": "aws", "login": self.access_key, "password": self.secret_key, "extra": extra}
 
     def make_bucket(self, name: str) -> S3Store:
         """A new bucket, as obstore sees it."""
