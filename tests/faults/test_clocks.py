@@ -30,11 +30,7 @@ _INSTALLED: Final = Path("/usr/lib")
 
 
 def faketime_library() -> Path:
-    """The file for ``LD_PRELOAD``; its package is unpacked into the cache, not installed.
-
-    Raises:
-        ServerUnavailableError: the machine has none, and apt could not fetch it.
-    """
+    """The file for ``LD_PRELOAD``; its package is unpacked into the cache, not installed."""
     with fetching("faketime"):
         found = _found(_INSTALLED) or _found(_FOLDER)
         return found or _fetched()

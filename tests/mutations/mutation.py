@@ -68,9 +68,6 @@ class Mutation:
 
         Args:
             sources: texts of the library's files by path.
-
-        Raises:
-            StaleMutationError: nothing can be broken so.
         """
         module, _, name = self.function.rpartition(":")
         found = []

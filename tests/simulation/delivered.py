@@ -35,9 +35,6 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
         states: of the table.
         backfill: ``backfills/<id>/``; empty: the pipeline.
         is_load: True if the first batch begins with the rows that the table has.
-
-    Raises:
-        BrokenPromiseError: a row was lost or doubled, or the sums of a batch are not those of its rows.
     """
     cursor: int | None = None
     loaded: Counter[Row] = Counter()
@@ -73,11 +70,7 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
 
 
 def require_reports(checkpoint: Checkpoint, commits: Sequence[Mapping[str, Any]]) -> None:
-    """Holds the reports to the commits: of two that end a batch at once, the report is that of the winner.
-
-    Raises:
-        BrokenPromiseError: a report says something else than the commit record.
-    """
+    """Holds the reports to the commits: of two that end a batch at once, the report is that of the winner."""
     for commit in commits:
         report = BatchReport.load(checkpoint, commit["batch_number"])
         if report.counts != commit["counts"] or report.up_to_snapshot_id != _id(commit["up_to_snapshot_id"]):
@@ -91,11 +84,7 @@ def cursor_of(places: Places) -> int | None:
 
 
 def require_nothing_late(places: Places) -> None:
-    """Holds runs that came too late to the promise that they take back what they wrote. It holds unless faults strike.
-
-    Raises:
-        BrokenPromiseError: a batch that is over has files in its folder again.
-    """
+    """Holds late runs to the promise that they take back what they wrote. It holds unless faults strike."""
     over = {(commit["checkpoint_id"], commit["batch_number"]) for commit in places.all_commits()}
     for key in places.objects:
         match = SHUFFLE.fullmatch(key)
@@ -109,9 +98,6 @@ def require_nothing_left(places: Places, *, unfinished: Collection[tuple[str, in
     Args:
         places: the store.
         unfinished: checkpoint and number of batches that nobody can finish, because their sink was taken over.
-
-    Raises:
-        BrokenPromiseError: there is more.
     """
     found = ((key, _OF_A_BATCH.match(key)) for key in places.objects)
     left = [key for key, of in found if (of and (of[1], int(of[2])) not in unfinished) or _is_swept_trial(places, key)]

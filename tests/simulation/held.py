@@ -84,11 +84,7 @@ class IndexPromises:
         """See `Watcher`."""
 
     def require_held(self, places: Places, commit: Mapping[str, Any], *, what: str) -> None:
-        """Holds the index to what a pipeline owes to it, unless another pipeline has taken it over.
-
-        Raises:
-            BrokenPromiseError: readers find other rows.
-        """
+        """Holds the index to what a pipeline owes to it, unless another pipeline has taken it over."""
         if owner_of(self.index) != commit["checkpoint_id"] or places.checkpoint in self._adrift:
             return
         held, owed = self._held(), self._owed.get(places.checkpoint, Counter())
@@ -108,9 +104,6 @@ class IndexPromises:
         had when it was claimed: whoever sets the cursor of a new pipeline says that its sink has the rest.
 
         Half of a load, or a reset, owes a whole load, and no changes before that.
-
-        Raises:
-            BrokenPromiseError: changes follow half of a load, or rows of before a reset.
         """
         if commit.get("is_beginning") and places.checkpoint in self._owed:
             self._waiting.add(places.checkpoint)

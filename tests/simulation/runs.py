@@ -49,11 +49,7 @@ def abandon(stage: Stage, process: Process) -> None:
 
 @contextmanager
 def giving_up_what_expired(stage: Stage, actor: Actor) -> Iterator[None]:
-    """Lets the operator give the open batch up, as the sentence says, if its files are gone and nobody promised them.
-
-    Raises:
-        FileGoneError: somebody did promise them.
-    """
+    """Lets the operator give the open batch up, as the sentence says, if its files are gone and never promised."""
     try:
         yield
     except FileGoneError:

@@ -202,11 +202,7 @@ class Scheduler:
         self.steps = 0
 
     def run(self, actors: Sequence[Actor]) -> None:
-        """Runs actors until all have ended, beginning with the first.
-
-        Raises:
-            BaseException: the first exception that an actor did not catch.
-        """
+        """Runs actors until all have ended, beginning with the first."""
         self._error = None
         self._let_live(actors)
         self._done.acquire()

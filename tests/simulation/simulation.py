@@ -64,11 +64,7 @@ def intruders_among(keys: Keys, actors: Sequence[str], randoms: Mapping[str, Ran
 
 
 def healed_deployment(stage: Stage, places: Places) -> Deployment:
-    """The pipeline that goes on at the end: the one that claimed the sink, run by the owner that is to be.
-
-    Raises:
-        BrokenPromiseError: another pipeline has delivered to the same sink.
-    """
+    """The pipeline that goes on at the end: the one that claimed the sink, run by the owner that is to be."""
     ours, namesake = replace(stage.deployment, takes_over=bool(stage.intruders)), stage.intruders.get("namesake")
     if namesake is None:
         return ours

@@ -102,11 +102,7 @@ class Stage:
         return sorted({match[1] for key in self.world.objects if (match := _BACKFILL.match(key)) is not None})
 
     def tried(self, actor: Actor, call: Callable[[Process], Result]) -> Result:
-        """The result of a task, tried again by another process after a kill and after an error that may go away.
-
-        Raises:
-            GivenUpError: no try came to an end.
-        """
+        """The result of a task, tried again by another process after a kill and after an error that may go away."""
         for _ in range(_TRIES):
             try:
                 return call(Process(actor, self.world))

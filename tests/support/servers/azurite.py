@@ -101,9 +101,6 @@ def node_packages(lock: Path) -> Path:
     Args:
         lock: folder of a ``package.json`` and its ``package-lock.json``, which has a digest of each package. It is made
             by ``npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved``.
-
-    Raises:
-        ServerUnavailableError: there is no npm, or a package could not be fetched.
     """
     digest = hashlib.sha256((lock / "package-lock.json").read_bytes()).hexdigest()
     place = CACHE / "npm" / f"{lock.name}-{digest[:16]}"
@@ -114,11 +111,7 @@ def node_packages(lock: Path) -> Path:
 
 
 def node_program() -> str:
-    """The program that runs them.
-
-    Raises:
-        ServerUnavailableError: the machine has none.
-    """
+    """The program that runs them."""
     return _program("node")
 
 

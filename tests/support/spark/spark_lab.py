@@ -42,11 +42,7 @@ class SparkLab:
 
     @classmethod
     def start(cls, folder: Path, *, cores: int = 2, heap: str = "1g") -> Self:
-        """Start the JVM with catalog and warehouse in ``folder``, fetching Iceberg's jars the first time.
-
-        Raises:
-            RuntimeError: Spark did not start, for want of Java or of the jars.
-        """
+        """Start the JVM with catalog and warehouse in ``folder``, fetching Iceberg's jars the first time."""
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.Builder().appName("icefloe tests").master(f"local[{cores},{_MOST_FAILURES}]")

@@ -30,11 +30,7 @@ class Image(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Fetches and makes what its services need.
-
-        Raises:
-            ServerUnavailableError: something cannot be had on this machine.
-        """
+        """Fetches and makes what its services need."""
 
     @abstractmethod
     def environment(self) -> dict[str, str]:

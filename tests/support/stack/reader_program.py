@@ -23,12 +23,7 @@ class FileRefusedError(Exception):
 
 
 def run_reader(*arguments: str | Path) -> Any:
-    """The JSON that the program prints; it is built the first time.
-
-    Raises:
-        FileRefusedError: the file is not valid.
-        ServerUnavailableError: the program cannot be built here.
-    """
+    """The JSON that the program prints; it is built the first time."""
     done = subprocess.run([_program(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise FileRefusedError(done.stderr.strip())
@@ -36,11 +31,7 @@ def run_reader(*arguments: str | Path) -> Any:
 
 
 def _program() -> Path:
-    """The program in the cache.
-
-    Raises:
-        ServerUnavailableError: there is no Go, or a module could not be fetched.
-    """
+    """The program in the cache."""
     sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))
     binary = CACHE / "bin" / f"reader-{hashlib.sha256(sources).hexdigest()[:16]}"
     if not binary.is_file():
@@ -93,12 +84,7 @@ class Stage:
 
 
 def load_stages(dockerfile: Path) -> dict[str, Stage]:
-    """The stages by their names.
-
-    Raises:
-        FileRefusedError: the file is not valid.
-        ServerUnavailableError: there is nothing to read it with.
-    """
+    """The stages by their names."""
     stages = run_reader("dockerfile", dockerfile)
     return {
         stage["name"]: Stage(**{**stage, "copies": tuple((source, target) for source, target in stage["copies"])})

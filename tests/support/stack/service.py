@@ -133,11 +133,7 @@ class Translation:
 
 
 def all_ports(services: Iterable[Service]) -> list[int]:
-    """Every port of the file; each has its number to itself.
-
-    Raises:
-        ValueError: two services listen on the same number.
-    """
+    """Every port of the file; each has its number to itself."""
     ports = [port for service in services for port in service.ports]
     if len(ports) != len(set(ports)):
         raise ValueError(f"two services listen on the same port, and here they would meet: {sorted(ports)}")
@@ -151,10 +147,6 @@ def load_compose(compose_file: Path, env_file: Path, *, profiles: Collection[str
         compose_file: docker-compose.yaml.
         env_file: the .env file.
         profiles: whose services start too, beside those without a profile.
-
-    Raises:
-        FileRefusedError: the file is not valid, or a variable is missing.
-        ServerUnavailableError: there is nothing to read it with.
     """
     document = read_compose(compose_file, env_file)
     return {
@@ -165,12 +157,7 @@ def load_compose(compose_file: Path, env_file: Path, *, profiles: Collection[str
 
 
 def read_compose(compose_file: Path, env_file: Path) -> dict[str, Any]:
-    """The whole file as JSON, likewise.
-
-    Raises:
-        FileRefusedError: the file is not valid, or a variable is missing.
-        ServerUnavailableError: there is nothing to read it with.
-    """
+    """The whole file as JSON, likewise."""
     document: dict[str, Any] = run_reader("compose", compose_file, env_file)
     return document
 

@@ -77,11 +77,7 @@ class ServiceProcess:
         return self._process.poll()
 
     def is_healthy(self) -> bool:
-        """True if its health check says so.
-
-        Raises:
-            ServiceDiedError: it ended.
-        """
+        """True if its health check says so."""
         if (code := self.exit_code()) is not None:
             raise ServiceDiedError(f"{self.service.name} ended with {code}:\n{self.last_words()}")
         check = self._popen([self._translate(word) for word in self.service.health_check], subprocess.DEVNULL)
@@ -163,12 +159,7 @@ class Stack:
         self._reached: set[str] = set()
 
     def __enter__(self) -> Self:
-        """Starts all; a service waits for what it depends on, by the file's own conditions.
-
-        Raises:
-            ServerUnavailableError: a program cannot be had on this machine.
-            ServiceDiedError: a service ended, or was not ready in time.
-        """
+        """Starts all; a service waits for what it depends on, by the file's own conditions."""
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "logs").mkdir(parents=True)
         try:
@@ -198,11 +189,7 @@ class Stack:
         return self._running[name].run(command)
 
     def refuse_dead(self) -> None:
-        """Stops whoever goes on while a service is gone.
-
-        Raises:
-            ServiceDiedError: one that should run ended, or one that runs once failed.
-        """
+        """Stops whoever goes on while a service is gone."""
         for process in self._running.values():
             code = process.exit_code()
             if code is not None and not (process.service.runs_once and code == 0):
