@@ -185,18 +185,3 @@ def test_after_a_silence_large_values_still_get_their_time() -> None:
             store = store_at(port, patience=1.8)
             silence_at(port).begin(60)
             call(store)
-
-
-@pytest.mark.timeout(60)
-def test_a_download_that_breaks_off_is_no_silence() -> None:
-    def begin(connection: socket.socket, left: threading.Event) -> None:
-        connection.recv(65536)
-        head = f'HTTP/1.1 200 OK\r\nContent-Length: {LARGE_BYTES}\r\nETag: "x"\r\n'
-        connection.sendall(f"{head}Last-Modified: Sat, 21 Nov 2026 07:00:00 GMT\r\n\r\n".encode())
-        left.wait()
-
-    with serving(begin) as port:
-        store = store_at(port, patience=0.9)
-        with pytest.raises(TransientError):
-            store.get("key")
-        assert not silence_at(port).is_recent

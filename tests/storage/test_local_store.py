@@ -14,7 +14,6 @@ from icefloe.storage import local_store
 from icefloe.storage.local_store import open_unfinished, sweep_unfinished, unfinished_name
 from icefloe.storage.location import open_store
 from icefloe.storage.store import RangeMissingError
-from support.missing import require_program
 from support.pipelines.workspace import ROOT
 
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
@@ -164,37 +163,6 @@ def test_a_folder_that_cannot_be_opened_for_reading_is_written_to_all_the_same(f
     store.delete(["a/b"])
     monkeypatch.undo()
     assert names(folder) == []
-
-
-@pytest.fixture
-def strace() -> None:
-    require_program("strace")
-
-
-@pytest.mark.usefixtures("strace")
-@pytest.mark.parametrize(
-    ("injected", "said"),
-    [
-        ("fsync:error=EIO:when=1", "Input/output error"),
-        ("write:error=ENOSPC:when=1", "No space left on device"),
-        ("link:error=EIO:when=1", "Input/output error"),
-    ],
-)
-def test_a_fault_of_the_kernel_is_one_sentence_and_leaves_nothing(tmp_path, folder, store, injected, said):
-    store.put("ready", b"")
-    script = f"from icefloe.storage.location import open_store; open_store({folder.as_uri()!r}).create('key', b'value')"
-    command = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", "trace=none"]
-    call = injected.partition(":")[0]
-    watched = ["-e", f"trace={call}", "-P", str(folder / "key"), "-P", str(folder)] if call == "link" else []
-    if not watched:  # the file's name is known only as it is made: every write and sync of this process is below it
-        watched = ["-e", f"trace={call}"]
-    done = subprocess.run(
-        [*command, *watched, "-e", f"inject={injected}", sys.executable, "-B", "-c", script],
-        env=ENVIRON, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert said in done.stderr.splitlines()[-1]
-    assert names(folder) == ["ready"]
 
 
 def test_listings_follow_links_and_leave_out_what_is_no_value(folder, store):

@@ -107,19 +107,6 @@ def test_a_file_is_streamed_in_parts_and_never_held_whole(tmp_path, monkeypatch)
     assert kwargs.get("use_multipart") is not False
 
 
-def test_a_folder_below_a_file_cannot_be_written_and_the_error_says_so_once(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    store = open_store((tmp_path / "file" / "icefloe").as_uri())
-    for attempt in (lambda: store.put("a/key", b""), lambda: store.create("a/key", b"")):
-        with pytest.raises(
-            TerminalError, match=rf"{tmp_path}/file/icefloe/a/key: Not a directory.*; see that"
-        ) as caught:
-            attempt()
-        assert "\n" not in str(caught.value)
-        assert (caught.value.url, caught.value.key) == (store.url, "a/key")
-    assert store.size("a/key") is None
-
-
 @pytest.fixture
 def mounted(tmp_path):
     """Mounts a file system of one MiB at a folder; gives the function that does."""

@@ -61,19 +61,6 @@ def test_a_store_that_ignores_create_if_absent_is_refused_by_its_url():
     assert list(inner.list("")) == []
 
 
-@pytest.mark.parametrize("operation", ["create", "get"])
-def test_a_failing_clean_up_does_not_hide_why_the_probe_failed(operation):
-    first = TransientError("the first fault")
-    store = FaultyStore(
-        open_store("memory://unclean"),
-        Fault(operation=operation, error=first),
-        Fault(operation="delete", error=TerminalError("the clean-up failed too")),
-    )
-    with pytest.raises(TransientError) as caught:
-        probe(store)
-    assert caught.value is first
-
-
 def test_a_create_whose_answer_was_lost_leaves_nothing():
     inner = open_store("memory://lost")
     with pytest.raises(TransientError):
@@ -106,12 +93,3 @@ def test_the_remains_of_a_killed_look_at_the_clock_do_not_count(url: str) -> Non
     [left] = store.list("")
     assert left.key.startswith(f"{CLOCK_FOLDER}/")
     assert store_time(store) >= left.modified
-
-
-def test_a_listing_that_lags_behind_is_tried_again() -> None:
-    class Stale(WrappingStore):
-        def list(self, prefix: str):  # noqa: ARG002 - nothing is ever there
-            return iter(())
-
-    with pytest.raises(TransientError, match="does not list an object that was just written to it; try again"):
-        store_time(Stale(open_store("memory://stale-clock")))

@@ -93,7 +93,7 @@ def fetch_blocks(
     def read(pieces: Sequence[_Piece]) -> list[memoryview]:
         if not node_of(pieces[0].file):
             return [_read(store, piece) for piece in pieces]
-        return read_from_node(machine, extents.files, [(piece.file, piece.start, piece.stop) for piece in pieces])
+        return _read_from_node(machine, extents.files, pieces)
 
     def fetched(pieces: Sequence[_Piece]) -> list[memoryview] | NodeOutputsLostError:
         try:
@@ -215,7 +215,9 @@ class _Block(NamedTuple):
             raise self._damage(f"the block of reduce partition {self.reduce_id} has {rows} rows, expected {self.rows}")
 
     def _damage(self, reason: str) -> CorruptMapOutputError:
-        return whole_damage(_corrupt(self.file, reason), self.files, self.file)
+        """Of all files at a node: one that changed a byte is not asked for others, at the cost of more rounds."""
+        damage = _corrupt(self.file, reason)
+        return _lost(self.files, self.file, damage.reason) if node_of(self.file) else damage
 
 
 def _crc32(data: memoryview | BinaryIO) -> int:
@@ -257,20 +259,18 @@ class NodeOutputsLostError(CorruptMapOutputError):
         return tuple(output for node in self.nodes for output in node.outputs)
 
 
-def read_from_node(
-    machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[tuple[ShuffledFile, int, int]]
-) -> list[memoryview]:
+def _read_from_node(machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[_Piece]) -> list[memoryview]:
     """In the order in which they are wanted."""
-    address = node_of(wanted[0][0])
-    pieces = [
-        Piece(split_node_key(file.data_key)[1], file.data_size_bytes, start, stop) for file, start, stop in wanted
+    first = wanted[0].file
+    asked = [
+        Piece(split_node_key(file.data_key)[1], file.data_size_bytes, start, stop) for _, file, start, stop in wanted
     ]
     try:
-        answers = machine.read(address, pieces)
+        answers = machine.read(node_of(first), asked)
     except NodeLostError as cause:
-        raise _lost(files, wanted[0][0], cause.reason, is_busy=cause.is_busy) from cause
+        raise _lost(files, first, cause.reason, is_busy=cause.is_busy) from cause
     found: list[memoryview] = []
-    for (file, _, _), answer in zip(wanted, answers, strict=True):
+    for (_, file, _, _), answer in zip(wanted, answers, strict=True):
         if isinstance(answer, PieceFault):
             raise _lost(files, file, f"{file.data_key}: {answer.reason}")
         found.append(answer)
@@ -295,16 +295,6 @@ def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) ->
 def node_of(file: ShuffledFile) -> str:
     """Empty: the file is in the store."""
     return split_node_key(file.data_key)[0] if is_node_key(file.data_key) else ""
-
-
-def whole_damage(
-    damage: CorruptMapOutputError, files: Sequence[ShuffledFile], file: ShuffledFile
-) -> CorruptMapOutputError:
-    """The damage of one data file or, at a node, of all data files there.
-
-    A node that changed one byte is not asked for others: each would cost another round of the phase.
-    """
-    return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage
 
 
 def _lost(

@@ -42,14 +42,6 @@ class OrdinalSums:
     signed_count: int
     hash_sum: Hash128
 
-    def __add__(self, other: "OrdinalSums") -> "OrdinalSums":
-        return OrdinalSums(
-            change_ordinal=self.change_ordinal,
-            rows=self.rows + other.rows,
-            signed_count=self.signed_count + other.signed_count,
-            hash_sum=(self.hash_sum + other.hash_sum) % (1 << 128),
-        )
-
 
 def grouped_hash_sums(
     high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64], starts: NDArray[np.int64]
@@ -63,7 +55,7 @@ def grouped_hash_sums(
     if not len(starts):
         return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
     limbs = [low & _MASK, low >> _HALF, high & _MASK, high >> _HALF]
-    exact = _absolute_sum(weights) <= _EXACT_WEIGHTS
+    exact = max(-int(weights.min()), int(weights.max())) * len(weights) <= _EXACT_WEIGHTS
     kind = np.int64 if exact else object  # Python's integers for weights no table has
     # As on paper, in digits of 32 bits: each digit is added up by itself, then carries go from the lowest digit up. A
     # negative carry borrows, because >> rounds down.
@@ -75,13 +67,6 @@ def grouped_hash_sums(
         carried.append((total & 0xFFFF_FFFF).astype(np.uint64))
         carry = total >> 32
     return carried[3] << _HALF | carried[2], carried[1] << _HALF | carried[0]
-
-
-def _absolute_sum(weights: NDArray[np.int64]) -> int:
-    if not len(weights):
-        return 0
-    largest = max(-int(weights.min()), int(weights.max()))
-    return largest * len(weights)
 
 
 def encode_index(offsets: NDArray[np.int64]) -> bytes:
@@ -146,14 +131,8 @@ class PartitionStatistics:
     @classmethod
     def empty(cls) -> Self:
         none, no_hashes = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-        return cls(
-            reduce_ids=none,
-            change_ordinals=none,
-            rows=none,
-            signed_counts=none,
-            hash_high=no_hashes,
-            hash_low=no_hashes,
-        )
+        counts = dict.fromkeys(("reduce_ids", "change_ordinals", "rows", "signed_counts"), none)
+        return cls(**counts, hash_high=no_hashes, hash_low=no_hashes)
 
     @classmethod
     def of_rows(

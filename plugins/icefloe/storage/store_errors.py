@@ -65,16 +65,11 @@ class StorePlace:
         except BaseException as cause:
             if type(cause).__name__ != _PANIC:
                 raise
-            raise_outgoing(self._panic(cause, action, key))
-
-    def _panic(self, cause: BaseException, action: str, key: str) -> IcefloeError:
-        """Obstore's Rust panics on unforeseen options; the panic is no Exception."""
-        return TerminalError(
-            f"cannot {action} {join_url(self.url, key)}: the client of this store gave up ({self._reason(cause)}); "
-            "correct the URL or the options of this store",
-            url=self.url,
-            key=key,
-        )
+            # Obstore's Rust panics on unforeseen options; the panic is no Exception.
+            raise_outgoing(TerminalError(
+                f"cannot {action} {join_url(self.url, key)}: the client of this store gave up ({self._reason(cause)}); "
+                "correct the URL or the options of this store", url=self.url, key=key,
+            ))  # fmt: skip
 
     def _error(self, cause: Exception, action: str, key: str) -> IcefloeError:
         # Obstore has one type for a missing value and for a missing place. A read or a delete lacks the value, anything
@@ -93,15 +88,15 @@ class StorePlace:
                 f"{what}: the clock of this machine differs from the clock of the store ({code_of_answer(cause)}); set "
                 "this machine's clock, and let a time service keep it"
             )
-        elif isinstance(cause, _DENIED) or (not self.is_local and is_denied_deletion(cause)):
+        elif isinstance(cause, _DENIED) or (not self.is_local and _DENIED_DELETION.search(str(cause))):
             code = None if self.is_local else code_of_answer(cause)
             answer = "" if code is None else f" ({code})"
             sentence = f"{what}: access is denied{answer}; check the credentials and the permissions of this place"
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif not self.is_local and (fault := certificate_fault(cause)) is not None:
-            sentence = f"{what}: the certificate of {fault.endpoint} is refused: {fault.reason}; {fault.way_out}"
-        elif not self.is_local and is_not_implemented(cause):
+            sentence = f"{what}: {fault}"
+        elif not self.is_local and _NOT_IMPLEMENTED.search(str(cause)):
             sentence = (
                 f"{what}: the service does not implement this request (status 501); use S3, GCS, Azure, local disk "
                 "or a service whose conditional puts work"
@@ -137,27 +132,12 @@ def _errno(cause: BaseException) -> int | None:
 
 _NOT_IMPLEMENTED: Final = re.compile(r"\binner: Status \{\s*status: 501,")
 _DENIED_DELETION: Final = re.compile(r"\bDeleteFailed \{[^{}]*\bcode: \"(?:AccessDenied|AllAccessDisabled)\"")
+"""Of many deletions S3 denies some by an answer 200 that lists them."""
 _CODE: Final = re.compile(r"<Code>([A-Za-z][A-Za-z0-9._-]{0,63})</Code>")
 _OTHER_TIME: Final = re.compile(
     r"\bRequestTimeTooSkewed\b|\bRequest date header too old\b|\bSignature (?:expired:|not yet current)"
 )
 """The words of S3, of Azure and of other services of AWS. Only S3 has a code of its own for it."""
-
-
-def is_not_implemented(cause: BaseException) -> bool:
-    """True if a service does not know such a request."""
-    return _NOT_IMPLEMENTED.search(str(cause)) is not None
-
-
-def is_denied_deletion(cause: BaseException) -> bool:
-    """True if S3 denied some of many deletions: it answers 200, and lists them.
-
-    >>> is_denied_deletion(OSError('DeleteFailed { path: "a", code: "AccessDenied", message: "Access Denied" }'))
-    True
-    >>> is_denied_deletion(OSError('DeleteFailed { path: "a", code: "InternalError", message: "Try again" }'))
-    False
-    """
-    return _DENIED_DELETION.search(str(cause)) is not None
 
 
 def code_of_answer(cause: BaseException) -> str | None:
@@ -199,21 +179,12 @@ _FAULTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateFault:
-    """A refused certificate, which another try meets again; ``way_out`` says what somebody must do."""
-
-    endpoint: str
-    reason: str
-    way_out: str
-
-
-def certificate_fault(cause: BaseException) -> CertificateFault | None:
-    """None if obstore gave up for another reason."""
+def certificate_fault(cause: BaseException) -> str | None:
+    """A clause about a refused certificate, which another try meets again; None if there is another reason."""
     text = str(cause)
     refused = _REFUSED.search(text)
     if refused is None:
         return None
     asked = _ASKED.search(text)
     reason, way_out = _FAULTS.get(refused[1].removesuffix("Context"), (refused[1], _REISSUE))
-    return CertificateFault(endpoint=asked[1] if asked else "its endpoint", reason=reason, way_out=way_out)
+    return f"the certificate of {asked[1] if asked else 'its endpoint'} is refused: {reason}; {way_out}"

@@ -72,21 +72,9 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
             f"the Spark connection {conn_id!r} is not defined or its URI is invalid: {_expected(conn_id)}",
             conn_id=conn_id,
         )
-    url = _master_url(connection)
-    if not _MASTER.fullmatch(url):
-        raise TerminalError(
-            f"the Spark connection {conn_id!r} names the master {url!r}, unknown to Spark: {_expected(conn_id)}",
-            conn_id=conn_id,
-            master=url,
-        )
-    deploy_mode = connection.extra_dejson.get("deploy-mode") or conf.get("spark.submit.deployMode") or "client"
-    if deploy_mode != "client":
-        raise TerminalError(
-            f"the Spark connection {conn_id!r} asks for deploy mode {deploy_mode!r}: credentials reach a driver "
-            "only in its environment on this machine, so use deploy mode client",
-            conn_id=conn_id,
-        )
-    return _usable(url, conf)
+    deploy_mode = connection.extra_dejson.get("deploy-mode") or conf.get("spark.submit.deployMode")
+    place = f"the Spark connection {conn_id!r}"
+    return _usable(_master_url(connection), conf, deploy_mode=deploy_mode, place=place, expected=_expected(conn_id))
 
 
 def configured_master(conf: Mapping[str, str]) -> SparkMaster:
@@ -95,23 +83,19 @@ def configured_master(conf: Mapping[str, str]) -> SparkMaster:
     >>> configured_master({"spark.master": "local[3]"}).cores
     3
     """
-    url = conf.get("spark.master", "local[*]")
+    url, deploy_mode = conf.get("spark.master", "local[*]"), conf.get("spark.submit.deployMode")
+    expected = "write local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn"
+    return _usable(url, conf, deploy_mode=deploy_mode, place="spark.conf", expected=expected)
+
+
+def _usable(url: str, conf: Mapping[str, str], *, deploy_mode: str | None, place: str, expected: str) -> SparkMaster:
     if not _MASTER.fullmatch(url):
+        raise TerminalError(f"{place} names the master {url!r}, unknown to Spark: {expected}", master=url)
+    if deploy_mode not in (None, "", "client"):
         raise TerminalError(
-            f"spark.conf names the master {url!r}, unknown to Spark: write local[N], spark://HOST:PORT, "
-            "k8s://https://HOST:PORT or yarn",
-            master=url,
+            f"{place} asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on this "
+            "machine, so use deploy mode client"
         )
-    deploy_mode = conf.get("spark.submit.deployMode", "client")
-    if deploy_mode != "client":
-        raise TerminalError(
-            f"spark.conf asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on "
-            "this machine, so use deploy mode client",
-        )
-    return _usable(url, conf)
-
-
-def _usable(url: str, conf: Mapping[str, str]) -> SparkMaster:
     # Only a job needs the number, but a job comes after its batch is opened.
     cores_of_an_executor(conf)
     return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
