@@ -160,27 +160,9 @@ def _project_struct(value: Mapping[str, Any], before: StructType, after: StructT
     return row
 
 
-def relaxed(schema: Schema) -> Schema:
-    """The same schema with every field optional: what writers without Iceberg's knowledge put into files."""
-    return Schema(*_relaxed(schema.as_struct()).fields)
-
-
-def _relaxed(kind: IcebergType) -> Any:
-    match kind:
-        case StructType():
-            return StructType(
-                *(
-                    field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)})
-                    for field in kind.fields
-                )
-            )
-        case ListType():
-            return ListType(kind.element_id, _relaxed(kind.element_type), element_required=False)
-        case MapType():
-            value = _relaxed(kind.value_type)
-            return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=False)
-    return kind
-
-
 def with_relaxed_file(evolution: Evolution) -> Evolution:
-    return replace(evolution, before=relaxed(evolution.before))
+    """Every field of the file is optional, as writers without Iceberg's knowledge make it."""
+    document = evolution.before.model_dump_json()
+    for key in ("required", "element-required", "value-required"):
+        document = document.replace(f'"{key}":true', f'"{key}":false')
+    return replace(evolution, before=Schema.model_validate_json(document))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -37,9 +37,9 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table, read_table
 
 NESTED = StructType(
-    NestedField(31, "count", IntegerType(), required=False),
+    NestedField(31, "count", IntegerType()),
     NestedField(32, "label", StringType(), required=True),
-    NestedField(33, "inner", StructType(NestedField(34, "x", FloatType())), required=False),
+    NestedField(33, "inner", StructType(NestedField(34, "x", FloatType()))),
 )
 ALL_TYPES = Schema(
     NestedField(1, "boolean", BooleanType()),
@@ -117,10 +117,6 @@ def test_every_type_is_read(tmp_path: Path, format_version: int) -> None:
     assert read_table(table).to_pylist() == expected
 
 
-def test_the_arrow_types_are_those_of_pyiceberg(tmp_path: Path) -> None:
-    assert TableSchema.of(ALL_TYPES).arrow.equals(ALL_TYPES.as_arrow())
-
-
 def test_columns_are_renamed_moved_dropped_added_and_promoted(tmp_path: Path) -> None:
     table = create_table(tmp_path, ALL_TYPES)
     table.append(rows_of(table, [FULL, EMPTY, HOLLOW]))
@@ -154,14 +150,6 @@ def test_a_partition_column_that_the_files_lack_comes_from_the_partition(tmp_pat
         pq.write_table(pq.ParquetFile(path).read().drop_columns("day"), path)
     assert_read_as_pyiceberg_does(table)
     assert sorted(read_table(table).to_pylist(), key=lambda row: row["id"]) == rows
-
-
-def test_a_bucket_partition_fills_nothing(tmp_path: Path) -> None:
-    table = create_table(tmp_path, Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType())))
-    with table.update_spec() as update:
-        update.add_field("id", BucketTransform(4), "id_bucket")
-    table.append(rows_of(table, [{"id": n, "name": str(n)} for n in range(20)]))
-    assert_read_as_pyiceberg_does(table)
 
 
 def test_added_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyroaring import BitMap64
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlaces, refuse_elsewhere
-from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors
 from icefloe.pipeline.url import location_fault
 from support.tables.planning_tables import make_table, rows
-from support.tables.written_deletes import write_deletion_vector
 
 
 @pytest.mark.parametrize(
@@ -24,9 +20,8 @@ from support.tables.written_deletes import write_deletion_vector
         ("s3://lake/t", "s3a://lake/t", "s3n://lake/t/", "S3://lake/t"),
         ("gs://lake/t", "gcs://lake/t"),
         (
-            "abfss://box@account.dfs.core.windows.net/t", "abfs://box@account.dfs.core.windows.net/t",
-            "wasbs://box@account.blob.core.windows.net/t", "wasb://box@account.blob.core.windows.net/t",
-            "ABFS://box@Account.DFS.core.windows.net/t", "wasbs://box@account.Blob.Core.windows.net/t",
+            "abfss://box@account.dfs.core.windows.net/t", "ABFS://box@Account.DFS.core.windows.net/t",
+            "wasb://box@account.blob.core.windows.net/t", "wasbs://box@account.Blob.Core.windows.net/t",
         ),
         ("hdfs://names.example:8020/t", "hdfs://Names.Example:8020/t"),
     ],
@@ -314,21 +309,6 @@ def test_a_pipe_or_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> No
     for name in ("a", "b"):
         with pytest.raises(OSError, match=f"{tmp_path}/{name} is not a file"):
             io.new_input(f"file://{tmp_path}/{name}").open()
-
-
-def test_a_deletion_vector_behind_a_link_is_refused_and_the_folder_it_is_in_is_proposed(tmp_path: Path) -> None:
-    for folder in ("t", "other"):
-        (tmp_path / folder).mkdir()
-    vector = write_deletion_vector(tmp_path / "other" / "v.puffin", BitMap64([1]), data_file="a")
-    (tmp_path / "t" / "v.puffin").symlink_to(vector.path)
-    io = ConfinedIO(PyArrowFileIO(), places_of(tmp_path / "t"), table="db.events")
-    linked = replace(vector, path=f"file://{tmp_path}/t/v.puffin")
-    with pytest.raises(TerminalError) as refused:
-        read_deletion_vectors([linked], io=io, table="db.events")
-    assert f'write allowed_locations: ["file://{tmp_path}/other"] in' in refused.value.sentence
-    allowed = FilePlaces(places=(*places_of(tmp_path / "t").places, *places_of(tmp_path / "other").places))
-    io = ConfinedIO(PyArrowFileIO(), allowed, table="db.events")
-    assert list(read_deletion_vectors([linked], io=io, table="db.events")[0]) == [1]
 
 
 def test_tables_are_never_written() -> None:

@@ -32,15 +32,12 @@ def snapshot(**summary: str) -> Snapshot:
     ("summary", "delta"),
     [
         ({"added-records": "5", "deleted-records": "2"}, 3),
-        ({"deleted-records": "2", "deleted-data-files": "1", "total-records": "0"}, -2),
         ({"total-records": "8"}, 0),
         ({"added-data-files": "1"}, None),
         ({"added-records": "5", "deleted-data-files": "1"}, None),
         ({"added-records": "many", "total-records": "1"}, None),
-        ({"added-records": "²", "total-records": "1"}, None),
         ({"added-records": "1" * 5000, "total-records": "1"}, None),
         ({"added-records": str(2**63), "total-records": "1"}, None),
-        ({}, None),
     ],
 )
 def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
@@ -55,10 +52,8 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
     ("summary", "bound"),
     [
         ({"added-data-files": "1", "added-files-size": "7"}, 107),
-        ({"added-delete-files": "1", "added-files-size": "7"}, 107),
         ({"deleted-data-files": "1"}, 100),
         ({"added-data-files": "1"}, None),
-        ({"added-files-size": "7"}, 107),
         ({}, None),
     ],
 )

@@ -190,13 +190,10 @@ def test_a_partition_is_one_whatever_its_transform_is(
         assert found_in(tmp_path / "m", spec_of(transform), source, (form, 1000)) == (constant_to_json(kind, value),)
 
 
-def test_a_day_of_a_column_that_became_a_timestamp_is_the_timestamp(tmp_path: Path) -> None:
+def test_partition_values_are_found_by_their_field_ids_and_void_ones_are_null(tmp_path: Path) -> None:
     for form in ((logical("int", "date"), 19_675), (logical("long", "timestamp-micros"), 19_675 * 86_400_000_000)):
         found = found_in(tmp_path / "m", spec_of(IdentityTransform()), TimestampType(), (form, 1000))
         assert found == ("2023-11-14T00:00:00",)
-
-
-def test_partition_values_are_found_by_their_field_ids_and_void_ones_are_null(tmp_path: Path) -> None:
     transforms: list[Transform[Any, Any]] = [IdentityTransform(), VoidTransform(), BucketTransform(4)]
     spec = PartitionSpec(*(PartitionField(1, 1000 + n, each, f"p{n}") for n, each in enumerate(transforms)))
     values = [(("int", 9), 1999), (("int", 3), 1002), (("int", 5), 1001), (("long", 1), 1000)]
@@ -233,17 +230,23 @@ def numbered(*, status: int, number: int | None) -> RawEntry:
     )
 
 
-@pytest.mark.parametrize("status", [EntryStatus.EXISTING, EntryStatus.DELETED], ids=str)
-def test_a_delete_file_that_is_kept_or_deleted_without_a_sequence_number_is_damage(status: EntryStatus) -> None:
-    manifest = ManifestFile(path="m", spec_id=0, holds_deletes=True, added_snapshot_id=7, sequence_number=3)
-    with pytest.raises(UndecodableError, match=f"delete file v is {status.name} there without a sequence number"):
-        list(delete_entries(manifest, [numbered(status=status, number=None)], PartitionSpec(), ()))
-    [entry] = delete_entries(manifest, [numbered(status=status, number=2)], PartitionSpec(), ())
-    assert entry.delete_file.sequence_number == 2
-
-
-def test_an_added_delete_file_and_any_of_a_table_without_numbers_inherits_that_of_its_manifest() -> None:
-    for status, number in ((EntryStatus.ADDED, 3), (EntryStatus.DELETED, 0)):
-        manifest = ManifestFile(path="m", spec_id=0, holds_deletes=True, added_snapshot_id=7, sequence_number=number)
-        [entry] = delete_entries(manifest, [numbered(status=status, number=None)], PartitionSpec(), ())
-        assert entry.delete_file.sequence_number == number
+@pytest.mark.parametrize(
+    ("status", "of_manifest", "own", "number"),
+    [
+        (EntryStatus.EXISTING, 3, None, None),
+        (EntryStatus.DELETED, 3, None, None),
+        (EntryStatus.DELETED, 3, 2, 2),
+        (EntryStatus.ADDED, 3, None, 3),
+        (EntryStatus.DELETED, 0, None, 0),
+    ],
+)
+def test_a_delete_file_has_a_sequence_number_or_inherits_it_if_it_was_added_or_the_table_has_none(
+    status: EntryStatus, of_manifest: int, own: int | None, number: int | None
+) -> None:
+    manifest = ManifestFile(path="m", spec_id=0, holds_deletes=True, added_snapshot_id=7, sequence_number=of_manifest)
+    entries = delete_entries(manifest, [numbered(status=status, number=own)], PartitionSpec(), ())
+    if number is None:
+        with pytest.raises(UndecodableError, match=f"delete file v is {status.name} there without a sequence number"):
+            list(entries)
+    else:
+        assert [entry.delete_file.sequence_number for entry in entries] == [number]

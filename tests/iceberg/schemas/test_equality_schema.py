@@ -16,39 +16,28 @@ from pyiceberg.types import (
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.deletes.equality_deletes import equality_schema
-from support.tables.replaced_tables import table_of_schemas
-from support.tables.written_tables import create_table, optional
+from support.tables.written_tables import create_table
 
 PLACE = StructType(
-    NestedField(6, "lat", FloatType(), required=False),
-    NestedField(7, "lon", FloatType(), required=False),
-    NestedField(8, "name", StringType(), required=True),
+    NestedField(6, "lat", FloatType()), NestedField(7, "lon", FloatType()), NestedField(8, "name", StringType())
 )
 COLUMNS = Schema(
     NestedField(1, "id", IntegerType(), required=True),
-    optional("name", StringType(), 2),
-    optional("amount", IntegerType(), 3),
-    optional("place", PLACE, 4),
-    optional("tags", ListType(9, StringType(), element_required=False), 5),
+    NestedField(2, "name", StringType()),
+    NestedField(3, "amount", IntegerType()),
+    NestedField(4, "place", PLACE),
+    NestedField(5, "tags", ListType(9, StringType(), element_required=False)),
 )
-
-
-def evolve(table: Table) -> None:
-    with table.update_schema() as update:
-        update.update_column("id", LongType())
-        update.update_column(("place", "lat"), DoubleType())
-        update.delete_column("name")
-    with table.update_schema() as update:
-        update.add_column("name", LongType())
-        update.delete_column("amount")
-        update.delete_column(("place", "lon"))
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Field ids as PyIceberg gives them: in breadth-first order."""
     table = create_table(tmp_path, COLUMNS)
-    evolve(table)
+    with table.update_schema() as update:
+        update.update_column("id", LongType()).update_column(("place", "lat"), DoubleType()).delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", LongType()).delete_column("amount").delete_column(("place", "lon"))
     return table
 
 
@@ -84,15 +73,3 @@ def test_a_field_that_is_no_column_is_an_error(table: Table, name: str | None) -
     field_id = 99 if name is None else id_of(table, name)
     with pytest.raises(TerminalError, match=f"name field {field_id}, which no schema of the table has"):
         equality_schema(table.metadata, [1, field_id], [])
-
-
-def test_a_key_has_the_type_of_the_states_that_are_compared_if_another_table_took_its_name(tmp_path: Path) -> None:
-    table, (earlier, later) = table_of_schemas(
-        tmp_path, {1: LongType(), 2: LongType()}, {1: StringType(), 2: IntegerType()}
-    )
-
-    def kinds(*snapshot_ids: int) -> list[str]:
-        return [str(field.field_type) for field in equality_schema(table.metadata, [1, 2], snapshot_ids).columns.fields]
-
-    assert kinds(earlier) == ["long", "long"]
-    assert kinds(later, earlier) == ["string", "long"]

@@ -16,15 +16,6 @@ def ids(columns: tuple[FileColumn, ...]) -> dict[str, int | None]:
     return {column.name: column.field_id for column in columns}
 
 
-def test_ids_in_the_file_are_read_at_every_level() -> None:
-    inner = pa.struct([with_id("a", pa.int64(), 3)])
-    nested = with_id("s", pa.large_list(with_id("element", inner, 2)), 1)
-    (column,) = file_columns(pa.schema([nested]), None)
-    assert column.field_id == 1
-    assert column.children[0].field_id == 2
-    assert ids(column.children[0].children) == {"a": 3}
-
-
 def test_columns_without_ids_get_those_of_their_names_at_every_level() -> None:
     file = pa.schema(
         [
@@ -53,8 +44,3 @@ def test_an_id_in_the_file_wins_over_the_name_mapping() -> None:
     file = pa.schema([with_id("a", pa.int64(), 1), pa.field("b", pa.int64()), pa.field("c", pa.int64())])
     mapping = NameMapping([mapped(9, "a"), mapped(1, "b"), mapped(3, "c")])
     assert ids(file_columns(file, mapping)) == {"a": 1, "b": None, "c": 3}
-
-
-def test_a_column_that_nobody_names_has_no_id_and_does_not_hinder_the_others() -> None:
-    file = pa.schema([("a", pa.int64()), ("stray", pa.list_(pa.struct([("x", pa.int64())])))])
-    assert ids(file_columns(file, NameMapping([mapped(1, "a"), mapped(None, "x")]))) == {"a": 1, "stray": None}

@@ -119,10 +119,32 @@ def test_a_column_dropped_and_added_again_under_its_name_does_not_bring_old_valu
 def test_null_lists_and_maps_of_structs_stay_null() -> None:
     inner = StructType(NestedField(4, "x", LongType()))
     tags = NestedField(3, "tags", ListType(5, inner, element_required=False))
-    by_key = NestedField(6, "by_key", MapType(7, StringType(), 8, inner, value_required=False))
-    rows = [{"tags": None, "by_key": None}, {"tags": [], "by_key": []}, {"tags": [None], "by_key": [("k", None)]}]
+    by_key = NestedField(6, "by_key", MapType(7, inner, 8, inner, value_required=False))
+    entry = ({"x": 2}, None)
+    rows = [{"tags": None, "by_key": None}, {"tags": [], "by_key": []}, {"tags": [None], "by_key": [entry]}]
     batch = pa.RecordBatch.from_pylist(rows, file_schema(tags, by_key))
     assert project(batch, Schema(tags, by_key)).to_pylist() == rows
+
+
+LISTS = [pa.list_, pa.large_list, pa.list_view, pa.large_list_view, lambda element: pa.list_(element, 2)]
+
+
+@pytest.mark.parametrize("layout", LISTS, ids=["list", "large", "view", "large view", "fixed size"])
+def test_every_list_layout_becomes_the_tables_also_in_slices(layout: Any) -> None:
+    ids = [{"PARQUET:field_id": str(number)} for number in (1, 2)]
+    kind = layout(pa.field("element", pa.int32(), metadata=ids[1]))
+    array = pa.array([[1, 2], None, [3, None], [4, 5]], kind)
+    if layout in (pa.list_view, pa.large_list_view):
+        # Views may overlap and have any order.
+        offset = pa.int32() if layout is pa.list_view else pa.int64()
+        places, sizes = pa.array([2, 0, 1], offset), pa.array([1, 2, 2], offset)
+        array = type(array).from_arrays(places, sizes, pa.array([1, 2, 3], pa.int32()), kind)
+    schema = Schema(NestedField(1, "c", ListType(2, LongType(), element_required=False)))
+    batch = pa.RecordBatch.from_arrays([array], schema=pa.schema([pa.field("c", kind, metadata=ids[0])]))
+    for part in (batch, batch.slice(1), batch.slice(2, 1), batch.slice(0, 0)):
+        seen = project(part, schema)
+        seen.validate(full=True)
+        assert seen.to_pylist() == part.to_pylist()
 
 
 DEFAULTS: list[tuple[IcebergType, Any]] = [
@@ -213,8 +235,8 @@ def test_a_type_that_may_not_become_the_tables_is_an_error_that_names_column_and
 
 
 def outer(*, leaf_required: bool) -> NestedField:
-    leaf = NestedField(3, "leaf", LongType(), required=leaf_required)
-    return struct(1, "outer", struct(2, "inner", leaf, required=True))
+    inner = struct(2, "inner", NestedField(3, "leaf", LongType(), required=leaf_required), required=True)
+    return struct(1, "outer", inner)
 
 
 def test_a_null_in_a_required_column_is_an_error_unless_a_parent_is_null_however_batches_are_cut() -> None:
@@ -245,19 +267,15 @@ def test_a_column_that_was_widened_after_the_schemas_snapshot_is_narrowed_where_
         project(one_row({"id": 2**40}, NestedField(1, "id", LongType())), narrow)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        ListType(3, UUIDType(), element_required=False),
-        MapType(3, StringType(), 4, UUIDType(), value_required=False),
-        StructType(NestedField(3, "u", UUIDType(), required=False)),
-    ],
-    ids=str,
-)
-def test_a_column_with_uuids_inside_that_the_file_lacks_is_null(kind: Any) -> None:
-    batch = one_row({"id": 7}, NestedField(1, "id", LongType()))
-    found = project(batch, Schema(ID, NestedField(2, "added", kind, required=False)))
-    assert found.to_pylist() == [{"id": 7, "added": None}]
+def test_a_column_with_uuids_inside_that_the_file_lacks_is_null() -> None:
+    kinds = (
+        ListType(3, UUIDType()),
+        MapType(3, StringType(), 4, UUIDType()),
+        StructType(NestedField(3, "u", UUIDType())),
+    )
+    for kind in kinds:
+        found = project(one_row({"id": 7}, ID), Schema(ID, NestedField(2, "added", kind)))
+        assert found.to_pylist() == [{"id": 7, "added": None}]
 
 
 @pytest.mark.parametrize(
@@ -407,35 +425,21 @@ def test_a_kept_dictionary_has_distinct_values_of_the_tables_type() -> None:
 
 
 def place(city: str, kind: IntegerType | LongType) -> TableSchema:
-    fields = [
-        NestedField(3, city, StringType(), required=False),
-        NestedField(4, "gate", kind, required=False),
-    ]
-    return TableSchema.of(
-        Schema(
-            NestedField(1, "id", LongType(), required=True),
-            NestedField(2, f"in_{city}", StructType(*fields), required=False),
-        )
-    )
-
-
-def rows_of(schema: TableSchema, *values: object) -> pa.RecordBatch:
-    columns = [
-        pa.array(column, field.type) for column, field in zip(zip(*values, strict=True), schema.arrow, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+    inner = StructType(NestedField(3, city, StringType()), NestedField(4, "gate", kind))
+    return TableSchema.of(Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, f"in_{city}", inner)))
 
 
 def test_columns_and_fields_of_structs_keep_their_values_under_their_new_names() -> None:
     before, after = place("town", IntegerType()), place("city", LongType())
-    found = rows_in_schema(rows_of(before, (7, {"town": "Oslo", "gate": 3}), (8, None)), before, after)
+    rows = [{"id": 7, "in_town": {"town": "Oslo", "gate": 3}}, {"id": 8, "in_town": None}]
+    found = rows_in_schema(pa.RecordBatch.from_pylist(rows, before.arrow), before, after)
     assert found.schema.types == after.arrow.types
     assert found.to_pylist() == [{"id": 7, "in_city": {"city": "Oslo", "gate": 3}}, {"id": 8, "in_city": None}]
 
 
 def test_a_null_of_a_column_that_became_required_later_is_kept() -> None:
-    before = TableSchema.of(Schema(NestedField(1, "id", LongType(), required=False)))
-    after = TableSchema.of(
-        Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "gate", LongType(), required=True))
-    )
-    assert rows_in_schema(rows_of(before, (None,)), before, after).to_pylist() == [{"id": None, "gate": None}]
+    before = TableSchema.of(Schema(NestedField(1, "id", LongType())))
+    gate = NestedField(2, "gate", LongType(), required=True)
+    after = TableSchema.of(Schema(ID, gate))
+    rows = pa.RecordBatch.from_pylist([{"id": None}], before.arrow)
+    assert rows_in_schema(rows, before, after).to_pylist() == [{"id": None, "gate": None}]
