@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from icefloe.iceberg.data_file import Constant, DataFile
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
 
 
 def described(

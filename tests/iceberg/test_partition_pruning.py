@@ -31,7 +31,7 @@ from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from icefloe.iceberg.data_file import Constant, constant_to_json
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.schemas.table_schema import TableSchema
 

@@ -41,7 +41,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.iceberg.data_file import constant_to_json
-from icefloe.iceberg.manifests.manifest_entries import EntryStatus, ManifestFile, data_entries, delete_entries
+from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestFile, data_entries, delete_entries
 from icefloe.iceberg.manifests.manifest_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries
 from icefloe.iceberg.unreadable import UndecodableError

@@ -15,8 +15,7 @@ from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError
 from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
-from icefloe.iceberg.manifests.manifest_entries import EntryStatus
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestReader
 from support.tables.planning_tables import edit_metadata, make_table, rows
 
 

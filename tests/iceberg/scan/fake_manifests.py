@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
-from icefloe.iceberg.manifests.manifest_entries import (
+from icefloe.iceberg.manifests.manifest_reader import (
     DELETED_FILE_PATH,
     DataEntry,
     DeleteEntry,

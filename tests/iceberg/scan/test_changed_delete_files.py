@@ -19,7 +19,7 @@ from iceberg.scan.fake_manifests import (
     terms,
 )
 from icefloe.iceberg.data_file import FileContent
-from icefloe.iceberg.manifests.manifest_entries import (
+from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
     ManifestFile,
     Partition,

@@ -41,8 +41,7 @@ from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_entries import DataEntry
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, ManifestReader
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table

@@ -21,13 +21,13 @@ from pyiceberg.types import (
 
 from iceberg.scan.fake_manifests import delete
 from icefloe.iceberg.data_file import Constant, FileContent
-from icefloe.iceberg.manifests.manifest_entries import (
+from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
     DeleteEntry,
     EntryStatus,
     ManifestFile,
+    ManifestReader,
 )
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.manifests.manifest_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.compared_states import ManifestPruning

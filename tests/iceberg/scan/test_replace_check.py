@@ -4,7 +4,7 @@ import pytest
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
 
 REPLACE = 2

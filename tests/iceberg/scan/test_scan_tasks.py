@@ -12,7 +12,7 @@ from pyroaring import FrozenBitMap
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, row_ids_of_steps, scan_tasks

@@ -16,7 +16,7 @@ from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import summary_row_delta
-from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.manifests.manifest_values import comparable_bounds
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks

@@ -14,8 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile, ManifestReader
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["snapshot_at"]
@@ -68,15 +67,11 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
 
 
 def _removed_paths(snapshot: Snapshot, reader: ManifestReader) -> Iterator[str]:
-    own = [m for m in reader.manifests(snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
-    for manifest in own:
+    for manifest in reader.manifests(snapshot):
         # Not None, as a V1 writer may leave the count: that manifest is read.
-        if manifest.deleted_files_count == 0:
-            continue
-        if manifest.holds_deletes:
-            yield from (e.delete_file.path for e in reader.delete_entries(manifest) if e.status is EntryStatus.DELETED)
-        else:
-            yield from (e.data_file.path for e in reader.data_entries(manifest) if e.status is EntryStatus.DELETED)
+        if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.deleted_files_count != 0:
+            removed = (each for each in _entries(manifest, reader=reader) if each.status is EntryStatus.DELETED)
+            yield from ((e.delete_file if isinstance(e, DeleteEntry) else e.data_file).path for e in removed)
 
 
 def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:

@@ -2,10 +2,9 @@
 
 Read in this order:
 
-- `manifest_reader`: reads them, several at a time
-- `manifest_entries`: manifests and entries as values, inherited fields filled in
+- `manifest_reader`: manifests and entries as values, inherited fields filled in
 - `manifest_values`: column bounds and partition values that compare
 - `pyiceberg_avro`: PyIceberg's private parts, pinned by a test
 """
 
-__all__ = ["manifest_entries", "manifest_reader", "manifest_values", "pyiceberg_avro"]
+__all__ = ["manifest_reader", "manifest_values", "pyiceberg_avro"]

@@ -1,38 +1,167 @@
-"""Reading a table's manifest lists and manifests, several at a time."""
+"""A table's manifest lists and manifests, read as values; fields left out are inherited.
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.file_io import exact
-from icefloe.iceberg.manifests.manifest_entries import (
-    DataEntry,
-    DeleteEntry,
-    ManifestFile,
-    data_entries,
-    delete_entries,
-)
-from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types, partition_types
-from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
+from icefloe.iceberg.data_file import Constant, DataFile, DeleteFile, FileContent
+from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types, partition_types, partition_value
+from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table import table_name
-from icefloe.iceberg.unreadable import encrypted_file
+from icefloe.iceberg.unreadable import UndecodableError, encrypted_file
 
-__all__ = ["ManifestReader"]
+__all__ = [
+    "DELETED_FILE_PATH",
+    "DataEntry",
+    "DeleteEntry",
+    "DeleteId",
+    "EntryStatus",
+    "ManifestFile",
+    "ManifestReader",
+    "Partition",
+]
 
+Partition = tuple[int, tuple[Constant, ...]]
+"""A spec id and the partition values of that spec."""
+DeleteId = tuple[str, int | None]
+"""The path of a delete file and, for a deletion vector, its offset: several share a file."""
+
+DELETED_FILE_PATH: Final = 2147483546
+"""The reserved field id of the data file's path in a position delete file."""
+
+_CONTENT: Final = 134
 _FILE_PATH: Final = 100
+_FILE_FORMAT: Final = 101
+_RECORD_COUNT: Final = 103
+_FILE_SIZE: Final = 104
+_NULL_VALUE_COUNTS: Final = 110
+_LOWER_BOUNDS: Final = 125
+_UPPER_BOUNDS: Final = 128
 _KEY_METADATA: Final = 131
-"""Decoding holds the GIL: more threads only help if a store is slow to answer."""
+_EQUALITY_IDS: Final = 135
+_FIRST_ROW_ID: Final = 142
+_REFERENCED_DATA_FILE: Final = 143
+_CONTENT_OFFSET: Final = 144
+_CONTENT_SIZE: Final = 145
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+
+class EntryStatus(IntEnum):
+    """Status of a file, numbered as in the Iceberg spec."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One line of a manifest list; counts are None if a V1 writer left them out.
+
+    Attributes:
+        path: the same path always has the same content, except for inherited fields.
+        sequence_number: inherited by its added files; 0 in V1 tables.
+        first_row_id: in V3 tables, the first ``_row_id`` of its data files without one.
+    """
+
+    path: str
+    spec_id: int
+    holds_deletes: bool
+    added_snapshot_id: int
+    sequence_number: int = 0
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    first_row_id: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows in its live files; None if the writer did not say."""
+        if self.added_rows_count is None or self.existing_rows_count is None:
+            return None
+        return self.added_rows_count + self.existing_rows_count
+
+    @property
+    def entries_count(self) -> int | None:
+        """Number of all its entries; None if the writer did not say."""
+        counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataEntry:
+    """A data file in a manifest, and the facts that only the planner needs.
+
+    Attributes:
+        snapshot_id: that added or deleted it, as written (older PyIceberg: the adding one for both).
+        lower_bounds: by field id, like the others, in the spec's binary single-value form; bounds may be cut.
+        null_value_counts: a missing column may hold nulls.
+    """
+
+    status: EntryStatus
+    snapshot_id: int
+    data_file: DataFile
+    partition: Partition
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteEntry:
+    """A delete file in a manifest, and the facts that only the planner needs.
+
+    Attributes:
+        is_unpartitioned: its spec has no fields, which makes equality deletes global.
+        lower_bounds: as in `DataEntry`; for position deletes: of the paths.
+    """
+
+    status: EntryStatus
+    snapshot_id: int
+    delete_file: DeleteFile
+    partition: Partition
+    is_unpartitioned: bool
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> DeleteId:
+        """Key that no other delete file of the table has."""
+        return self.delete_file.path, self.delete_file.content_offset
+
+    @property
+    def only_data_file(self) -> str | None:
+        """The only data file of position deletes, if their reference or path bounds say so."""
+        deletes = self.delete_file
+        if deletes.content is FileContent.EQUALITY_DELETES:
+            return None
+        if deletes.referenced_data_file is not None:
+            return deletes.referenced_data_file
+        # A cut upper bound is rounded up. If it is not, equal bounds are how the paths begin: see `DataFileNames`.
+        lower = self.lower_bounds.get(DELETED_FILE_PATH)
+        return (
+            None
+            if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
+            else lower.decode(errors="ignore")
+        )
 
 
 class ManifestReader:
@@ -125,3 +254,130 @@ def _manifest(snapshot_id: int, fields: dict[str, Any]) -> ManifestFile:
         added_snapshot_id=snapshot_id if (added := fields.pop("added_snapshot_id")) is None else added,
         **fields,
     )
+
+
+def data_entries(
+    manifest: ManifestFile,
+    raw_entries: Iterable[RawEntry],
+    spec: PartitionSpec,
+    types: Sequence[PrimitiveType | None],
+    paths: Container[str] | None = None,
+) -> Iterator[DataEntry]:
+    """In the manifest's order, with inherited ids and numbers."""
+    sources = _identity_sources(spec)
+    next_row_id = manifest.first_row_id
+    for raw in raw_entries:
+        # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
+        # A file keeps the number of its entry, also if the list has none. Files that are not wanted count, too.
+        first_row_id = raw.file[_FIRST_ROW_ID]
+        if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
+            first_row_id = next_row_id
+            next_row_id += raw.file[_RECORD_COUNT]
+        if paths is not None and raw.file[_FILE_PATH] not in paths:
+            continue
+        values = _partition_values(raw, spec, types)
+        yield DataEntry(
+            status=EntryStatus(raw.status),
+            snapshot_id=_snapshot_id(manifest, raw),
+            data_file=DataFile(
+                path=raw.file[_FILE_PATH],
+                file_format=raw.file[_FILE_FORMAT].upper(),
+                spec_id=manifest.spec_id,
+                record_count=raw.file[_RECORD_COUNT],
+                file_size_bytes=raw.file[_FILE_SIZE],
+                constants={str(sources[key]): value for key, value in values.items() if key in sources},
+                sequence_number=_sequence_number(manifest, raw),
+                first_row_id=first_row_id,
+            ),
+            partition=(manifest.spec_id, tuple(values.values())),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+        )
+
+
+def delete_entries(
+    manifest: ManifestFile,
+    raw_entries: Iterable[RawEntry],
+    spec: PartitionSpec,
+    types: Sequence[PrimitiveType | None],
+) -> Iterator[DeleteEntry]:
+    """As ``data_entries``."""
+    sources = _identity_sources(spec)
+    for raw in raw_entries:
+        file = raw.file
+        if raw.sequence_number is None and not _may_inherit(manifest, raw):
+            # Under the number 0 it would reach no row of the state before its snapshot, so rows that it had deleted
+            # would be delivered again.
+            raise UndecodableError(
+                f"delete file {file[_FILE_PATH]} is {EntryStatus(raw.status).name} there without a sequence number"
+            )
+        values = _partition_values(raw, spec, types)
+        yield DeleteEntry(
+            status=EntryStatus(raw.status),
+            snapshot_id=_snapshot_id(manifest, raw),
+            delete_file=DeleteFile(
+                path=file[_FILE_PATH],
+                content=FileContent(file[_CONTENT]),
+                file_format=file[_FILE_FORMAT].upper(),
+                spec_id=manifest.spec_id,
+                record_count=file[_RECORD_COUNT],
+                file_size_bytes=file[_FILE_SIZE],
+                sequence_number=_sequence_number(manifest, raw),
+                referenced_data_file=file[_REFERENCED_DATA_FILE],
+                content_offset=file[_CONTENT_OFFSET],
+                content_size_bytes=file[_CONTENT_SIZE],
+                equality_field_ids=tuple(file[_EQUALITY_IDS] or ()),
+                constants={str(sources[key]): value for key, value in values.items() if key in sources},
+            ),
+            partition=(manifest.spec_id, tuple(values.values())),
+            # A partition field that was dropped stays in the specs of V1 tables, as void.
+            is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+        )
+
+
+def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
+    """By partition field id."""
+    return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+
+
+def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
+    # PyIceberg decodes these maps on first use, and a check for emptiness would be a use.
+    found: Mapping[int, object] | None = raw.file[field_id]
+    return {} if found is None else found
+
+
+def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
+    """In the spec's order, which a manifest need not have."""
+    # One partition must not have two values: what one manifest deletes in it would reach no file of another.
+    written = {field_id: (kind, value) for field_id, kind, value in raw.partition}
+    found: dict[int, Constant] = {}
+    for part, kind in zip(spec.fields, types, strict=True):
+        found[part.field_id] = None
+        if part.field_id in written and not isinstance(part.transform, VoidTransform):
+            given = written[part.field_id]
+            try:
+                found[part.field_id] = partition_value(kind, *given)
+            except (ArithmeticError, TypeError, ValueError):
+                raise UndecodableError(
+                    f"file {raw.file[_FILE_PATH]} has a value of type {given[0]} in partition field {part.name!r}, "
+                    f"which does not fit {kind}"
+                ) from None
+    return found
+
+
+def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
+    return manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id
+
+
+def _sequence_number(manifest: ManifestFile, raw: RawEntry) -> int:
+    # For a data file that may not inherit 0 is the cautious answer: every delete file applies.
+    inherited = manifest.sequence_number if _may_inherit(manifest, raw) else 0
+    return inherited if raw.sequence_number is None else raw.sequence_number
+
+
+def _may_inherit(manifest: ManifestFile, raw: RawEntry) -> bool:
+    return raw.status == EntryStatus.ADDED or manifest.sequence_number == 0

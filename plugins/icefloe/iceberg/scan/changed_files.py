@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, EntryStatus
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.step import LoadPart
 

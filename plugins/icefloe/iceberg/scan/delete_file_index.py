@@ -10,7 +10,7 @@ from pyroaring import BitMap, FrozenBitMap
 
 from icefloe.iceberg.data_file import DeleteFile, FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
-from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
+from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
 from icefloe.iceberg.manifests.manifest_values import Bounded, KeyTypes, decoded_bound
 
 __all__ = ["NO_DELETES", "DeleteNumbers"]

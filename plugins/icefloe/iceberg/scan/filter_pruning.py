@@ -29,7 +29,7 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.filters.column_range import ColumnRange, RangeCondition, range_condition
 from icefloe.iceberg.filters.filter_binding import fold
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
 
 __all__ = ["FilterPruning"]

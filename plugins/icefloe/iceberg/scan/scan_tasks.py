@@ -12,7 +12,7 @@ from typing import NamedTuple
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
 from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers

@@ -122,8 +122,8 @@ def _unusable(schema: Schema, name: str, known: Sequence[str]) -> TerminalError:
             f"column {name!r} of type {schema.find_type(name)} cannot identify rows: identifier columns are primitive "
             "and not inside a list or map"
         )
-    near = difflib.get_close_matches(name, known, n=3) or list(known)
-    return TerminalError(f"identifier column {name!r} is not in the table; did you mean {', '.join(map(repr, near))}?")
+    near = ", ".join(map(repr, nearest_names(name, known)))
+    return TerminalError(f"identifier column {name!r} is not in the table; did you mean {near}?")
 
 
 def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
