@@ -72,9 +72,7 @@ def test_pages_that_the_source_names_exist() -> None:
 
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and "tests/" in line]
-
 FILE = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`|`::(test_\w+)`")
 
 

@@ -54,7 +54,6 @@ def test_keys_of_a_pipeline_file_deliver_in_files(
 
 
 TEXT = PAGE.read_text("utf-8")
-
 KEYS = json.loads(SCHEMA.read_text("utf-8"))
 
 

@@ -35,7 +35,6 @@ _INDEX: Final = "events"
 _POISONED: Final = "2:21"
 """The document that the cluster refuses once."""
 _SCENARIO: Final = Scenario(name="events", shown=["loaded", "updated", "deleted", "returned", "returned"])
-
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "reset": ("reset", "PIPELINE", "--yes"),

@@ -34,7 +34,6 @@ __all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "session_of"]
 
 _SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
 """Several map tasks and several ranges, of a few rows each."""
-
 _WEEK_SECONDS = 7 * 86_400
 
 

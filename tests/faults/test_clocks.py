@@ -23,9 +23,7 @@ from support.tiers import extended, soak
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _NAME: Final = "libfaketime.so.1"
-
 _FOLDER: Final = CACHE / "faketime"
-
 _INSTALLED: Final = Path("/usr/lib")
 
 
@@ -111,7 +109,6 @@ def test_runs_whose_clocks_are_hours_apart_finish_one_batch(
 
 
 CLOCKS = ["+2h", "-2h", "+30d"]
-
 CLOCKED = [
     # What a purge does depends on the clock; of any other command, one clock each shows that nothing does.
     (extended if command == "purge" or CLOCKS.index(time) == turn % len(CLOCKS) else soak)(command, time)

@@ -29,14 +29,10 @@ from support.tables.written_deletes import write_deletion_vector
 pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(900)]
 
 ROWS: Final = 101_000_000
-
 EVERY: Final = 1_000
 """One row of so many lives, so that no run of deleted positions is long."""
-
 GROUP_ROWS: Final = 1_010_000
-
 MEMORY_BYTES: Final = 64 << 20
-
 ENTRY: Final = record(
     ("status", "int", 0), ("snapshot_id", ["null", "long"], 1), ("sequence_number", ["null", "long"], 3),
     ("file_sequence_number", ["null", "long"], 4),
@@ -205,9 +201,7 @@ def refused(workspace: Workspace, *, memory_bytes: int) -> int:
 
 
 IDENTITY_MEMORY_BYTES: Final = 256 << 20
-
 IDENTITY_ROWS: Final = 500_000
-
 WORD_BYTES: Final = 400
 
 
@@ -236,7 +230,6 @@ def test_an_identity_larger_than_memory_is_delivered_within_it(tmp_path: Path) -
 
 
 ROOT: Final = Path(__file__).parents[2]
-
 ABOVE_TASK_BYTES: Final = 512 << 20
 """What a process may take in addition to `shuffle.memory_bytes`: the interpreter, its libraries, and what they hold."""
 

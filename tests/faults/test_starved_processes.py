@@ -18,7 +18,6 @@ FREE_BYTES = (6 << 20, 1 << 20, 1 << 18)
 
 The C library keeps stacks of threads that ended, and a run that finds one may need no more than the first.
 """
-
 ABORTS = {
     127: ["cannot allocate memory for thread-local data: ABORT"],
     -signal.SIGABRT: ["memory allocation of ", "std::bad_alloc"],

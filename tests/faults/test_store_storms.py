@@ -23,7 +23,6 @@ from support.servers.careless_store import careless_store
 from support.tiers import extended
 
 Storm = Callable[[str, bool], int | None]
-
 OPTIONS = {"access_key_id": "any", "secret_access_key": "any", "region": "us-east-1", "allow_http": "true"}
 TRIES = 4
 

@@ -107,7 +107,6 @@ def answer_of(url: str) -> tuple[int, bytes]:
 
 
 FILES = 6
-
 _numbers = count()
 
 

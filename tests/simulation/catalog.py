@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 Answer = TypeVar("Answer")
-
 Refs = tuple[tuple[str, SnapshotRef], ...]
 
 
@@ -140,7 +139,6 @@ class TableFiles:
 
 FILES = TableFiles()
 """One schedule is simulated at a time, and readers open files by their locations alone."""
-
 _NEW_INPUT = ConfinedIO.new_input
 
 

@@ -41,7 +41,6 @@ from simulation.catalog import FILES
 __all__ = ["with_kept_work"]
 
 Value = TypeVar("Value")
-
 _MOST_VALUES: Final = 20_000
 _MOST_DOCUMENTS: Final = 5_000
 """Many documents hold names of one schedule, which no other schedule needs."""

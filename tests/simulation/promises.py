@@ -26,7 +26,6 @@ __all__ = [
 
 MOVES: Final = ("cursor_set", "reset")
 """Ends of batches by which an operator moves the cursor to where it is to be."""
-
 UNDELIVERED: Final = (*MOVES, "abandoned")
 """Ends of batches whose changes do not count."""
 
@@ -75,19 +74,12 @@ def _leads(states: TableStates, head: int, before: int | None, after: int) -> bo
 
 CHECKPOINT: Final = f"storage/checkpoints/{PIPELINE}/"
 """Folder of the checkpoint of the pipeline."""
-
 _CHECKPOINT: Final = re.compile(rf"({CHECKPOINT}|{NAMESAKE}/)(backfills/[^/]+/)?(.+)")
-
 _NUMBERED: Final = re.compile(r"(owners|offsets|commits)/(\d+)\.json")
-
 SHUFFLE: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/(\d+)/(.+)")
-
 _CHANGES: Final = re.compile(r"(.*?)(_backfills/[^/]+/)?batch=(\d+)/(.+)")
-
 TRIAL: Final = re.compile(r"/(_probe-|_clock\.probes/)")
-
 _ATTEMPT: Final = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]{32})\.(?:data|index)")
-
 _OF_A_RUN: Final = re.compile(r"(phases|errors)/.+")
 
 

@@ -23,7 +23,6 @@ __all__ = ["HOURS", "NAMESAKE", "PIPELINE", "Keys", "Scenario", "pipeline_of", "
 
 HOURS: Final = (-2, 0, 0, 2)
 """Hours by which a clock is ahead of the store's; a scenario draws one for each actor."""
-
 _READERS: Final = (units, commit_batch)
 
 
@@ -49,24 +48,18 @@ def with_clocks(now: Callable[[], datetime], hours: Mapping[str, int]) -> Iterat
 
 
 PIPELINE: Final = "events"
-
 NAMESAKE: Final = "again"
 """Folder of the checkpoint of another pipeline with the same name and the same sink."""
-
 Keys = tuple[tuple[str, Any], ...]
-
 _ACTORS: Final = {
     "second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25, "operator": 0.3, "mover": 0.25,
     "rival": 0.12, "namesake": 0.12, "restorer": 0.2,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
-
 _LARGE: Final = 0.35
 """Share of the schedules with what only batches of large tables have."""
-
 _DELIVERING: Final = 0.4
 """Share of the pipelines that deliver to an index."""
-
 _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
     None: {"sink": {"type": "files", "path": f"{ROOT}/changes"}},
     "staged": {"sink": {"type": "index"}},
@@ -74,7 +67,6 @@ _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
     "aside": {"sink": {"type": "index"}, "changelog": {"path": f"{ROOT}/{NAMESAKE}-changes"}},
 }
 """Where changes go, by the key ``delivers`` of a scenario."""
-
 _WITH_EXPIRY: Final = frozenset(["second", "zombie", "cleaner", "sweeper", "operator", "restorer"])
 """Actors that need no snapshot before the cursor."""
 

@@ -24,7 +24,6 @@ __all__ = [
 
 END: Final = -1
 """In place of the number of an operation: the end of an actor."""
-
 Place = tuple[str, int]
 """Name of an actor and the number of one of its operations, from 1."""
 
@@ -129,11 +128,8 @@ class Drawn(Decisions):
 
 
 _EARLY: Final = 4
-
 _OFTEN: Final = 4
-
 _SLEEPING: Final = 0.4
-
 _FAULTS: Final = (*Fault, Fault.DAMAGED, Fault.DAMAGED)
 
 
@@ -157,7 +153,6 @@ class Remembered(Decisions):
 
 
 THREAD_PREFIX: Final = "simulated-"
-
 _MOST_STEPS: Final = 20_000
 
 

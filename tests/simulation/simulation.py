@@ -97,9 +97,7 @@ def checkpoint_of(deployment: Deployment, places: Places) -> Places:
 
 
 _MOST_FAULTS: Final = 6
-
 _MOST_BATCHES: Final = 20
-
 _COORDINATED: Final = 20
 """Of so many seeds the last has a store that a table coordinates."""
 

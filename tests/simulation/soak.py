@@ -20,9 +20,7 @@ from simulation.simulation import Trial, simulate
 __all__ = ["failures", "shrink_decisions", "story"]
 
 _AT_ONCE: Final = 50
-
 _SAID_EVERY: Final = 1_000
-
 _SHOWN: Final = 60
 
 

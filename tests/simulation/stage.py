@@ -34,7 +34,6 @@ __all__ = ["Begun", "Deployment", "GivenUpError", "Stage"]
 
 _TRIES: Final = 4
 _BACKFILL: Final = re.compile(rf"storage/checkpoints/{PIPELINE}/(backfills/[^/]+/)offsets/")
-
 Result = TypeVar("Result")
 
 

@@ -25,7 +25,6 @@ from support.sinks.memory_index import ConflictError, MissingIndexError
 __all__ = ["Killed", "Process", "SimulatedStore", "with_index"]
 
 Answer = TypeVar("Answer")
-
 _WRITES: Final = frozenset(["put", "create", "delete", "bulk", "replace", "create_index", "delete_index"])
 
 

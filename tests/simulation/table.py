@@ -38,7 +38,6 @@ _COMMITS: Final[tuple[Callable[[Workshop], object], ...]] = (
     lambda workshop: workshop.append([6, 7]),
 )
 _SECOND_MS: Final = 1_000
-
 Heads = tuple[int, ...]
 """Ids of the snapshots that the main branch has pointed to, in order. A rollback repeats one of them."""
 

@@ -17,15 +17,10 @@ from simulation.world import Change
 from support.sinks.memory_index import MemoryIndex
 
 KEYS = (("initial_load", "from_earliest"), ("max_steps_per_batch", 1))
-
 CHECKPOINT = "storage/checkpoints/events"
-
 FOLDER = "storage/shuffle/events/c1/3"
-
 OPEN = {("c1", 3): ""}
-
 RECORD = json.dumps({"attempt": "a" * 32}).encode()
-
 Objects = dict[str, bytes]
 
 
@@ -262,15 +257,10 @@ def test_files_that_a_late_run_leaves_of_a_batch_that_is_over_are_seen(objects: 
 
 
 ONE_BY_ONE = (("initial_load", "full"), ("max_steps_per_batch", 1))
-
 DELIVERS = (*ONE_BY_ONE, ("delivers", "staged"))
-
 COMMIT = "storage/checkpoints/events/commits/0.json"
-
 MANIFEST = "storage/staged/events/batch=0/_manifest.json"
-
 LIVE = "rows-00000000000000000000"
-
 LATER = 1 << 32
 
 

@@ -17,14 +17,10 @@ from support.sinks.memory_index import MemoryIndex
 __all__ = ["ROOT", "AnyHome", "Change", "Home", "Homes", "Items", "Objects", "Watcher", "World"]
 
 ROOT: Final = "memory://lake"
-
 _INCIDENTAL: Final = re.compile(r"(?<=_probe)-[0-9a-f]{32}|(?<=_clock\.probes)/[0-9a-f]{32}|(?<=/tasks/)[0-9a-f]{16}")
 """Parts of keys that another process would choose in another way: random names, and digests of paths of files."""
-
 _BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
-
 _LONGEST_DELAY: Final = 300
-
 _MOST_DAMAGE: Final = 2
 
 

@@ -18,21 +18,15 @@ from support.spark.spark_table import SparkTable
 from support.tiers import soak
 
 CreateTable = Callable[..., SparkTable]
-
-
 VARIANTS = {
     "V1": {"format_version": 1},
     "V2": {},
     "V2, position deletes": {"mode": "merge-on-read"},
     "V3, deletion vectors": {"mode": "merge-on-read", "format_version": 3},
 }
-
-
 EVERY_VARIANT = pytest.mark.parametrize(
     "table", [soak("V1"), soak("V2"), "V2, position deletes", soak("V3, deletion vectors")], indirect=True
 )
-
-
 WITH_DELETE_FILES = pytest.mark.parametrize(
     "table", [soak("V2, position deletes"), "V3, deletion vectors"], indirect=True
 )

@@ -19,7 +19,6 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-
 NAN = float("nan")
 
 

@@ -20,7 +20,6 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-
 LINEAGE = (
     NestedField(2147483540, "_row_id", LongType()),
     NestedField(2147483539, "_last_updated_sequence_number", LongType()),

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.spark
 
 Change = tuple[int, str | None, str | None, str, int]
 Iterators = Callable[..., Counter[Change]]
-
 TYPES = [pa.int32(), pa.string(), pa.string()]
 IDENTIFIERS = ["id", "name"]
 DATA = "d", "data"

@@ -32,8 +32,6 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-
-
 EVERY_FORMAT = pytest.mark.parametrize("empty", [1, 2, 3], ids=["V1", "V2", "V3"], indirect=True)
 
 

@@ -146,7 +146,6 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
 
 
 COLUMNS = "id bigint, place struct<city: string, zip: int>, v int, note string"
-
 KINDS = {
     "copy-on-write V2": ("copy-on-write", 2, None),
     "copy-on-write V3, partitioned": ("copy-on-write", 3, "v"),
@@ -154,7 +153,6 @@ KINDS = {
     "merge-on-read V3": ("merge-on-read", 3, None),
     "equality deletes": ("merge-on-read", 2, None),
 }
-
 SELECTIONS = (
     Selection(columns=("v", "id"), identifier_columns=("id",)),
     Selection(columns=("place.city",)),

@@ -72,11 +72,8 @@ def _expected(start: Counter[Row], end: Counter[Row]) -> Counter[Row]:
 
 
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-
 ON_READ = pytest.mark.parametrize("mode", [soak("copy-on-write"), "merge-on-read"])
-
 ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", soak("merge-on-read")])
-
 COLUMNS = "id bigint, name string, v int"
 
 

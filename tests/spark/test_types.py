@@ -21,7 +21,6 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-
 NS = 1_700_000_000_123_456_789
 TYPES: Mapping[str, tuple[Any, Any]] = {
     "boolean": (True, False),

@@ -37,7 +37,6 @@ def _is_alive(pid: int) -> bool:
 
 
 _IN_MEMORY: Final = Path("/dev/shm")
-
 _LEAST_BYTES: Final = 8 * 2**30
 """Room that must be free: a whole run has left 1.7 GiB."""
 

@@ -23,9 +23,7 @@ from demo.servers.server_process import CACHE, ServerProcess, ServerUnavailableE
 __all__ = ["ACCOUNT", "Azurite", "node_packages", "node_program"]
 
 ACCOUNT: Final = "lakeaccount"
-
 LOCK: Final = Path(__file__).with_name("azurite_lock")
-
 _API: Final = "2021-08-06"
 
 

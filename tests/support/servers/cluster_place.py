@@ -51,7 +51,6 @@ class WorkerEnvironment:
 
 
 ROOT: Final = Path(__file__).parents[3]
-
 _SECONDS: Final = 240
 
 

@@ -25,9 +25,7 @@ from demo.servers.server_process import CACHE
 __all__ = ["Daemons", "copy_airflow_database", "wait_until"]
 
 _NAMES = ("api-server", "scheduler", "dag-processor", "triggerer")
-
 _WARM_SCHEDULER = Path(__file__).with_name("warm_scheduler.py")
-
 _WITHOUT_LOG_SERVER = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip-serve-logs"]}
 
 

@@ -13,7 +13,6 @@ from demo.servers.server_process import CACHE, ServerUnavailableError
 __all__ = ["find_go", "wheel_folder"]
 
 FOLDER: Final = CACHE / "wheels"
-
 LOCK: Final = Path(__file__).with_name("wheels.txt")
 
 

@@ -367,7 +367,6 @@ class JavaWriters(JavaStates, JavaCommits):
 
 
 _DATA: Final = ("newDataWriter", "toDataFile")
-
 _EQUALITY_DELETES: Final = ("newEqualityDeleteWriter", "toDeleteFile")
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 __all__ = ["CHANGE_COLUMNS", "Row", "difference", "rows_of", "typed_changes_of", "weights_of"]
 
 Row = tuple[Hashable, ...]
-
 CHANGE_COLUMNS: Final = ("_batch", "_change_type", "_change_ordinal", "_commit_snapshot_id", "_commit_timestamp")
 _SIGNS: Final = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
 

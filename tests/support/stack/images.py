@@ -25,7 +25,6 @@ from support.stack.service import Service
 __all__ = ["IMAGES", "KafkaImage", "OpenSearchImage", "PostgresImage"]
 
 _NO_SETTINGS: Final = ("KAFKA_HEAP_OPTS",)
-
 _CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 """The id that the image gives to a broker whose variables give none."""
 

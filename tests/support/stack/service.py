@@ -98,9 +98,7 @@ def _mount(document: Mapping[str, Any]) -> Mount:
 
 LOCALHOST: Final = "127.0.0.1"
 """Where every service listens here."""
-
 _BEFORE_NAME: Final = r"(?<![\w.-])(?<![^/]/)"
-
 _AFTER_NAME: Final = r"(?![\w-])"
 
 
@@ -163,7 +161,6 @@ def read_compose(compose_file: Path, env_file: Path) -> dict[str, Any]:
 
 
 ENGINES: Final = ("auto", "local", "spark")
-
 _PIPELINES: Final = "/opt/icefloe/dags/pipelines"
 
 

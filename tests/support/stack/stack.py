@@ -20,18 +20,11 @@ from support.stack.service import Service, Translation
 __all__ = ["ServiceDiedError", "ServiceProcess", "Stack"]
 
 _READY_SECONDS: Final = 300
-
 _SECONDS_BETWEEN_LOOKS: Final = 0.5
-
 _COMPLETED: Final = "service_completed_successfully"
-
 _HEALTHY: Final = "service_healthy"
-
-
 _STOP_SECONDS: Final = 30
-
 _HEALTH_CHECK_SECONDS: Final = 30
-
 _LAST_CHARACTERS: Final = 3000
 
 
