@@ -129,23 +129,6 @@ def test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_
     assert other.create("key", b"the same bytes") is False
 
 
-def test_a_large_create_that_lost_leaves_no_value(struck, storm):
-    bucket = uuid4().hex
-    store, rival = coordinated(struck, bucket), coordinated(struck, bucket)
-
-    def let_the_rival_in(operation: str, request: dict[str, Any]) -> str | None:
-        if operation == "PutItem" and not storm.faults.get("over"):
-            storm.faults["over"] = [None]
-            assert rival.create("key", b"first")
-        return None
-
-    with table_server(let_the_rival_in) as table:
-        store, rival = coordinated(table, bucket), coordinated(table, bucket)
-        assert store.create("key", LARGE) is False
-        assert store.get("key") == b"first"
-    assert list(open_store(f"memory://{bucket}").list("")) == []
-
-
 def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "0.6")
     is_well, tries = Event(), list[str]()

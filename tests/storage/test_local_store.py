@@ -13,7 +13,6 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import local_store
 from icefloe.storage.local_store import open_unfinished, sweep_unfinished, unfinished_name
 from icefloe.storage.location import open_store
-from icefloe.storage.store import RangeMissingError
 from support.pipelines.workspace import ROOT
 
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
@@ -182,12 +181,6 @@ def test_a_folder_inside_itself_is_an_error(folder, store):
     (folder / "a" / "up").symlink_to(folder)
     with pytest.raises(TerminalError, match=r"^cannot list file:///.*: Too many levels of symbolic links; see"):
         list(store.list(""))
-
-
-def test_a_range_far_behind_the_end_takes_no_memory(store):
-    store.put("key", b"0123456789")
-    with pytest.raises(RangeMissingError, match="has 10 bytes, but bytes up to"):
-        store.get_ranges("key", [(0, 2), (2**40, 2**62)])
 
 
 def test_each_name_is_another_and_readers_of_the_folder_pass_over_it():

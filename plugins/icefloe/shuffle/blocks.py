@@ -44,7 +44,12 @@ class CorruptBlockError(TransientError):
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
     """The schema of the rows in blocks: the table's columns, then weight and change ordinal."""
-    _refuse_dictionaries(table_schema)
+    for field in table_schema:
+        if _holds_dictionary(field.type):
+            raise TerminalError(
+                f"column {field.name!r} has the Arrow type {field.type}, and dictionaries cannot be shuffled; "
+                "read it as its value type", column=field.name,
+            )  # fmt: skip
     ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
     return pa.schema([*table_schema, *ours])
 
@@ -65,10 +70,7 @@ class BlockRows(NamedTuple):
 
 def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
     """One block of the rows of all batches, at least one."""
-    pieces: list[pa.RecordBatch] = []
-    for batch in batches:
-        _refuse_dictionaries(batch.schema)
-        pieces += split_batch(batch)
+    pieces = [piece for batch in batches for piece in split_batch(batch)]
     # Without rows there is still a message: no bytes at all are a block that was lost.
     messages = [piece.serialize() for piece in pieces or batches[:1]]
     return b"".join(compress_block(messages, content_bytes=sum(message.size for message in messages)))
@@ -169,15 +171,6 @@ def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatc
     if size_bytes > _MAX_MESSAGE_BYTES:
         raise TerminalError(f"a row of {size_bytes} bytes is too large to be shuffled; the limit is 2 GiB")
     yield batch
-
-
-def _refuse_dictionaries(schema: pa.Schema) -> None:
-    for field in schema:
-        if _holds_dictionary(field.type):
-            raise TerminalError(
-                f"column {field.name!r} has the Arrow type {field.type}, and dictionaries cannot be shuffled; "
-                "read it as its value type", column=field.name,
-            )  # fmt: skip
 
 
 def _holds_dictionary(kind: pa.DataType) -> bool:

@@ -181,7 +181,8 @@ def open_store(
         return root.child(path) if path else root
     root_url = f"{scheme}://{authority}"
     if scheme == "memory":
-        root = _memory(authority, requests)
+        place_of_memory, objects = StorePlace(url=root_url, is_local=True), _memory_root(authority)
+        root = ObjectStore(place_of_memory, lambda: objects, requests)
     else:
         root = _remote(root_url, without_coordination(given), requests, patience)
     if coordination := given.get(COORDINATION):
@@ -206,11 +207,6 @@ def _local(path: str, requests: Requests | None) -> LocalStore:
     folder = Path("/") / (check_folder(decoded) if decoded else "")
     place = StorePlace(url=f"file:///{path}".removesuffix("/"), is_local=True)
     return LocalStore(place, folder, requests)
-
-
-def _memory(name: str, requests: Requests | None) -> ObjectStore:
-    root = _memory_root(name)
-    return ObjectStore(StorePlace(url=f"memory://{name}", is_local=True), lambda: root, requests)
 
 
 def _table(

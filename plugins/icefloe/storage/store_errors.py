@@ -21,7 +21,6 @@ _OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)
 _THEIRS: Final = (exceptions.BaseError, OSError, ValueError)
 _UNNAMED: Final = (exceptions.GenericError, exceptions.JoinError, OSError)
 _URL: Final = re.compile(r"\S+://\S+")
-_ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 _PASSING: Final = frozenset({
     errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
     errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
@@ -101,7 +100,7 @@ class StorePlace:
                 f"{what}: the service does not implement this request (status 501); use S3, GCS, Azure, local disk "
                 "or a service whose conditional puts work"
             )
-        elif self.is_local and _errno(cause) in _PASSING:
+        elif self.is_local and getattr(cause, "errno", None) in _PASSING:
             kind = TransientError
             sentence = f"{what}: {reason}; try again, and check this machine's disk and its limits if it goes on"
         elif self.is_local:
@@ -114,20 +113,12 @@ class StorePlace:
         return kind(sentence, url=self.url, key=key)
 
     def _reason(self, cause: BaseException) -> str:
-        # Obstore's text about a local fault repeats the path, or names a file that it writes on the way.
-        if self.is_local and (number := _errno(cause)) is not None:
-            return os.strerror(number)
+        # The text of a local fault repeats the path, or names a file that is written on the way.
+        if self.is_local and isinstance(cause, OSError) and cause.errno is not None:
+            return os.strerror(cause.errno)
         # Hidden values may hold line breaks, so they are removed before the text is cut.
         reason = redacted_foreign(str(cause)).strip().partition("\n")[0]
         return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]
-
-
-def _errno(cause: BaseException) -> int | None:
-    """Obstore has it only in the first line of its text."""
-    if isinstance(cause, OSError) and cause.errno is not None:
-        return cause.errno
-    number = _ERRNO.search(str(cause).strip().partition("\n")[0])
-    return None if number is None else int(number[1])
 
 
 _NOT_IMPLEMENTED: Final = re.compile(r"\binner: Status \{\s*status: 501,")

@@ -6,7 +6,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,34 +112,19 @@ def build_package_zip(folder: Path, *, package: Path = _PACKAGE) -> Path:
 
     Equal sources give an equal name and equal bytes.
     """
-    sources = [(f"{package.name}/{name}", data) for name, data in _sources(package)]
-    path = folder / f"{package.name}-{_content_hash(sources)}.zip"
-    with ZipFile(path, "w", compression=ZIP_DEFLATED) as archive:
-        for name, data in sources:
-            archive.writestr(_entry(name), data)
-    return path
-
-
-def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(package.rglob("*"), key=lambda path: path.relative_to(package).as_posix()):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(package).as_posix(), path.read_bytes()
-
-
-def _content_hash(sources: list[tuple[str, bytes]]) -> str:
+    files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    sources = sorted((f"{package.name}/{path.relative_to(package).as_posix()}", path.read_bytes()) for path in files)
     digest = hashlib.sha256()
     for name, data in sources:
         # Bytes alone would not say where one file ends and the next begins.
-        digest.update(f"{len(name)}:{name}:{len(data)}:".encode())
-        digest.update(data)
-    return digest.hexdigest()[:16]
-
-
-def _entry(name: str) -> ZipInfo:
-    entry = ZipInfo(name, date_time=_EPOCH)
-    entry.compress_type = ZIP_DEFLATED
-    entry.external_attr = 0o644 << 16
-    return entry
+        digest.update(f"{len(name)}:{name}:{len(data)}:".encode() + data)
+    path = folder / f"{package.name}-{digest.hexdigest()[:16]}.zip"
+    with ZipFile(path, "w", compression=ZIP_DEFLATED) as archive:
+        for name, data in sources:
+            entry = ZipInfo(name, date_time=_EPOCH)
+            entry.compress_type, entry.external_attr = ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, data)
+    return path
 
 
 SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
