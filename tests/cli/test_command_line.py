@@ -1,13 +1,70 @@
 import os
 import subprocess
 import sys
+from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import icefloe as library
+from icefloe.cli.commands import complete_pipeline
 from icefloe.version import VERSION
+from support.missing import require_package
 from support.pipelines.workspace import Workspace, icefloe, icefloe_process
+
+COMMANDS = (
+    "run", "plan", "status", "batches", "show", "verify", "validate", "sweep", "abandon", "reset", "set-cursor",
+    "deliver", "trace",
+)  # fmt: skip
+
+
+def test_every_command_is_in_the_help_with_an_example_and_the_exit_codes() -> None:
+    listed = icefloe("--help").out
+    for command in COMMANDS:
+        assert command in listed
+        done = icefloe(command, "--help")
+        assert done.code == 0
+        assert f"icefloe {command} " in done.out.split("example:")[1]
+        assert "75 try again" in done.out
+        assert "--json" in done.out
+    assert VERSION in icefloe("--version").out
+
+
+def test_no_command_or_an_incomplete_one_exits_2() -> None:
+    assert icefloe().code == 2
+    assert icefloe("deliver").code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "icefloe: interrupted"),
+        (ZeroDivisionError("a bug"), 70, "Traceback"),
+        (ZeroDivisionError("a bug"), 70, "ZeroDivisionError: a bug"),
+        (BrokenPipeError("a worker has ended"), 70, "BrokenPipeError: a worker has ended"),
+        (
+            pa.ArrowMemoryError("malloc of size 64000000 failed"),
+            75,
+            "icefloe: this process has no memory left (malloc of size 64000000 failed): run it where ",
+        ),
+    ],
+)
+def test_whatever_ends_a_command_has_its_exit_code(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
+    def fail(*_: object, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("icefloe.cli.run.run_batch", fail)
+    done = icefloe("run", workspace.pipeline())
+    assert done.code == code
+    assert said in done.err
+
+
+def test_help_does_not_wait_for_arrow_and_pyiceberg() -> None:
+    assert icefloe_process("--help", PYTHONPROFILEIMPORTTIME="1").err.count("| pyarrow") == 0
 
 
 def without_a_reader(*arguments: object, is_err_closed: bool = False) -> "subprocess.CompletedProcess[str]":
@@ -28,67 +85,11 @@ def without_a_reader(*arguments: object, is_err_closed: bool = False) -> "subpro
         os.close(write_end)
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "status", "verify", "validate"])
-def test_the_help_of_every_command_has_an_example_and_the_exit_codes(command: str) -> None:
-    done = icefloe(command, "--help")
-    assert done.code == 0
-    assert f"icefloe {command} " in done.out.split("example:")[1]
-    assert "75 try again" in done.out
-
-
-def test_help_and_version_exit_0() -> None:
-    assert "validate" in icefloe("--help").out
-    assert VERSION in icefloe("--version").out
-
-
-def test_no_command_or_an_unknown_one_exits_2() -> None:
-    assert icefloe().code == 2
-    assert icefloe("deliver").code == 2
-
-
-def test_an_interrupt_exits_130(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("icefloe.cli.run.run_batch", interrupt)
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 130
-    assert "interrupted" in done.sentence
-
-
-def test_a_fault_of_our_own_shows_its_traceback_and_exits_70(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: Any) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr("icefloe.cli.run.run_batch", fail)
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 70
-    assert "Traceback" in done.err
-    assert "ZeroDivisionError: a bug" in done.err
-
-
-def test_a_lack_of_memory_is_a_sentence_and_exits_75(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def starve(*_: object, **__: Any) -> None:
-        raise pa.ArrowMemoryError("malloc of size 64000000 failed")
-
-    monkeypatch.setattr("icefloe.cli.run.run_batch", starve)
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 75
-    assert done.sentence.startswith("this process has no memory left (malloc of size 64000000 failed): run it where ")
-
-
-def test_help_does_not_wait_for_arrow_and_pyiceberg() -> None:
-    assert icefloe_process("--help", PYTHONPROFILEIMPORTTIME="1").err.count("| pyarrow") == 0
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["status", "--json"], ["status"], ["validate"], ["--help"]], ids=" ".join)
-def test_a_reader_that_goes_away_ends_a_command_in_silence_with_141(workspace: Workspace, arguments: list[str]) -> None:
-    command, *options = arguments
-    pipelines = [] if command == "--help" else [workspace.folder / "events.yaml"]
-    done = without_a_reader(command, *pipelines, *options)
+@pytest.mark.parametrize("command", ["status --json", "status", "validate", "--help"])
+def test_a_reader_that_goes_away_ends_a_command_in_silence_with_141(workspace: Workspace, command: str) -> None:
+    name, *options = command.split()
+    done = without_a_reader(name, *([] if name == "--help" else [workspace.pipeline()]), *options)
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -100,18 +101,43 @@ def test_a_reader_of_errors_that_goes_away_ends_a_command_with_141() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
 def test_a_run_whose_reader_went_away_has_committed_its_batch(workspace: Workspace, options: list[str]) -> None:
-    pipeline = workspace.folder / "events.yaml"
+    pipeline = workspace.pipeline()
     done = without_a_reader("run", pipeline, *options)
     assert (done.returncode, done.stderr) == (141, "")
     status = icefloe("status", pipeline, "--json").document
     assert (status["last_batch"], status["open_batch"], status["lag_snapshots"]) == (0, None, 0)
 
 
-def test_a_broken_pipe_elsewhere_is_a_fault_of_our_own(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: Any) -> None:
-        raise BrokenPipeError("a worker has ended")
+@pytest.fixture
+def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dags/pipelines").mkdir(parents=True)
+    for name in ("flights.yaml", "fleet.yml", "events.yaml"):
+        (tmp_path / "dags/pipelines" / name).touch()
+    monkeypatch.chdir(tmp_path)
 
-    monkeypatch.setattr("icefloe.cli.run.run_batch", fail)
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 70
-    assert "BrokenPipeError: a worker has ended" in done.err
+
+@pytest.mark.usefixtures("pipelines")
+def test_a_pipeline_is_completed_from_the_folder_of_pipelines() -> None:
+    assert complete_pipeline("fl", Namespace()) == ["fleet", "flights"]
+
+
+@pytest.mark.usefixtures("pipelines")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("icefloe sh", ["show"]),
+        ("icefloe show fli", ["flights"]),
+        ("icefloe show flights --ba", ["--backfill", "--batch"]),
+    ],
+)
+def test_the_shell_completes_commands_pipelines_and_options(tmp_path: Path, line: str, completed: list[str]) -> None:
+    require_package("argcomplete", "argcomplete")
+    answer = tmp_path / "answer"
+    shell = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "|", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    path = str(Path(library.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-m", "icefloe"],
+        env={**os.environ, **shell, "COMP_LINE": line, "COMP_POINT": str(len(line)), "PYTHONPATH": path},
+        cwd=tmp_path, check=True, timeout=60,
+    )  # fmt: skip
+    assert sorted(each.strip() for each in answer.read_text().split("|")) == completed

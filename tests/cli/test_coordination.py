@@ -28,24 +28,36 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACCESS_KEY_ID": "any", "SECRET_ACCESS_KEY": "any", "REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("ICEFLOE_DYNAMODB_ALLOW_HTTP", "true")
+
+
+@pytest.fixture
+def objects(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
     """The objects of a store that overwrites whatever is there."""
     with careless_store() as (endpoint, served):
         # The store's address is not the table's.
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true",
-        }.items():  # fmt: skip
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         yield served
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+def table(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     with table_server() as served:
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", served.endpoint)
-        monkeypatch.setenv("ICEFLOE_DYNAMODB_ALLOW_HTTP", "true")
         yield served
+
+
+def require_refused(pipeline: Path, *sentences: str) -> None:
+    """Neither `validate` nor `run` takes it, each in these words."""
+    for command in ("validate", "run"):
+        done = icefloe(command, pipeline)
+        assert done.code == 65
+        said = done.out if command == "validate" else done.err
+        assert [sentence for sentence in sentences if sentence not in said] == []
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -119,10 +131,7 @@ def test_a_sweep_of_another_table_of_that_name_leaves_everything_alone(
     assert icefloe("run", pipeline).code == 0
 
 
-def test_a_checkpoint_in_a_table_is_of_one_storage(workspace: Workspace, table: Table, monkeypatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "any")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+def test_a_checkpoint_alone_may_be_in_a_table_and_is_of_one_storage(workspace: Workspace, table: Table) -> None:
     for deployment in ("staging", "production"):
         pipeline = workspace.pipeline(
             checkpoint="dynamodb://icefloe/shared",
@@ -133,55 +142,27 @@ def test_a_checkpoint_in_a_table_is_of_one_storage(workspace: Workspace, table: 
         assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
         assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
         assert icefloe("verify", pipeline).code == 0
-    assert {key for _, key in table.items if key.endswith("commits/0.json")} == {
-        "shared/checkpoints/events/commits/0.json"
-    }
-
-
-def test_a_checkpoint_alone_may_be_in_a_table(workspace: Workspace, table: Table, monkeypatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "any")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    pipeline = workspace.pipeline(checkpoint="dynamodb://icefloe")
-    assert icefloe("validate", pipeline).code == 0
-    assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
-    assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
-    [place] = [place for place, key in table.items if key == "checkpoints/events/commits/0.json"]
-    assert place.rpartition("#")[0] == f"dynamodb://{workspace.storage().as_uri()}"
-    assert not list(workspace.storage().rglob("commits"))
+    places = [place.rpartition("#")[0] for place, key in table.items if key.endswith("events/commits/0.json")]
+    assert places == [f"dynamodb://{(workspace.folder / each).as_uri()}" for each in ("staging", "production")]
+    assert not [path for path in workspace.folder.rglob("commits") if path.is_dir()]
 
 
 def test_a_table_that_does_not_exist_is_refused_with_the_command_that_creates_it(
     workspace: Workspace, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ICEFLOE_DYNAMODB_ALLOW_HTTP", "true")
     with table_server(lambda _, __: "ResourceNotFoundException") as table:
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", table.endpoint)
         pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
-        for command in ("validate", "run"):
-            done = icefloe(command, pipeline)
-            assert done.code == 65
-            assert "aws dynamodb create-table --table-name icefloe" in (done.out if command == "validate" else done.err)
+        require_refused(pipeline, "aws dynamodb create-table --table-name icefloe")
     assert objects == {}
 
 
 def test_a_bucket_that_cannot_be_written_is_found_although_the_table_can(
     workspace: Workspace, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse_puts(line: str, _: bool) -> int | None:
-        return 403 if line.startswith("PUT ") else None
-
-    with careless_store(storm=refuse_puts) as (endpoint, _):
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true",
-        }.items():  # fmt: skip
-            monkeypatch.setenv(name, value)
-        pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
-        for command in ("validate", "run"):
-            done = icefloe(command, pipeline)
-            assert done.code == 65
-            assert "cannot write s3://lake/icefloe/" in (done.out if command == "validate" else done.err)
+    with careless_store(storm=lambda line, _: 403 if line.startswith("PUT ") else None) as (endpoint, _):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        require_refused(workspace.pipeline(storage="s3://lake/icefloe", **TABLE), "cannot write s3://lake/icefloe/")
     assert table.items == {}
 
 
@@ -194,10 +175,7 @@ def test_a_pipeline_whose_records_are_in_a_table_does_not_begin_again_without_it
     records, table.items = table.items, {}
     written = dict(objects)
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", **edit)
-    for command in ("validate", "run"):
-        done = icefloe(command, pipeline)
-        assert done.code == 65
-        assert "set coordination to dynamodb://icefloe again" in (done.out if command == "validate" else done.err)
+    require_refused(pipeline, "set coordination to dynamodb://icefloe again")
     assert objects == written
     table.items = records
     assert icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", **TABLE)).code == 0
@@ -237,11 +215,7 @@ def test_a_pipeline_does_not_begin_again_in_a_table_that_has_none_of_its_records
     # As a table of that name in another region, or one that was created again.
     records, table.items = table.items, {}
     written = dict(objects)
-    for command in ("validate", "run"):
-        done = icefloe(command, pipeline)
-        assert done.code == 65
-        assert "dynamodb://icefloe" in (said := done.out if command == "validate" else done.err)
-        assert "the table is another region's or account's, or was created again" in said
+    require_refused(pipeline, "dynamodb://icefloe", "the table is another region's or account's, or was created again")
     assert (objects, table.items) == (written, {})
     table.items = records
     assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 1}

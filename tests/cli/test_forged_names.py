@@ -51,16 +51,6 @@ def test_a_branch_with_control_characters(workspace: Workspace, command: tuple[s
     assert_one_voice(done)
 
 
-def test_a_column_with_control_characters(workspace: Workspace) -> None:
-    metadata = metadata_of(workspace)
-    for schema in metadata["schemas"]:
-        schema["fields"][1]["name"] = FORGED
-    with rest_server(metadata, workspace.table.metadata_location) as uri:
-        done = icefloe("plan", workspace.pipeline(catalog={"type": "rest", "uri": uri}, columns=["id", "b"]))
-    assert done.code in {2, 65}
-    assert_one_voice(done)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_fault_of_a_catalog_with_control_characters(workspace: Workspace, command: tuple[str, ...]) -> None:
     body = json.dumps(

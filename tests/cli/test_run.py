@@ -1,9 +1,10 @@
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
+from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
+from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import Workspace, forked_module, icefloe, icefloe_process
 
 KEYS = [
@@ -13,27 +14,29 @@ KEYS = [
 NOTHING = {"batch": None, "route": "nothing_to_do", "after_snapshot_id": None, "up_to_snapshot_id": None, "steps": 0}
 
 
-def test_the_first_run_delivers_the_initial_load(workspace: Workspace) -> None:
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 0
-    assert list(done.document) == KEYS
+def test_runs_go_by_the_route_of_their_changes_and_a_quiet_one_has_nothing_to_do(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    done = icefloe("run", pipeline)
+    assert (done.code, list(done.document)) == (0, KEYS)
+    first = str(workspace.head())
     assert done.document == {
-        "batch": 0, "route": "insert_only", "after_snapshot_id": None, "up_to_snapshot_id": str(workspace.head()),
+        "batch": 0, "route": "insert_only", "after_snapshot_id": None, "up_to_snapshot_id": first,
         "steps": 1, "insert": 10, "delete": 0, "update_before": 0, "update_after": 0,
     }  # fmt: skip
+    assert ["insert", "10"] in [line.split() for line in done.out.splitlines()]
+    assert ["route", "insert_only"] in [line.split() for line in done.out.splitlines()]
     assert workspace.manifest(0)["batch"]["rows"] == 10
-
-
-def test_a_run_after_an_update_goes_by_the_shuffle(workspace: Workspace) -> None:
-    pipeline = workspace.folder / "events.yaml"
-    first = icefloe("run", pipeline).document["up_to_snapshot_id"]
     workspace.update(1, 2, 3, value=2.0)
     workspace.delete(9)
-    done = icefloe("run", pipeline)
-    assert done.document == {
+    done = icefloe("run", pipeline, "--json")
+    assert json.loads(done.out) == {
         "batch": 1, "route": "shuffle", "after_snapshot_id": first, "up_to_snapshot_id": str(workspace.head()),
         "steps": 2, "insert": 0, "delete": 1, "update_before": 3, "update_after": 3,
     }  # fmt: skip
+    assert (done.out.count("\n"), done.err) == (1, "")
+    quiet = icefloe("run", pipeline)
+    assert (quiet.code, "nothing to do" in quiet.out, list(quiet.document)) == (0, True, KEYS)
+    assert quiet.document.items() >= NOTHING.items()
 
 
 def test_a_pipeline_of_net_changes_delivers_the_last_state_against_the_first(workspace: Workspace) -> None:
@@ -52,29 +55,6 @@ def test_a_pipeline_of_net_changes_delivers_the_last_state_against_the_first(wor
         (2, "UPDATE_BEFORE", 0), (2, "UPDATE_AFTER", 0), (12, "INSERT", 1), (9, "DELETE", 2),
     }  # fmt: skip
     assert icefloe("verify", pipeline).code == 0
-
-
-def test_with_json_nothing_else_is_printed(workspace: Workspace) -> None:
-    done = icefloe("run", workspace.folder / "events.yaml", "--json")
-    assert done.out.count("\n") == 1
-    assert json.loads(done.out)["insert"] == 10
-    assert done.err == ""
-
-
-def test_without_json_people_read_the_same_before_the_last_line(workspace: Workspace) -> None:
-    lines = icefloe("run", workspace.folder / "events.yaml").out.splitlines()
-    assert any(line.split() == ["insert", "10"] for line in lines)
-    assert any(line.split() == ["route", "insert_only"] for line in lines)
-    assert json.loads(lines[-1])["batch"] == 0
-
-
-def test_a_quiet_table_is_nothing_to_do_and_exits_0(workspace: Workspace) -> None:
-    icefloe("run", workspace.folder / "events.yaml")
-    done = icefloe("run", workspace.folder / "events.yaml")
-    assert done.code == 0
-    assert "nothing to do" in done.out
-    assert done.document.items() >= NOTHING.items()
-    assert list(done.document) == KEYS
 
 
 def test_a_run_that_leaves_snapshots_to_later_batches_says_so(workspace: Workspace) -> None:
@@ -100,59 +80,40 @@ def test_a_range_is_a_backfill_that_leaves_the_cursor_alone(workspace: Workspace
     after = workspace.head()
     up_to = workspace.append(10, 11)
     workspace.append(12)
-    bounds = ("--after-snapshot-id", after, "--up-to-snapshot-id", up_to)
-    done = icefloe("run", pipeline, *bounds)
+    done = icefloe("run", pipeline, "--after-snapshot-id", after, "--up-to-snapshot-id", up_to)
     assert done.document["insert"] == 2
     assert (done.document["after_snapshot_id"], done.document["up_to_snapshot_id"]) == (str(after), str(up_to))
+    files = workspace.files()
+    again = icefloe("run", pipeline, "--after-snapshot-id", after, "--up-to-snapshot-id", up_to)
+    assert (again.code, again.document, workspace.files()) == (0, done.document, files)
+    assert "delivered before" in again.out
     assert icefloe("run", pipeline).document["batch"] == 0
     [backfill] = (workspace.output() / "_backfills").iterdir()
     assert workspace.manifest(0, below=f"_backfills/{backfill.name}")["batch"]["rows"] == 2
 
 
-def test_a_backfill_delivered_before_prints_the_recorded_report(workspace: Workspace) -> None:
-    arguments = ("run", workspace.folder / "events.yaml", "--up-to-snapshot-id", workspace.head())
-    first, files = icefloe(*arguments), workspace.files()
-    second = icefloe(*arguments)
-    assert second.code == 0
-    assert second.document == first.document
-    assert "delivered before" in second.out
-    assert workspace.files() == files
-
-
 def test_a_range_may_be_given_as_timestamps(workspace: Workspace) -> None:
+    head = workspace.head()
     moment = datetime.fromtimestamp(workspace.table.metadata.snapshots[-1].timestamp_ms / 1000, UTC)
     workspace.append(10, 11)
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    arguments = ("--after-timestamp", moment.isoformat(), "--up-to-timestamp", later)
-    done = icefloe("run", workspace.folder / "events.yaml", *arguments)
-    assert (done.code, done.document["insert"]) == (0, 2)
+    for after in (("--after-timestamp", moment.isoformat()), ("--after-snapshot-id", head)):
+        done = icefloe("run", workspace.folder / "events.yaml", *after, "--up-to-timestamp", later)
+        assert (done.code, done.document["insert"]) == (0, 2)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
-        ("--after-timestamp", "2026-01-01T00:00"),
-        ("--after-timestamp", "yesterday"),
-        ("--after-snapshot-id", "1", "--after-timestamp", "2026-01-01T00:00Z"),
-        ("--after-snapshot-id", "first"),
-        ("--engine", "flink"),
-        ("--unknown",),
+        "", "{} --after-timestamp 2026-01-01T00:00", "{} --after-timestamp yesterday", "{} --engine flink",
+        "{} --unknown", "{} --after-snapshot-id 1 --after-timestamp 2026-01-01T00:00Z", "{} --after-snapshot-id first",
+        "no/such.yaml",
+        "evnts",
     ],
-)
-def test_wrong_usage_exits_2(workspace: Workspace, arguments: tuple[str, ...]) -> None:
-    pipeline = [workspace.folder / "events.yaml"] if arguments else []
-    done = icefloe("run", *pipeline, *arguments)
-    assert done.code == 2
-    assert done.out == ""
-
-
-def test_an_unknown_pipeline_exits_2(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(workspace.folder)
-    assert icefloe("run", "evnts").code == 2
-    done = icefloe("run", "no/such.yaml")
-    assert done.code == 2
-    assert "no/such.yaml" in done.sentence
+)  # fmt: skip
+def test_wrong_usage_exits_2(workspace: Workspace, arguments: str) -> None:
+    done = icefloe("run", *arguments.format(workspace.folder / "events.yaml").split())
+    assert (done.code, done.out) == (2, "")
 
 
 def test_a_pipeline_is_found_by_name_in_dags_pipelines(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,40 +125,49 @@ def test_a_pipeline_is_found_by_name_in_dags_pipelines(workspace: Workspace, mon
 
 
 def test_a_pipeline_that_waits_for_its_table_has_nothing_to_do_until_it_is_there(workspace: Workspace) -> None:
-    pipeline = workspace.pipeline(table="db.later", wait_for_table=True)
-    done = icefloe("run", pipeline)
+    done = icefloe("run", workspace.pipeline(table="db.later", wait_for_table=True))
     assert done.code == 0
     assert done.document.items() >= NOTHING.items()
 
 
-def test_the_engine_can_be_chosen_for_one_run(workspace: Workspace) -> None:
-    pipeline = workspace.pipeline(engine="spark", spark={"conf": {"spark.master": "nowhere"}})
-    refused = icefloe("run", pipeline)
-    assert refused.code == 65
-    assert "nowhere" in refused.sentence
-    assert icefloe("run", pipeline, "--engine", "local").code == 0
+def test_the_engine_of_the_command_counts_before_anything_asks_for_it(workspace: Workspace) -> None:
+    for conf, word in (({"spark.master": "nowhere"}, "nowhere"), ({"spark.cores.max": "many"}, "spark.cores.max")):
+        refused = icefloe("run", workspace.pipeline(engine="spark", spark={"conf": conf}))
+        assert (refused.code, word in refused.sentence) == (65, True)
+    done = icefloe("run", workspace.folder / "events.yaml", "--engine", "local", "--json", "--verbose")
+    assert (done.code, done.out.count("\n"), "batch 0" in done.err) == (0, 1, True)
 
 
-def test_a_warning_of_the_library_goes_to_standard_error(workspace: Workspace) -> None:
-    done = icefloe("run", workspace.folder / "events.yaml", "--json", "--verbose")
-    assert done.out.count("\n") == 1
-    assert "batch 0" in done.err
+def test_a_connection_of_airflow_is_said_to_be_unknown_here(workspace: Workspace) -> None:
+    done = icefloe("run", workspace.pipeline(storage_conn_id="lake"), "--json")
+    assert done.code == 0
+    assert "storage_conn_id names the Airflow connection 'lake'" in done.sentence
+    assert "the machine's own identity is used" in done.sentence
+
+
+def test_the_password_of_a_sink_is_found_in_the_environment(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = {"type": "opensearch", "index": "events", "conn_id": "search"}
+    pipeline = load_pipeline(workspace.pipeline(sink=sink), environ={})
+    warn_of_connections(pipeline)
+    assert "unknown outside Airflow: set AIRFLOW_CONN_SEARCH to it, in JSON" in caplog.text
+    caplog.clear()
+    monkeypatch.setenv("AIRFLOW_CONN_SEARCH", '{"host": "https://search.example", "password": "pw"}')
+    warn_of_connections(pipeline)
+    assert caplog.text == ""
+    assert credentials_here(pipeline).sink_connection["password"] == "pw"
+    files = workspace.pipeline(sink={"type": "files", "path": "file:///x", "conn_id": "search"})
+    assert credentials_here(load_pipeline(files, environ={})).sink_connection == {}
 
 
 @pytest.mark.slow
-def test_the_module_runs_as_a_program(workspace: Workspace) -> None:
+def test_a_program_exits_with_the_code_of_its_error(workspace: Workspace) -> None:
     done = icefloe_process("run", workspace.folder / "events.yaml", "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out)["insert"] == 10
-
-
-@pytest.mark.slow
-def test_a_program_exits_with_the_code_of_its_error(workspace: Workspace, tmp_path: Path) -> None:
-    pipeline = workspace.pipeline(table="db.evnts")
-    done = icefloe_process("run", pipeline)
-    assert (done.code, done.out) == (65, "")
-    assert "did you mean db.events?" in done.sentence
-    (tmp_path / "catalog.db").unlink()
+    assert (done.code, done.err, json.loads(done.out)["insert"]) == (0, "", 10)
+    done = icefloe_process("run", pipeline := workspace.pipeline(table="db.evnts"))
+    assert (done.code, done.out, "did you mean db.events?" in done.sentence) == (65, "", True)
+    (workspace.folder / "catalog.db").unlink()
     assert forked_module("icefloe", "run", pipeline).code == 75
     assert forked_module("icefloe", "run").code == 2
 

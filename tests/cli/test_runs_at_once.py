@@ -1,56 +1,12 @@
 """Several real runs of one pipeline at once: each ends with 0 or 75, and the sink is exact."""
 
-import os
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support.pipelines.workspace import ROOT, Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 pytestmark = pytest.mark.slow
-
-RUNS = 3
-
-
-def start(pipeline: Path) -> subprocess.Popen[str]:
-    path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "tests")])
-    return subprocess.Popen(
-        [sys.executable, "-m", "icefloe", "run", str(pipeline), "--json"],
-        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("initial_load", ["full", "from_earliest"])
-def test_runs_at_once_deliver_everything_once_and_say_nothing_worse_than_try_again(
-    tmp_path: Path, initial_load: str
-) -> None:
-    workspace = Workspace.create(tmp_path)
-    for start_id in range(0, 30, 10):
-        workspace.append(*range(start_id, start_id + 10))
-    pipeline = workspace.pipeline(initial_load=initial_load)
-    for round_number in range(3):
-        runs = [start(pipeline) for _ in range(RUNS)]
-        ends = [(run, *run.communicate(timeout=120)) for run in runs]
-        assert {run.returncode for run, _, _ in ends} <= {0, 75}, [err for _, _, err in ends]
-        assert any(run.returncode == 0 for run, _, _ in ends)
-        workspace.update(1, value=2.0 + round_number)
-    while icefloe("run", pipeline).document["batch"] is not None:
-        pass
-    assert icefloe("verify", pipeline).code == 0
-    batches = sorted(int(path.name.partition("=")[2]) for path in workspace.output().glob("batch=*"))
-    assert batches == list(range(len(batches)))
-    inserts = Counter(
-        row["id"]
-        for batch in batches
-        for rows in workspace.delivered(batch).values()
-        for row in rows
-        if row["_change_type"] == "INSERT"
-    )
-    assert set(inserts.values()) == {1}
 
 
 def test_a_second_owner_is_refused_by_name_until_it_takes_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,18 @@
-import io
+"""Terminal, log and checklist of the commands."""
 
+import io
+import logging
+import threading
+
+import pytest
 from rich.console import Console
 
-from icefloe.cli.screen import Screen
+from icefloe.cli.checks import Checklist
+from icefloe.cli.run import Activity
+from icefloe.cli.screen import Screen, log_to_stderr
+from icefloe.errors import TerminalError, TransientError
+
+FORGED, SHOWN = "a\x1b[2K\nicefloe: verified\u202e", r"a\x1b[2K\nicefloe: verified\u202e"
 
 
 def screen(*, is_json: bool = False, is_terminal: bool = False) -> tuple[Screen, io.StringIO, io.StringIO]:
@@ -20,45 +30,108 @@ def test_with_json_tables_and_sentences_are_left_out() -> None:
     assert out.getvalue() == '{"batch": 0}\n'
 
 
-def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
-    shown, out, _ = screen()
-    shown.say("local[2] [bold]")
-    shown.facts([("master", "local[2]")])
-    shown.table(["column"], [["[red]"]])
-    assert "local[2] [bold]" in out.getvalue()
-    assert "master  local[2]" in out.getvalue()
-    assert "[red]" in out.getvalue()
-
-
-def test_progress_is_silent_where_nobody_looks() -> None:
-    shown, out, err = screen()
-    with shown.under_way("planning"):
-        pass
-    assert (out.getvalue(), err.getvalue()) == ("", "")
-
-
-def test_progress_names_what_is_under_way_on_a_terminal() -> None:
+@pytest.mark.parametrize(("name", "told"), [("local[2] [bold]", "local[2] [bold]"), (FORGED, SHOWN)])
+def test_markup_and_control_characters_of_others_are_text(name: str, told: str) -> None:
     shown, out, err = screen(is_terminal=True)
-    with shown.under_way("planning"):
-        pass
-    assert "planning" in err.getvalue()
-    assert out.getvalue() == ""
-
-
-def test_names_of_others_move_no_cursor_and_begin_no_line() -> None:
-    shown, out, err = screen(is_terminal=True)
-    name = "a\x1b[2K\nicefloe: verified\u202e"
     with shown.under_way(f"reading {name} [bold]"):
         pass
     shown.say(f"tag {name}")
     shown.facts([(name, name)])
     shown.table(["tag"], [[name]])
-    told = r"a\x1b[2K\nicefloe: verified\u202e"
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [f"tag {told}", f"{told}  {told}", "tag", told]
     assert f"reading {told} [bold]" in err.getvalue()
+
+
+def test_progress_is_silent_if_nobody_looks() -> None:
+    shown, out, err = screen()
+    activity = Activity(Console(file=err, quiet=True))
+    with shown.under_way("planning"), activity.under_way("shuffle_write"):
+        activity.report(3, 7)
+    assert (out.getvalue(), err.getvalue()) == ("", "")
+
+
+def test_each_thing_has_a_bar_of_its_own_once_it_is_known_how_much_there_is_to_do() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    shown = Console(file=first, force_terminal=True, width=100)
+    activity = Activity(shown)
+    with activity.under_way("shuffle_write [1]"):
+        before = first.getvalue()
+        activity.report(7, 7)
+    assert ("shuffle_write [1]" in before, "/7" in before, "7/7" in first.getvalue()) == (True, False, True)
+    shown.file = second
+    with activity.under_way("coalesce"):
+        pass
+    assert ("coalesce" in second.getvalue(), "7/7" in second.getvalue()) == (True, False)
 
 
 def test_a_cell_shows_all_of_a_row() -> None:
     shown, out, _ = screen()
     shown.table(["row"], [["x" * 1_000]])
     assert out.getvalue().count("x") == 1_000
+
+
+def test_the_log_has_warnings_and_if_it_is_verbose_every_decision(capsys: pytest.CaptureFixture[str]) -> None:
+    library, logger = logging.getLogger("icefloe"), logging.getLogger("icefloe.somewhere")
+    before = (library.level, library.propagate, list(library.handlers))
+    with log_to_stderr(is_verbose=False):
+        logger.warning("the recorded value wins")
+        logger.info("a decision")
+    assert capsys.readouterr().err == "icefloe: the recorded value wins\n"
+
+    def decide() -> None:
+        logger.info("a decision")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), log_to_stderr(is_verbose=True):
+        decide()
+    assert capsys.readouterr().err.endswith(" icefloe.somewhere: a decision\n")
+    assert (library.level, library.propagate, list(library.handlers)) == before
+
+
+def checklist(encoding: str = "utf-8", *, patience_seconds: float = 60) -> tuple[Checklist, io.TextIOWrapper]:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
+    shown = Screen(output=Console(file=out, width=200), progress=Console(quiet=True))
+    return Checklist(shown, patience_seconds=patience_seconds), out
+
+
+def printed(out: io.TextIOWrapper) -> list[str]:
+    out.seek(0)
+    return out.read().splitlines()
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_check_says_what_it_found_or_each_fault_once() -> None:
+    checks, out = checklist()
+    assert checks.run("table", lambda: 7, lambda found: f"{found} rows") == 7
+    assert checks.exit_code == 0
+    checks.run("catalog", lambda: fail(TransientError("away")), str)
+    assert checks.exit_code == 75
+    assert checks.run("file", lambda: fail(TerminalError(*["one", "two"])), str) is None
+    assert checks.run("checkpoint", lambda: fail(TransientError("away")), str) is None
+    assert checks.exit_code == 65
+    assert printed(out) == ["✓ table      7 rows", "✗ catalog    away", "✗ file       one", "✗ file       two"]
+    with pytest.raises(ZeroDivisionError):
+        checks.run("ours", lambda: fail(ZeroDivisionError()), str)
+
+
+def test_a_terminal_without_ticks_gets_words() -> None:
+    checks, out = checklist("ascii")
+    checks.run("table", lambda: 7, str)
+    assert printed(out)[0].startswith("ok table")
+
+
+@pytest.mark.timeout(30)
+def test_after_a_place_that_did_not_answer_the_next_is_not_waited_for_as_long() -> None:
+    checks, out = checklist(patience_seconds=0.6)
+    never = threading.Event()
+    checks.run("storage", lambda: fail(TransientError("the store does not answer")), str)
+    checks.run("sink", never.wait, str)
+    checks.run("catalog", lambda: "lake", str)
+    never.set()
+    told = "\n".join(printed(out))
+    assert "✗ sink       sink could not be checked: no answer within 0.6 seconds; other places" in told
+    assert "✓ catalog    lake" in told
+    assert checks.exit_code == 75

@@ -1,6 +1,8 @@
 import io
-import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -9,6 +11,7 @@ from icefloe.errors import TransientError
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.sweeping import aged
 from support.pipelines.workspace import Workspace, icefloe
+from support.sinks.document_folder import DocumentFolder, registered
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_a_dry_run_shows_and_keeps(workspace: Workspace, url: str) -> None:
     [leftover] = done.document["leftovers"]
     assert (leftover["pipeline"], leftover["batch"], leftover["reason"]) == ("events", 0, "ended")
     assert leftover["files"] == len(left_in_shuffle(workspace.storage()))
-    assert (done.code, done.document["deleted_files"]) == (0, 0)
+    assert (done.code, done.document["deleted_files"], len(done.out.splitlines())) == (0, 0, 1)
 
 
 def test_nothing_is_deleted_if_nobody_can_be_asked(workspace: Workspace, url: str) -> None:
@@ -54,7 +57,7 @@ def test_nothing_is_deleted_if_nobody_can_be_asked(workspace: Workspace, url: st
     assert left_in_shuffle(workspace.storage()) == before
 
 
-@pytest.mark.parametrize(("answer", "is_deleted"), [("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False)])
+@pytest.mark.parametrize(("answer", "is_deleted"), [("yes\n", True), ("n\n", False), ("\n", False)])
 def test_the_answer_decides(
     workspace: Workspace, url: str, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool
 ) -> None:
@@ -109,7 +112,28 @@ def test_a_storage_that_is_no_url_is_refused() -> None:
     assert (done.code, "is not the URL of a store" in done.sentence) == (65, True)
 
 
-def test_the_json_is_one_line(url: str) -> None:
-    done = icefloe("sweep", url, "--yes", "--json")
-    assert len(done.out.splitlines()) == 1
-    assert json.loads(done.out)["deleted_files"] > 3
+class Marked(DocumentFolder):
+    keeps_deletions = True
+    purged = 0
+
+    def purge(self, *, before: datetime, dry_run: bool = False) -> int:
+        assert timedelta(days=29) < datetime.now(UTC) - before < timedelta(days=31)
+        if not dry_run:
+            Marked.purged += 7
+        return 7
+
+
+@pytest.mark.parametrize(("argument", "purged"), [("--dry-run", 0), ("--yes", 7)])
+def test_marks_are_removed_if_somebody_agrees(tmp_path: Path, argument: str, purged: int) -> None:
+    Marked.purged = 0
+    lab = Workspace.create(tmp_path)
+    with registered(), mock.patch("support.sinks.document_folder.DocumentFolder", Marked):
+        pipeline = lab.pipeline(sink={"type": "documents", "folder": str(tmp_path / "documents")})
+        done = icefloe("purge", pipeline, "--older-than", "30d", argument, "--json")
+    assert (done.code, done.document) == (0, {"pipeline": "events", "found": 7, "purged": purged})
+    assert Marked.purged == purged
+
+
+def test_a_sink_without_marks_is_named(tmp_path: Path) -> None:
+    refused = icefloe("purge", Workspace.create(tmp_path).pipeline(), "--older-than", "30d")
+    assert (refused.code, "a sink of type files keeps no marks" in refused.err) == (2, True)

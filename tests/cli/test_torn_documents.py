@@ -1,7 +1,7 @@
 """Each document, emptied or cut as a crash of the machine may leave it: one sentence, and a way out that works."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,20 +17,43 @@ TEARS: dict[str, Tear] = {
     "emptied": lambda path: path.write_bytes(b""),
     "cut": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
 }
+OUTPUT, CHECKPOINT, SHUFFLE = "events/changes", "events/storage/checkpoints/events", "events/storage/shuffle/events/*"
+BEFORE, AFTER = "before", "after"
+OPEN: dict[str, tuple[int, str, list[str]]] = {
+    "the plan": (1, f"{SHUFFLE}/1/plan.json", [f"{SHUFFLE}/1"]),
+    "the ranges": (1, f"{SHUFFLE}/1/ranges.json", [f"{SHUFFLE}/1"]),
+    "a result": (1, f"{SHUFFLE}/1/results/*", [f"{SHUFFLE}/1"]),
+    "the offset": (
+        1, f"{CHECKPOINT}/offsets/1.json",
+        [f"{CHECKPOINT}/offsets/1.json", f"{SHUFFLE}/1", f"{OUTPUT}/batch=1"],
+    ),
+    "the claim of the output": (1, f"{OUTPUT}/_icefloe.json", [f"{OUTPUT}/_icefloe.json"]),
+    "the record of a pipeline that has committed nothing": (
+        0, f"{CHECKPOINT}/pipeline.json",
+        [CHECKPOINT, f"{SHUFFLE}/0", f"{OUTPUT}/batch=0", f"{OUTPUT}/_icefloe.json"],
+    ),
+}  # fmt: skip
+"""The number of the batch that is open before its manifest, the document, and what the runbook says to delete."""
+COMMITTED = {
+    "the manifest": (
+        f"{OUTPUT}/batch=1/_manifest.json",
+        [f"{CHECKPOINT}/commits/1.json", f"{OUTPUT}/batch=1/_manifest.json"], "verify",
+    ),
+    "the commit": (f"{CHECKPOINT}/commits/1.json", [f"{CHECKPOINT}/commits/1.json"], "run"),
+    "the report": (f"{CHECKPOINT}/reports/1.json", [f"{CHECKPOINT}/reports/1.json"], "show"),
+    "the status": (f"{CHECKPOINT}/status.json", [], None),
+}  # fmt: skip
+"""Documents after the batch, what to delete, and the command that says so."""
 
 
 @pytest.fixture
 def shuffled(workspace: Workspace) -> Workspace:
     """Batch 0 delivered, and two steps that wait for batch 1, which goes by the shuffle."""
-    workspace.pipeline(shuffle=SHUFFLED)
-    assert icefloe("run", workspace.folder / "events.yaml").code == 0
+    pipeline = workspace.pipeline(shuffle=SHUFFLED)
+    assert icefloe("run", pipeline).code == 0
     workspace.update(1, 2, value=2.0)
     workspace.delete(3)
     return workspace
-
-
-def run(workspace: Workspace):
-    return icefloe("run", workspace.folder / "events.yaml")
 
 
 def die(workspace: Workspace, when: str, pattern: str) -> None:
@@ -38,108 +61,60 @@ def die(workspace: Workspace, when: str, pattern: str) -> None:
     forked_module("cli.killed_run", when, 1, pattern, "run", workspace.folder / "events.yaml", "--json")
 
 
-def checkpoint(workspace: Workspace, name: str) -> Path:
-    return workspace.storage() / "checkpoints" / "events" / name
-
-
-def shuffle_folder(workspace: Workspace, batch: int) -> Path:
-    [plan] = (workspace.storage() / "shuffle").rglob(f"{batch}/plan.json")
-    return plan.parent
-
-
-def follow(workspace: Workspace, torn: Path, tear: Tear, deleted: Sequence[Path]) -> None:
-    """Tears a document, reads the sentence, deletes what the runbook says, and runs to the right end."""
-    tear(torn)
-    done = run(workspace)
-    assert done.code == 65, done.out
-    assert SENTENCE in done.sentence
-    assert torn.name in done.sentence
-    for path in deleted:
+def delete(workspace: Workspace, patterns: list[str]) -> None:
+    for path in [path for pattern in patterns for path in workspace.folder.glob(pattern)]:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    require_right_end(workspace)
 
 
 def require_right_end(workspace: Workspace) -> None:
-    while (done := run(workspace)).document["batch"] is not None:
+    pipeline = workspace.folder / "events.yaml"
+    while (done := icefloe("run", pipeline)).document["batch"] is not None:
         assert done.code == 0, done.err
-    verified = icefloe("verify", workspace.folder / "events.yaml")
+    verified = icefloe("verify", pipeline)
     assert verified.code == 0, verified.out + verified.err
-    assert run(workspace).document["batch"] is None
+
+
+def tear_and_follow(workspace: Workspace, tear: Tear, document: str, deleted: list[str], command: str | None) -> None:
+    """Tears a document, reads the sentence, deletes what the runbook says, and runs to the right end."""
+    torn = sorted(workspace.folder.glob(document))[0]
+    tear(torn)
+    if command is not None:
+        done = icefloe(command, workspace.folder / "events.yaml")
+        assert done.code == 65, done.out
+        assert SENTENCE in done.sentence
+        assert torn.name in done.sentence
+    delete(workspace, deleted)
+    require_right_end(workspace)
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-@pytest.mark.parametrize("name", ["plan.json", "ranges.json", "results/*"])
-def test_documents_of_a_batch_below_shuffle(shuffled: Workspace, name: str, tear: Tear) -> None:
-    die(shuffled, "before", "*/changes/batch=1/_manifest.json")
-    folder = shuffle_folder(shuffled, 1)
-    follow(shuffled, sorted(folder.glob(name))[0], tear, [folder])
+@pytest.mark.parametrize("name", OPEN)
+def test_a_torn_document_of_an_open_batch(
+    workspace: Workspace, request: pytest.FixtureRequest, name: str, tear: Tear
+) -> None:
+    number, document, deleted = OPEN[name]
+    if number:
+        request.getfixturevalue("shuffled")
+    die(workspace, BEFORE, f"*/changes/batch={number}/_manifest.json")
+    if name == "the offset":
+        workspace.append(77)
+    tear_and_follow(workspace, tear, document, deleted, "run")
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_the_manifest_of_a_batch_that_is_open(shuffled: Workspace, tear: Tear) -> None:
-    die(shuffled, "after", "*/changes/batch=1/_manifest.json")
-    manifest = shuffled.output() / "batch=1" / "_manifest.json"
-    assert not checkpoint(shuffled, "commits/1.json").exists()
-    follow(shuffled, manifest, tear, [manifest])
+    die(shuffled, AFTER, "*/changes/batch=1/_manifest.json")
+    assert not (shuffled.folder / CHECKPOINT / "commits/1.json").exists()
+    manifest = f"{OUTPUT}/batch=1/_manifest.json"
+    tear_and_follow(shuffled, tear, manifest, [manifest], "run")
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_manifest_of_the_newest_batch(shuffled: Workspace, tear: Tear) -> None:
-    assert run(shuffled).document["batch"] == 1
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_torn_document_of_the_newest_batch(shuffled: Workspace, name: str, tear: Tear) -> None:
+    assert icefloe("run", shuffled.folder / "events.yaml").document["batch"] == 1
+    document, deleted, command = COMMITTED[name]
     manifest = shuffled.output() / "batch=1" / "_manifest.json"
     before = manifest.read_bytes()
-    tear(manifest)
-    verified = icefloe("verify", shuffled.folder / "events.yaml")
-    assert verified.code == 65
-    assert SENTENCE in verified.out + verified.err
-    checkpoint(shuffled, "commits/1.json").unlink()
-    manifest.unlink()
-    require_right_end(shuffled)
+    tear_and_follow(shuffled, tear, document, deleted, command)
     assert manifest.read_bytes() == before
-
-
-@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_claim_of_the_output(shuffled: Workspace, tear: Tear) -> None:
-    claim = shuffled.output() / "_icefloe.json"
-    before = claim.read_bytes()
-    follow(shuffled, claim, tear, [claim])
-    assert claim.read_bytes() == before
-
-
-@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_commit_of_the_newest_batch(shuffled: Workspace, tear: Tear) -> None:
-    assert run(shuffled).document["batch"] == 1
-    commit = checkpoint(shuffled, "commits/1.json")
-    follow(shuffled, commit, tear, [commit])
-    assert commit.stat().st_size
-
-
-@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_offset_of_an_open_batch(shuffled: Workspace, tear: Tear) -> None:
-    die(shuffled, "before", "*/changes/batch=1/_manifest.json")
-    offset, output = checkpoint(shuffled, "offsets/1.json"), shuffled.output() / "batch=1"
-    assert list(output.iterdir())
-    shuffled.append(77)
-    follow(shuffled, offset, tear, [offset, shuffle_folder(shuffled, 1), output])
-
-
-@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_record_of_a_pipeline_that_has_committed_nothing(workspace: Workspace, tear: Tear) -> None:
-    die(workspace, "before", "*/changes/batch=0/_manifest.json")
-    output = workspace.output()
-    deleted = [checkpoint(workspace, ""), shuffle_folder(workspace, 0), output / "batch=0", output / "_icefloe.json"]
-    follow(workspace, checkpoint(workspace, "pipeline.json"), tear, deleted)
-
-
-@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_the_report_of_a_batch_and_the_status(shuffled: Workspace, tear: Tear) -> None:
-    assert run(shuffled).document["batch"] == 1
-    report = checkpoint(shuffled, "reports/1.json")
-    tear(report)
-    shown = icefloe("show", shuffled.folder / "events.yaml", "--batch", "1")
-    assert SENTENCE in shown.sentence
-    report.unlink()
-    status = checkpoint(shuffled, "status.json")
-    if status.exists():
-        tear(status)
-    require_right_end(shuffled)

@@ -34,11 +34,6 @@ def test_a_batch_that_did_something_else_says_what(result: BatchResult, found: d
     assert replace(result, **found).differences(MADE) == [f"delays of March corrected: {sentence}"]
 
 
-def test_rows_that_are_only_added_need_no_shuffle() -> None:
-    assert TableChange(title="", inserts=3).route == "insert_only"
-    assert TableChange(title="", inserts=3, deletes=1).route == "shuffle"
-
-
 def test_a_batch_is_one_line_under_its_header(result: BatchResult) -> None:
     line = result.line(MADE.title, 21.34)
     assert len(line) == len(HEADER)

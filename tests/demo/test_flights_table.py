@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,13 +33,6 @@ def test_every_flight_has_its_columns_and_an_id(flights: pa.Table) -> None:
     assert flights["dep_time"].null_count == 8_255
     assert flights["tailnum"].null_count == 2_512
     assert flights.slice(0, 1).to_pylist()[0]["time_hour"].isoformat() == "2013-01-01T10:00:00+00:00"
-
-
-def test_the_identifier_is_required_and_known_to_the_table(tmp_path: Path) -> None:
-    schema = FlightsTable.create(tmp_path).table.schema()
-    assert schema.identifier_field_names() == {"flight_id"}
-    assert schema.find_field("flight_id").required
-    assert str(schema.find_type("time_hour")) == "timestamptz"
 
 
 def test_each_change_says_what_it_did_to_the_rows(states: list[tuple[TableChange, int, pa.Table]]) -> None:

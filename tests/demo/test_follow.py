@@ -3,7 +3,6 @@ import threading
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,7 +16,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import dump_document
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import icefloe_process, python
 
@@ -72,27 +71,6 @@ def test_a_final_error_ends_the_wait(table: FlightsTable, pipeline: Path) -> Non
     put_final_trouble(session.checkpoint)
     with pytest.raises(TerminalError, match="the disk is full: make room"):
         follow(table, (table.load_until_october,), load_pipeline(pipeline), Progress(Console(file=StringIO())))
-
-
-def test_a_store_that_does_not_answer_for_a_while_is_asked_again(
-    table: FlightsTable, pipeline: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = iter([True, True, False])
-    whole = Checkpoint.cursor
-
-    def cursor(checkpoint: Checkpoint) -> Any:
-        if next(asked):
-            raise TransientError("cannot read s3://lake/offsets/1.json: timed out; try again")
-        # What the wait needs to end.
-        put_final_trouble(checkpoint)
-        return whole(checkpoint)
-
-    monkeypatch.setattr(Checkpoint, "cursor", cursor)
-    monkeypatch.setattr("demo.follow._SECONDS_BETWEEN_LOOKS", 0)
-    printed = StringIO()
-    with pytest.raises(TerminalError, match="the disk is full"):
-        follow(table, (table.load_until_october,), load_pipeline(pipeline), Progress(Console(file=printed, width=110)))
-    assert printed.getvalue().count("timed out; try again; the demo looks again") == 1
 
 
 def test_a_table_that_is_there_is_left_as_it_is(pipeline: Path) -> None:

@@ -32,13 +32,6 @@ def test_each_vulnerability_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     ]
 
 
-def test_nothing_known_is_a_good_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with answering_server(answer([{} for _ in VERSIONS])) as (url, _):
-        monkeypatch.setenv("OSV_URL", url)
-        assert main() == 0
-    assert capsys.readouterr().out.endswith(" were looked up; 0 vulnerabilities are known\n")
-
-
 @pytest.mark.parametrize("results", [None, [], [{}]])
 def test_a_database_that_cannot_be_asked_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: list[object] | None

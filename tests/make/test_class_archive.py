@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,19 +47,3 @@ def test_tests_run_without_an_archive_if_none_can_be_made(
     printed = capsys.readouterr()
     assert (printed.out, "without an archive" in printed.err) == ("", True)
     assert not archive_path(java_home).exists()
-
-
-def test_another_java_has_another_archive(java_home: Path) -> None:
-    before = archive_path(java_home)
-    (java_home / "release").write_text('JAVA_VERSION="21.0.1"')
-    assert archive_path(java_home) != before
-
-
-@pytest.mark.spark
-def test_a_jvm_that_cannot_use_an_archive_starts_without_a_word(tmp_path: Path) -> None:
-    (tmp_path / "classes.jsa").write_text("no classes")
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path("java")
-    command = [java, *options(tmp_path / "classes.jsa").split(), "-XshowSettings:none", "-version"]
-    started = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-    assert started.returncode == 0, sys.stderr.write(started.stderr)
-    assert "classes.jsa" not in started.stdout + started.stderr

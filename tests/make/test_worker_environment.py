@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from make.interpreter_copy import copy_interpreter, site_folder
-from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements, sink_clients
+from make.package_closure import MissingPackageError, closure, copy_packages, sink_clients
 from make.worker_environment import content_hash, main
-
-
-def test_the_library_needs_what_its_project_file_says() -> None:
-    names = set(library_requirements())
-    assert {"pyarrow", "pyiceberg", "obstore"} <= names
-    assert {name.partition("[")[0] for name in names} == names
 
 
 def test_a_closure_holds_what_is_needed_indirectly_and_no_extras() -> None:

@@ -15,11 +15,6 @@ def test_a_reference_becomes_the_value_of_its_variable(name, value, before, afte
     assert expand({"a": [text]}, {name: value}) == {"a": [f"{before}{value}{after}"]}
 
 
-@given(st.text(st.characters(exclude_characters="$")))
-def test_text_without_a_reference_is_left_alone(text):
-    assert expand(text, {}) == text
-
-
 def test_values_of_the_environment_are_not_expanded_again():
     assert expand("${A}", {"A": "${B}", "B": "b"}) == "${B}"
 

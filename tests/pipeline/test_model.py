@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.pipeline.schema import pipeline_schema
 from icefloe.pipeline.settings import AssetSchedule, SparkSettings
@@ -54,6 +53,7 @@ default_args: {retries: 3, retry_delay: 1m, pool: lake, queue: default, owner: d
 
 def test_the_documented_file_loads_with_every_key_typed(write):
     pipeline = load_pipeline(write(DESIGNED))
+    assert pipeline.file.data.keys() == pipeline_schema()["properties"].keys()
     assert pipeline.name == "flights_changes"
     assert pipeline.identifier_columns == ("flight_id",)
     assert pipeline.columns == ("flight_id", "arr_delay")
@@ -63,15 +63,6 @@ def test_the_documented_file_loads_with_every_key_typed(write):
     assert pipeline.coordination == "dynamodb://icefloe"
     assert pipeline.allowed_locations == ("s3://archive/events", "s3a://migrated")
     assert pipeline.default_args["retry_delay"] == timedelta(minutes=1)
-
-
-def test_the_documented_file_has_every_key_of_the_schema(write):
-    assert load_pipeline(write(DESIGNED)).file.data.keys() == pipeline_schema()["properties"].keys()
-
-
-@pytest.mark.parametrize("text", ["off", "'off'", '"off"'])
-def test_row_lineage_off_is_off_quoted_and_not(write, text):
-    assert load_pipeline(write(DESIGNED.replace("row_lineage: off", f"row_lineage: {text}"))).row_lineage == "off"
 
 
 def test_the_defaults_of_the_model_are_those_of_the_schema(write):
@@ -97,15 +88,15 @@ def test_the_files_of_a_pipeline_are_below_its_storage_by_default(write):
 
 @pytest.mark.parametrize(
     ("written", "schedule"),
-    [({"asset": "flights"}, AssetSchedule(asset="flights")), ("*/5 * * * *", "*/5 * * * *"), ("@daily", "@daily")],
+    [
+        ({"schedule": {"asset": "flights"}}, AssetSchedule(asset="flights")),
+        ({"schedule": "*/5 * * * *"}, "*/5 * * * *"),
+        ({"schedule": None}, None),
+        ({}, "@continuous"),
+    ],
 )
-def test_a_schedule_is_text_or_an_asset(write, written, schedule):
-    assert load_pipeline(write(schedule=written)).schedule == schedule
-
-
-def test_an_empty_schedule_means_by_hand_and_none_means_continuous(write):
-    assert load_pipeline(write(write().read_text() + "schedule:\n")).schedule is None
-    assert load_pipeline(write()).schedule == "@continuous"
+def test_a_schedule_is_text_an_asset_or_by_hand(write, written, schedule):
+    assert load_pipeline(write(**written)).schedule == schedule
 
 
 def test_a_catalog_may_be_a_mapping_of_properties(write):
@@ -145,15 +136,6 @@ def test_a_key_that_takes_no_reference_refuses_it(write, key):
     assert caught.value.key == key
 
 
-def test_an_expansion_without_the_variable_says_which_line_wants_it(write):
-    path = write(storage="s3://${BUCKET}")
-    with pytest.raises(PipelineFileError) as caught:
-        load_pipeline(path).expanded({})
-    assert caught.value.sentence == (
-        f"{path}:4: storage uses ${{BUCKET}}, which is not set: set it in the environment of the tasks"
-    )
-
-
 def test_a_pipeline_survives_the_way_to_another_process(write):
     pipeline = load_pipeline(write(DESIGNED))
     copy = pickle.loads(pickle.dumps(pipeline))
@@ -165,11 +147,6 @@ def test_importing_the_model_does_not_import_the_schema_validator():
     code = "import sys, icefloe.pipeline.pipeline_file; sys.exit('jsonschema' in sys.modules)"
     environ = {"PYTHONPATH": str(next(path for path in sys.path if path.endswith("plugins")))}
     assert subprocess.run([sys.executable, "-c", code], env=environ, check=False).returncode == 0
-
-
-def test_a_pipeline_of_another_file_with_the_same_keys_is_equal(write):
-    assert load_pipeline(write(name="a", stem="one")) == load_pipeline(write(name="a", stem="two"))
-    assert isinstance(Pipeline.of(load_pipeline(write()).file), Pipeline)
 
 
 KAFKA = {"type": "kafka", "topic": "t", "bootstrap_servers": "b:1"}
@@ -220,8 +197,4 @@ def test_a_key_without_effect_is_named_with_its_line(write, key, keys, effective
         if text.strip().startswith(f"{key.rpartition('.')[2]}:")
     )
     assert sentence.startswith(f"{path}:{line}: {key} has no effect: ")
-    assert load_pipeline(write(**{**keys, **effective})).idle_keys == ()
-
-
-def test_a_file_without_such_keys_has_none(write):
-    assert load_pipeline(write()).idle_keys == ()
+    assert load_pipeline(write(**{**keys, **effective})).idle_keys == load_pipeline(write()).idle_keys == ()

@@ -91,18 +91,18 @@ def test_dead_letters_next_to_the_other_places_are_right(tmp_path: Path) -> None
     refuse_nested_places(delivering(tmp_path, "s3://lake/icefloe/dead/flights"), "s3://lake/nyc/flights")
 
 
-def test_a_symbolic_link_does_not_hide_that_a_place_is_inside_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "location", "said"),
+    [("link/shuffle/x", None, "sink.path"), ("warehouse/events/changes", "{}/warehouse/events", "location of table")],
+)
+def test_neither_a_symbolic_link_nor_a_location_without_a_scheme_hides_a_place(
+    tmp_path: Path, path: str, location: str | None, said: str
+) -> None:
     (tmp_path / "storage" / "shuffle").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "storage")
-    keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/link/shuffle/x"}
-    with pytest.raises(TerminalError, match=r"sink\.path"):
-        refuse_nested_places(pipeline(tmp_path, **keys))
-
-
-def test_a_table_whose_location_is_a_path_is_compared_too(tmp_path: Path) -> None:
-    keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/warehouse/db.db/events/changes"}
-    with pytest.raises(TerminalError, match="the location of table"):
-        refuse_nested_places(pipeline(tmp_path, **keys), f"{tmp_path}/warehouse/db.db/events")
+    keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/{path}"}
+    with pytest.raises(TerminalError, match=said):
+        refuse_nested_places(pipeline(tmp_path, **keys), location and location.format(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,3 @@ def test_a_folder_that_is_not_there_holds_no_pipeline(tmp_path):
     assert pipeline_paths(tmp_path / "none") == []
     with pytest.raises(UsageError, match=r"there are no \.yaml files in it"):
         find_pipeline("x", tmp_path / "none")
-
-
-def test_pipelines_are_listed_by_name_and_other_files_are_not(write, tmp_path):
-    paths = [write(stem="b"), write(stem="a")]
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "folder.yaml").mkdir()
-    assert pipeline_paths(tmp_path) == sorted(paths)

@@ -35,29 +35,15 @@ def schemas(schema, place="#"):
             yield from schemas(form, f"{place}/anyOf")
 
 
-def test_the_published_schema_is_a_valid_draft_2020_12_schema():
-    Draft202012Validator.check_schema(pipeline_schema())
-
-
-def test_every_constraint_of_the_schema_says_what_it_expects():
-    silent = [
-        place
-        for place, schema in schemas(pipeline_schema())
-        if CONSTRAINTS & schema.keys() and "x-expected" not in schema
-    ]
-    assert silent == []
-
-
-def test_every_key_is_described_and_every_optional_one_has_its_default():
-    properties = pipeline_schema()["properties"]
-    assert [key for key, schema in properties.items() if "description" not in schema] == []
-    required = {*pipeline_schema()["required"], "name"}
-    assert [key for key, schema in properties.items() if "default" not in schema and key not in required] == []
-
-
-def test_the_keys_of_the_schema_are_the_fields_of_the_pipeline():
-    fields = set(Pipeline.__dataclass_fields__) - {"file", "is_expanded", "hidden"}
-    assert fields == KNOWN
+def test_the_published_schema_is_valid_and_says_everything_about_every_key():
+    schema = pipeline_schema()
+    Draft202012Validator.check_schema(schema)
+    constraints = [place for place, each in schemas(schema) if CONSTRAINTS & each.keys() and "x-expected" not in each]
+    assert constraints == []
+    required = {*schema["required"], "name"}
+    assert [key for key, each in schema["properties"].items() if "description" not in each] == []
+    assert [key for key, each in schema["properties"].items() if "default" not in each and key not in required] == []
+    assert set(Pipeline.__dataclass_fields__) - {"file", "is_expanded", "hidden"} == KNOWN
 
 
 @given(UNKNOWN, st.integers(min_value=0, max_value=5))
@@ -82,18 +68,11 @@ def test_a_slip_of_one_letter_names_the_key_that_was_meant(key, data):
     [
         ("Table: a.b", "unknown key 'Table'; the nearest known key is 'table': correct or remove it"),
         (
-            "max-scan-bytes: 1",
-            "unknown key 'max-scan-bytes'; the nearest known key is 'max_scan_bytes': correct or remove it",
-        ),
-        (
             "sink: {type: files, path: 's3://a', formt: x}",
             "unknown key 'sink.formt'; the nearest known key is 'format'",
         ),
         ("memory_bytes: 1", "unknown key 'memory_bytes'; a key of this name is below shuffle, the nearest"),
-        (
-            "sink: {type: files, path: 's3://a', storage: x}",
-            "'sink.storage'; a key of this name is at the top level",
-        ),
+        ("sink: {type: files, path: 's3://a', storage: x}", "'sink.storage'; a key of this name is at the top level"),
         ("spark: {conf: {executor.cores: 1}}", "unknown key 'spark.conf.executor.cores': keys here begin with spark."),
         ("default_args: {email: x}", "unknown key 'default_args.email'; the nearest known key is"),
     ],
@@ -106,14 +85,12 @@ def test_an_unknown_key_says_where_one_of_this_name_belongs(text, sentence):
     ("text", "sentence"),
     [
         ("version: 2", "version must be 1, the only version there is, not 2"),
-        ("version: '1'", "version must be 1, the only version there is, not '1'"),
         ("changes: all", "changes must be each, net, upsert or append_only, not 'all'"),
         ("pin: yes", "pin must be true or false, not 'yes'"),
         ("pin:", "pin must be true or false, not empty"),
         ("branch: 5", "branch must be the name of a branch or tag, such as main, not 5"),
         ("columns: [a, a]", f'columns must be {COLUMNS}, not the list ["a", "a"]'),
         ("columns: [1]", "columns[0] must be the name of a column, not 1"),
-        ("columns: a", f"columns must be {COLUMNS}, not 'a'"),
         ("shuffle: {partitions: 5000}", "shuffle.partitions must be auto or a number from 1 to 4096, not 5000"),
         ("shuffle: 5", "shuffle must be a mapping such as {partitions: auto, memory_bytes: 1GiB}, not 5"),
         ("max_bytes_per_batch: 1 parsec", "must be a size such as 64MiB or 1GB, or a number of bytes, not '1 parsec'"),
@@ -121,14 +98,11 @@ def test_an_unknown_key_says_where_one_of_this_name_belongs(text, sentence):
         ("changelog: {keep: 999999d}", "a duration such as 30s, 5m or 1h, at most 99999d, or a number of"),
         ("catalog: {uri: [x]}", 'catalog.uri must be text, a number, true or false, not the list ["x"]'),
         ("schedule: {asset: }", "schedule.asset must be the name of an asset, not empty"),
-        ("schedule: {dataset: x}", "unknown key 'schedule.dataset'; the nearest known key is 'asset'"),
         ("sink: {type: 7}", "must be files, opensearch, kafka, or the name of a sink that is installed, not 7"),
         ("sink: {path: 's3://a'}", "the key sink.type is missing: add it as files, opensearch, kafka, or the name"),
         ("sink: {type: opensearch, index: Flights}", "sink.index must be the name of an index: lower-case letters"),
-        ("sink: {type: opensearch, indx: a}", "unknown key 'sink.indx'; the nearest known key is 'index'"),
         ("sink: {type: opensearch, deletes: never}", "sink.deletes must be soft or hard, not 'never'"),
         ("sink: {type: kafka}", "the key sink.topic is missing: add it as the name of a topic"),
-        ("sink: {type: kafka, topc: a}", "unknown key 'sink.topc'; the nearest known key is 'topic'"),
         ("sink: {type: kafka, topic: a, envelope: bare}", "sink.envelope must be debezium or plain, not 'bare'"),
         ("sink: {type: kafka, topic: a, transaction_bytes: many}", "sink.transaction_bytes must be a size such as"),
         ("sink: {type: opensearch, dead_letters: {limit: 1}}", "the key sink.dead_letters.path is missing"),

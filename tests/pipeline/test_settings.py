@@ -3,9 +3,7 @@ from datetime import timedelta
 import pytest
 
 from icefloe.pipeline.settings import (
-    ShuffleSettings,
     SinkSettings,
-    SparkSettings,
     read_default_args,
     read_size,
     read_url,
@@ -14,11 +12,6 @@ from icefloe.pipeline.settings import (
 
 def test_sizes_are_bytes_however_they_are_written():
     assert [read_size(value) for value in (10, 10.0, "10", "10 kB", None)] == [10, 10, 10, 10_000, None]
-
-
-def test_text_that_waits_for_the_environment_stays_as_it_is():
-    assert read_size("${SIZE}") == "${SIZE}"
-    assert ShuffleSettings.of({"partitions": "${P}", "memory_bytes": "${M}"}).memory_bytes == "${M}"  # type: ignore[comparison-overlap]  # not expanded
 
 
 @pytest.mark.parametrize(
@@ -49,7 +42,3 @@ def test_a_files_sink_has_its_defaults_and_others_keep_their_options():
     assert files == SinkSettings(type="files", path="s3://lake/x", format="parquet", target_file_bytes=128 * 2**20)
     other = SinkSettings.of({"type": "spark", "conn_id": "db", "format": "jdbc", "dbtable": "x"})
     assert other == SinkSettings(type="spark", conn_id="db", options={"format": "jdbc", "dbtable": "x"})
-
-
-def test_spark_settings_have_their_defaults():
-    assert SparkSettings() == SparkSettings(conn_id="spark_default", conf={}, pool=None)

@@ -7,7 +7,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from icefloe.pipeline.yaml_file import PipelineFileError, load_yaml, parse_yaml
+from icefloe.pipeline.yaml_file import (
+    PipelineFileError,
+    Problem,
+    dotted,
+    in_line_order,
+    load_yaml,
+    parse_yaml,
+    read_scalar,
+)
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8).filter(
     lambda key: key != "<<"
@@ -48,11 +56,6 @@ def test_the_line_of_a_missing_key_is_that_of_the_nearest_key_above():
     assert (file.line_of(("b", "x", "y")), file.line_of(("x",)), file.line_of(())) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("text", ["", "# only a remark\n", "---\n", "~\n"])
-def test_a_file_without_a_value_is_empty(text):
-    assert parse_yaml(text, path="p").data is None
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -69,10 +72,6 @@ def test_a_file_without_a_value_is_empty(text):
 def test_a_syntax_error_names_file_and_line_and_says_what_to_do(text, sentence):
     with pytest.raises(PipelineFileError, match=sentence):
         parse_yaml(text, path="p")
-
-
-def test_faults_before_a_syntax_error_are_reported_with_it():
-    assert refusal(parse_yaml, "a: 1\na: 2\nb: [\n", path="p").startswith("p:2: a is in line 1 already")
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path, write):
@@ -104,15 +103,6 @@ def test_any_text_is_either_read_or_refused(text):
         assert pickle.loads(pickle.dumps(file)) == file
 
 
-def test_the_pure_python_parser_reads_the_same(monkeypatch):
-    text = "a: &x {b: off}\nc: [*x, 1.5, 'q']\nd: |\n  two\n  lines\n"
-    fast = parse_yaml(text, path="p")
-    monkeypatch.setattr("icefloe.pipeline.yaml_file._LOADER", yaml.SafeLoader)
-    assert parse_yaml(text, path="p") == fast
-    with pytest.raises(PipelineFileError, match=r"p:2: .*replace the tab"):
-        parse_yaml("a:\n\tb: 1\n", path="p")
-
-
 @pytest.mark.parametrize(
     ("written", "text"),
     [("true", "true"), ("True", "true"), ("FALSE", "false"), ("017", "017"), ("0x1F", "0x1F"), ("1e3", "1e3"),
@@ -131,3 +121,126 @@ def test_properties_are_text_as_they_are_written(written: str, text: str, path: 
 def test_an_alias_of_a_number_is_text_among_properties_and_a_number_elsewhere() -> None:
     data = parse_yaml("verify_sample: &n 1.0\ncatalog: {a: *n, b: ~}\nmax_steps_per_batch: *n\n", path="p").data
     assert data == {"verify_sample": 1.0, "catalog": {"a": "1.0", "b": None}, "max_steps_per_batch": 1.0}
+
+
+@pytest.mark.parametrize(
+    "text", ["off", "on", "yes", "no", "Off", "y", "n", "2024-01-01", "1:30", "1_000", "0b1", ".inf", "1e999"]
+)
+def test_text_that_yaml_1_1_would_convert_stays_text(text):
+    assert read_scalar(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", None), ("~", None), ("null", None), ("TRUE", True), ("false", False), ("010", 10), ("0o10", 8), ("-7", -7),
+     ("0xff", 255), (".5", 0.5), ("1.", 1.0), ("-2.5e-1", -0.25)],
+)  # fmt: skip
+def test_the_core_schema_of_yaml_1_2_is_read(text, value):
+    assert read_scalar(text) == value
+    assert type(read_scalar(text)) is type(value)
+
+
+@given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
+def test_a_snapshot_id_keeps_every_digit(snapshot_id):
+    assert read_scalar(str(snapshot_id)) == snapshot_id
+
+
+def sentences(text):
+    return [problem.at("p") for problem in parse_yaml(text, path="p").problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("a: &x {b: [1, two]}\nc: *x\nd: &n 5\ne: [*n, *n]\n",
+         {"a": {"b": [1, "two"]}, "c": {"b": [1, "two"]}, "d": 5, "e": [5, 5]}),
+        ("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", {"a": 1, "b": 1, "c": 2, "d": 2}),
+        ("a: &x {b: 1, c: 2}\nd: &y {b: 9, e: 3}\nf:\n  <<: [*x, *y]\n  c: 7\n",
+         {"a": {"b": 1, "c": 2}, "d": {"b": 9, "e": 3}, "f": {"b": 1, "e": 3, "c": 7}}),
+        ("a: !!str 5\nb: '5'\nc: \"off\"\nd: |\n  x\n", {"a": "5", "b": "5", "c": "off", "d": "x\n"}),
+        ("~\n", None),
+    ],
+    ids=["aliases", "an anchor given again", "merged mappings", "text by tag or quotes", "nothing"],
+)  # fmt: skip
+def test_aliases_merges_and_tags_are_read(text, data):
+    file = parse_yaml(text, path="p")
+    assert (file.data, file.problems) == (data, ())
+
+
+def test_a_duplicate_key_is_reported_with_both_lines_and_the_first_counts():
+    file = parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", path="p")
+    assert [problem.at("p") for problem in file.problems] == [
+        "p:4: b.c is in line 3 already: keep one of the two",
+        "p:5: a is in line 1 already: keep one of the two",
+    ]
+    assert file.data == {"a": 1, "b": {"c": 1}}
+    assert refusal(parse_yaml, "a: 1\na: 2\nb: [\n", path="p").startswith("p:2: a is in line 1 already")
+
+
+def test_the_lines_below_an_alias_are_those_where_the_keys_are_written():
+    file = parse_yaml("a: &x\n  b: 1\nc: *x\n", path="p")
+    assert (file.line_of(("c",)), file.line_of(("c", "b"))) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: *nope\n", "p:1: the alias *nope has no anchor: write &nope at a value above it"),
+        ("a: &x [*x]\n", "p:1: the alias *x has no anchor: write &x at a value above it"),
+        ("a: 1\n---\nb: 2\n", "p:2: a pipeline file holds one document: remove this second one, which '---' begins"),
+        ("a: !env X\n", "p:1: the tag !env means nothing in a pipeline file: remove it"),
+        ("a: !!python/name:os.system {}\n", "p:1: the tag tag:yaml.org,2002:python/name:os.system means nothing"),
+        ("? [1, 2]\n: b\n", "p:1: a key must be text: this one is a list, a mapping or an alias"),
+        ("a:\n  <<: 5\n", "p:2: '<<' must be followed by an alias of a mapping"),
+    ],
+)
+def test_yaml_without_meaning_in_a_pipeline_file_is_reported(text, sentence):
+    assert sentences(text)[0].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 500 + "]" * 500, "[" * 500_000, "{a: " * 200_000, "? " * 300_000], ids=["500", "[", "{", "?"]
+)
+def test_nesting_without_end_is_an_error_and_neither_a_crash_nor_hours(text):
+    with pytest.raises(PipelineFileError, match="nested more than 20 levels deep"):
+        raise_problems(parse_yaml(text, path="p"))
+
+
+def raise_problems(file):
+    raise PipelineFileError.of("p", file.problems)
+
+
+@pytest.mark.parametrize("repeated", ["[" + "{<<: *x}," * 60_000 + "]", "{<<: [" + "*x," * 150_000 + "]}"])
+def test_merged_mappings_that_grow_without_bound_are_refused(repeated):
+    many = ",".join(f"k{number}: " for number in range(40_000))
+    with pytest.raises(PipelineFileError, match="aliases blow the file up"):
+        parse_yaml(f"a: &x {{{many}}}\nb: {repeated}\n", path="p")
+
+
+def problem(line, key="k"):
+    return Problem(line=line, key=key, sentence=f"{key} is wrong")
+
+
+def test_a_problem_of_the_whole_file_has_no_line():
+    assert problem(0).at("a.yaml") == "a.yaml: k is wrong"
+    assert problem(7).at("a.yaml") == "a.yaml:7: k is wrong"
+
+
+def test_problems_are_ordered_by_line_and_each_occurs_once():
+    assert in_line_order([problem(3), problem(1, "b"), problem(1, "a"), problem(3)]) == (
+        problem(1, "b"),
+        problem(1, "a"),
+        problem(3),
+    )
+
+
+def test_the_error_joins_all_problems_and_carries_the_first_as_facts():
+    error = PipelineFileError.of("a.yaml", [problem(4, "z"), problem(2, "y")])
+    assert error.sentence == "a.yaml:2: y is wrong\na.yaml:4: z is wrong"
+    assert (error.path, error.line, error.key, error.exit_code) == ("a.yaml", 2, "y", 65)
+    assert pickle.loads(pickle.dumps(error)).problems == error.problems == (problem(2, "y"), problem(4, "z"))
+
+
+def test_a_position_in_a_list_is_written_in_brackets():
+    assert dotted(("columns", 2)) == "columns[2]"
+    assert dotted(("spark", "conf", "spark.cores")) == "spark.conf.spark.cores"

@@ -147,20 +147,20 @@ def test_a_wrong_address_is_refused_at_its_line_without_its_value(
 
 
 @pytest.mark.parametrize(
-    "connection", [{"host": "https://[{}"}, {"host": "h:{}"}, {"host": "u:{}@h"}, {"host": "h", "port": "{}"}]
-)
+    "connection",
+    [
+        {"host": "https://[{}"}, {"host": "u:{}@h"}, {"host": "h", "port": "{}"},
+        {"bootstrap.servers": "u:{}@broker:9092"}, {"bootstrap.servers": "broker:1,b@{}:2"},
+    ],
+)  # fmt: skip
 def test_a_wrong_host_of_a_connection_is_refused_without_its_value(connection: dict[str, str], secret: str) -> None:
-    given = {key: value.replace("{}", secret) for key, value in connection.items()}
+    given: dict[str, Any] = {key: value.replace("{}", secret) for key, value in connection.items()}
+    is_search = "host" in given
+    opened, options = (
+        (open_opensearch_sink, {"index": "events"}) if is_search else (open_kafka_sink, {"topic": "events"})
+    )
     with pytest.raises(TerminalError, match=r"sink\.conn_id") as refused:
-        open_opensearch_sink({"index": "events"}, connection=given, open_store=lambda _: pytest.fail("unused"))
-    assert traces_of(secret, str(refused.value)) == []
-
-
-@pytest.mark.parametrize("servers", ["u:{}@broker:9092", "https://[{}", "broker:{}", "broker:1,b@{}:2"])
-def test_wrong_brokers_of_a_connection_are_refused_without_their_value(servers: str, secret: str) -> None:
-    connection = {"extra": {"bootstrap.servers": servers.replace("{}", secret)}}
-    with pytest.raises(TerminalError, match=r"sink\.conn_id") as refused:
-        open_kafka_sink({"topic": "events"}, connection=connection, open_store=lambda _: pytest.fail("unused"))
+        opened(options, connection=given if is_search else {"extra": given}, open_store=lambda _: pytest.fail("unused"))
     assert traces_of(secret, str(refused.value)) == []
 
 

@@ -103,7 +103,6 @@ def test_the_error_document_of_a_task_holds_no_value(tmp_path: Path, monkeypatch
         ("id > 1 and word = '${QUOTED}' or", 'at character 20 ("${QUOTED}\' or") as an'),
         ("id = '${TENANT}'", "of type long, with a value made of ${TENANT}: write a value such as 7"),
         ("id like 'of ${TENANT}%'", "of type long, with a value made of ${TENANT}: like compares text only"),
-        ("id > 1.5 and word != '${TENANT}'", "of type long, with 1.5: write a value such as 7"),
         ('"${TENANT}" = 1', "filter names a column made of ${TENANT}, which table db.events does not have"),
     ],
 )

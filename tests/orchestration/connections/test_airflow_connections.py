@@ -44,14 +44,11 @@ def test_catalog_properties_are_those_the_provider_would_load(
 
 
 def test_a_catalog_that_is_no_connection_is_left_to_pyiceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapping = pipeline_from(tmp_path, catalog={"type": "sql", "uri": "sqlite:////lake/catalog.db"})
+    assert resolve_credentials(mapping).catalog_properties == {}
     assert resolve_credentials(pipeline_from(tmp_path)).catalog_properties == {}
     define(monkeypatch, "lakehouse", conn_type="postgres", host="h")
     assert resolve_credentials(pipeline_from(tmp_path)).catalog_properties == {}
-
-
-def test_a_mapping_asks_for_no_connection(tmp_path: Path) -> None:
-    pipeline = pipeline_from(tmp_path, catalog={"type": "sql", "uri": "sqlite:////lake/catalog.db"})
-    assert resolve_credentials(pipeline).catalog_properties == {}
 
 
 def test_storage_and_sink_have_credentials_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +93,6 @@ def test_of_a_spark_connection_the_words_that_a_user_needs_stay(monkeypatch: pyt
     said = "airflow runs spark-submit --master yarn --queue root, client, local, at spark://master"
     assert redacted_foreign(said) == said
     assert redacted_foreign(f"{SECRET} pa55word s3cr3t t0k3n") == "*** *** *** ***"
-
-
-def test_an_unknown_connection_is_none() -> None:
-    assert find_connection("nowhere_at_all") is None
 
 
 class ApiServer:
@@ -151,14 +144,11 @@ def test_a_connection_that_the_api_server_does_not_give_may_be_there_later(
         assert SECRET not in failure.value.sentence
 
 
-def test_a_connection_that_the_api_server_does_not_know_is_missing(api_server: Callable[..., None]) -> None:
-    api_server(UNKNOWN)
-    assert find_connection("lake") is None
-
-
 def test_a_connection_is_found_when_the_api_server_answers_again(api_server: Callable[..., None]) -> None:
     api_server(SILENT, KNOWN)
     assert find_connection("lake").login == "a"
+    api_server(UNKNOWN)
+    assert find_connection("lake") is None
 
 
 class Vault(BaseSecretsBackend):
@@ -182,16 +172,13 @@ def vault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Exception], None]:
     return keeps
 
 
-def test_a_secrets_backend_that_fails_may_have_the_connection(vault: Callable[[str | Exception], None]) -> None:
+def test_a_secrets_backend_that_fails_may_have_the_connection_and_a_text_that_is_none_is_none(
+    vault: Callable[[str | Exception], None],
+) -> None:
     vault(ConnectionError(f"https://me:{SECRET}@vault"))
     with pytest.raises(
         TransientError, match=r"'lake' cannot be looked up: Vault failed \(ConnectionError\); try again$"
     ):
         find_connection("lake")
-
-
-def test_a_text_in_a_secrets_backend_that_is_no_connection_is_none_later(
-    vault: Callable[[str | Exception], None],
-) -> None:
     vault("{not json")
     assert find_connection("lake") is None

@@ -2,10 +2,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
+from airflow.sdk.definitions.asset import AssetNameRef
 from airflow.sdk.exceptions import ParamValidationError
 
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import UsageError
+from icefloe.orchestration.dags.batch_tasks import changes_asset, scheduling_asset
 from icefloe.orchestration.dags.dag_factory import backfill_params, backfill_range, refuse_configuration
 
 NINETEEN_DIGITS = "9223372036854775806"
@@ -47,23 +50,26 @@ def test_a_run_of_the_following_dag_takes_no_configuration() -> None:
         refuse_configuration({"after_snapshot_id": "1"}, instead="start x__backfill")
 
 
-@pytest.mark.parametrize("value", [None, "7", NINETEEN_DIGITS])
-def test_the_form_takes_digits_or_nothing_for_an_id(value: str | None) -> None:
-    assert backfill_params()["after_snapshot_id"].resolve(value) == value
+STAMP = "2013-02-01T00:00:00"
 
 
-@pytest.mark.parametrize("value", [7, "7a", "-7", NINETEEN_DIGITS + "0"])
-def test_the_form_refuses_what_is_no_id(value: object) -> None:
-    with pytest.raises(ParamValidationError):
-        backfill_params()["up_to_snapshot_id"].resolve(value)
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("after_snapshot_id", (None, "7", NINETEEN_DIGITS), (7, "7a", "-7", NINETEEN_DIGITS + "0")),
+        ("up_to_timestamp", (None, f"{STAMP}Z", f"{STAMP}.000+01:00"), (STAMP, "2013-02-01", "now")),
+    ],
+)
+def test_the_form_takes_digits_or_timestamps_with_an_offset(
+    key: str, taken: tuple[object, ...], refused: tuple[object, ...]
+) -> None:
+    for value in taken:
+        assert backfill_params()[key].resolve(value) == value
+    for value in refused:
+        with pytest.raises(ParamValidationError):
+            backfill_params()[key].resolve(value)
 
 
-@pytest.mark.parametrize("value", [None, "2013-02-01T00:00:00Z", "2013-02-01T00:00:00.000+01:00"])
-def test_the_form_takes_timestamps_with_an_offset(value: str | None) -> None:
-    assert backfill_params()["after_timestamp"].resolve(value) == value
-
-
-@pytest.mark.parametrize("value", ["2013-02-01T00:00:00", "2013-02-01", "now"])
-def test_the_form_refuses_timestamps_without_one(value: str) -> None:
-    with pytest.raises(ParamValidationError):
-        backfill_params()["up_to_timestamp"].resolve(value)
+def test_a_pipeline_can_be_scheduled_by_the_changes_of_another_and_by_an_asset_declared_elsewhere() -> None:
+    assert scheduling_asset("icefloe://flights") == changes_asset("flights") == Asset("icefloe://flights")
+    assert scheduling_asset("orders") == AssetNameRef(name="orders")

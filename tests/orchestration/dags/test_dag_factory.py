@@ -70,43 +70,25 @@ def zone_of_schedule(folder: Path) -> str:
     return str(make_dags(folder)["flights"].timezone.name)
 
 
-def test_both_dags_run_once_at_a_time(dags: dict[str, DAG]) -> None:
-    for dag in dags.values():
+def test_both_dags_run_once_at_a_time_and_are_not_started_by_date(dags: dict[str, DAG]) -> None:
+    following, backfill = dags["flights"], dags["flights__backfill"]
+    for dag in (following, backfill):
         assert (dag.max_active_runs, dag.catchup) == (1, False)
-
-
-def test_failures_stop_the_dag_that_starts_by_itself_and_not_the_one_started_by_hand(dags: dict[str, DAG]) -> None:
-    assert dags["flights"].max_consecutive_failed_dag_runs == 3
-    assert dags["flights__backfill"].max_consecutive_failed_dag_runs == 0
-
-
-def test_a_backfill_that_is_started_never_waits_in_a_dag_that_was_new_and_paused(dags: dict[str, DAG]) -> None:
-    assert dags["flights__backfill"].is_paused_upon_creation is False
-    assert dags["flights"].is_paused_upon_creation is None, "following a table is the user's to begin"
-
-
-def test_lists_and_pages_say_what_a_dag_and_its_tasks_do(dags: dict[str, DAG]) -> None:
-    assert dags["flights"].description == "Row-level changes of nyc.flights, batch by batch"
-    assert dags["flights__backfill"].tags == {"icefloe", "backfill"}
-    for dag in dags.values():
+        assert "backfill" not in {run_type.value for run_type in dag.allowed_run_types}
         assert all(task.doc_md for task in dag.tasks)
+    assert (following.max_consecutive_failed_dag_runs, backfill.max_consecutive_failed_dag_runs) == (3, 0)
+    assert backfill.is_paused_upon_creation is False, "a backfill that is started never waits in a new DAG"
+    assert following.is_paused_upon_creation is None, "following a table is the user's to begin"
+    assert following.description == "Row-level changes of nyc.flights, batch by batch"
+    assert all(word in (following.doc_md or "") for word in ("nyc.flights", "/changes", "@continuous", "flights.yaml"))
+    assert (backfill.tags, backfill.schedule) == ({"icefloe", "backfill"}, None)
+    assert set(backfill.params) == {"after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp"}
 
 
 def test_the_result_of_a_task_is_one_mapping(dags: dict[str, DAG]) -> None:
     # Airflow's page takes a string of digits for a number and rounds it, unless it stands inside a mapping.
     for task_id in ("plan", "coalesce", "commit"):
         assert dags["flights"].get_task(task_id).multiple_outputs is False
-
-
-def test_backfills_by_date_are_refused(dags: dict[str, DAG]) -> None:
-    for dag in dags.values():
-        assert "backfill" not in {run_type.value for run_type in dag.allowed_run_types}
-
-
-def test_the_backfill_is_started_by_hand_with_a_range(dags: dict[str, DAG]) -> None:
-    dag = dags["flights__backfill"]
-    assert dag.schedule is None
-    assert set(dag.params) == {"after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp"}
 
 
 @pytest.mark.parametrize(
@@ -117,24 +99,13 @@ def test_only_a_continuous_schedule_waits(tmp_path: Path, schedule: object, wait
     assert make_dags(tmp_path)["flights"].get_task("wait_for_snapshot").waits is waits
 
 
-def test_default_args_reach_every_task(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, default_args={"retries": 7, "pool": "lake", "retry_delay": "90s"})
-    for task in make_dags(tmp_path)["flights"].tasks:
-        assert (task.retries, task.pool, task.retry_delay.total_seconds()) == (7, "lake", 90)
-
-
-def test_tasks_on_spark_may_have_a_pool_of_their_own(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, default_args={"pool": "lake"}, spark={"pool": "heavy"})
+def test_default_args_reach_every_task_and_those_on_spark_may_have_a_pool_of_their_own(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, default_args={"retries": 7, "pool": "lake", "retry_delay": "90s"}, spark={"pool": "heavy"})
     for dag in make_dags(tmp_path).values():
-        pools = {task.task_id: task.pool for task in dag.tasks}
-        on_spark = {"insert_only", "shuffle_write", "shuffle_read"}
-        assert {task_id for task_id, pool in pools.items() if pool == "heavy"} == on_spark
-        assert {pool for task_id, pool in pools.items() if task_id not in on_spark} == {"lake"}
-
-
-def test_the_page_names_table_sink_schedule_and_file(dags: dict[str, DAG]) -> None:
-    for word in ("nyc.flights", "/changes", "@continuous", "flights.yaml"):
-        assert word in dags["flights"].doc_md
+        assert {(task.retries, task.retry_delay.total_seconds()) for task in dag.tasks} == {(7, 90)}
+        on_spark = {task.task_id for task in dag.tasks if task.pool == "heavy"}
+        assert on_spark == {"insert_only", "shuffle_write", "shuffle_read"}
+        assert {task.pool for task in dag.tasks if task.task_id not in on_spark} == {"lake"}
 
 
 def test_a_broken_file_is_one_dag_that_says_so_and_the_others_live(tmp_path: Path) -> None:
@@ -169,28 +140,26 @@ def test_a_route_whose_plan_was_marked_as_success_says_what_to_clear(tmp_path: P
         route.python_callable(None)
 
 
-def test_the_sentence_of_a_broken_file_is_text_and_no_markdown(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, "bad", name="flights__backfill")
-    assert r"flights\_\_backfill" in make_dags(tmp_path)["bad"].doc_md
-
-
 @pytest.mark.parametrize("text", ["a: [", "", "- 1", "version: 1"])
 def test_any_text_makes_a_dag(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     assert set(make_dags(tmp_path)) == {"bad"}
 
 
-def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, "a", schedule="every noon")
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"name": "flights__backfill"}, r"flights\_\_backfill"),
+        ({"schedule": "every noon"}, "every noon"),
+        ({"sink": {"type": "files", "path": "s3://lake/x", "format": "jsonl"}}, "other than Parquet is not built yet"),
+    ],
+)
+def test_a_file_that_airflow_cannot_have_breaks_itself_only(tmp_path: Path, keys: dict[str, object], said: str) -> None:
+    write_pipeline(tmp_path, "a", **keys)
     write_pipeline(tmp_path, "b")
-    assert set(make_dags(tmp_path)) == {"a", "b", "b__backfill"}
-
-
-def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, sink={"type": "files", "path": "s3://lake/changes", "format": "jsonl"})
     dags = make_dags(tmp_path)
-    assert set(dags) == {"flights"}
-    assert "a format other than Parquet is not built yet" in dags["flights"].doc_md
+    assert set(dags) == {"a", "b", "b__backfill"}
+    assert said in (dags["a"].doc_md or "")
 
 
 def test_a_name_that_several_files_have_breaks_them_all_and_none_gets_its_dag(tmp_path: Path) -> None:

@@ -7,19 +7,26 @@ import pytest
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.page.document_cache import DocumentCache
-from icefloe.threads import BegunThread
 
 
-def test_an_answer_counts_for_a_while() -> None:
-    cache = DocumentCache(fresh_seconds=60, deadline_seconds=30)
+class Answers:
+    """The answers of several looks at one document; an error is raised."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+
+    def __call__(self) -> object:
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(("fresh_seconds", "values"), [(60, [1, 1]), (0, [1, 2])])
+def test_an_answer_counts_for_a_while(fresh_seconds: int, values: list[int]) -> None:
+    cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=30)
     answers = iter([1, 2])
-    assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == [1, 1]
-
-
-def test_an_old_answer_is_looked_up_again() -> None:
-    cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
-    answers = iter([1, 2])
-    assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == [1, 2]
+    assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == values
 
 
 @pytest.mark.parametrize(
@@ -76,44 +83,30 @@ def test_the_last_answer_is_kept_while_a_new_look_takes_too_long() -> None:
 
 def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
-    answers = iter(["before"])
-
-    def look() -> str:
-        try:
-            return next(answers)
-        except StopIteration:
-            raise TransientError("the store timed out") from None
-
+    look = Answers("before", *[TransientError("the store timed out")] * 2)
     assert cache.get({"a": look})["a"].value == "before"
     for _ in range(2):
         found = cache.get({"a": look})["a"]
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
 
 
-def test_a_look_that_gets_no_thread_has_failed_and_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "place", ["icefloe.threads.BegunThread.start", "icefloe.orchestration.page.document_cache._size_bytes"]
+)
+def test_a_look_that_lacks_a_thread_or_memory_has_failed_and_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def starve(_: object) -> None:
+        raise MemoryError("the system lets this process start no further thread")
+
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
     assert cache.get({"a": lambda: 1})["a"].value == 1
     with monkeypatch.context() as starved:
-        starved.setattr(BegunThread, "start", starve)
+        starved.setattr(place, starve)
         found = cache.get({"a": lambda: 2})["a"]
     assert found.value == 1
     assert (found.sentence or "").startswith("a could not be read (MemoryError): ")
     assert cache.get({"a": lambda: 3})["a"].value == 3
-
-
-def starve(_: BegunThread) -> None:
-    raise MemoryError("the system lets this process start no further thread")
-
-
-def test_a_document_that_memory_is_too_small_for_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> int:
-        raise MemoryError
-
-    cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
-    with monkeypatch.context() as patch:
-        patch.setattr("icefloe.orchestration.page.document_cache._size_bytes", fail)
-        assert "(MemoryError)" in (cache.get({"a": lambda: 1})["a"].sentence or "")
-    assert cache.get({"a": lambda: 1})["a"].value == 1
 
 
 def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:
@@ -133,19 +126,6 @@ def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
     release.set()
 
 
-class Answers:
-    """The answers of several looks at one document; an error is raised."""
-
-    def __init__(self, *answers: object) -> None:
-        self._answers = list(answers)
-
-    def __call__(self) -> object:
-        answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 @pytest.mark.parametrize(
     "missing", [None, TerminalError("there is no report"), TransientError("it timed out"), OSError()]
 )
@@ -153,12 +133,9 @@ def test_only_a_document_that_was_read_counts_for_long(missing: object) -> None:
     cache = DocumentCache(fresh_seconds=86_400, deadline_seconds=30, retry_seconds=0)
     look = Answers(missing, "the report", "another one")
     assert [cache.get({"a": look})["a"].value for _ in range(3)] == [None, "the report", "the report"]
-
-
-def test_a_missing_document_is_not_asked_for_at_every_call() -> None:
-    cache = DocumentCache(fresh_seconds=86_400, deadline_seconds=30, retry_seconds=60)
-    look = Answers(TerminalError("there is no report"))
-    assert [cache.get({"a": look})["a"].sentence for _ in range(2)] == ["there is no report"] * 2
+    patient = DocumentCache(fresh_seconds=86_400, deadline_seconds=30, retry_seconds=60)
+    look = Answers(missing)
+    assert [patient.get({"a": look})["a"].value for _ in range(2)] == [None, None]
 
 
 def test_documents_make_room_for_new_ones_by_their_size() -> None:

@@ -1,4 +1,4 @@
-"""A Spark job that fails, dies or cannot be started ends its task with one sentence."""
+"""A Spark job that fails, dies or cannot be started ends its task with one sentence; no line of it says a secret."""
 
 import errno
 import os
@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.errors import TransientError
 from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.spark_phase_operator import RedactedLog
 from orchestration.tasks.spark_phase_tasks import CONTEXT, PREPARED, SECRET, fake_spark_submit, operator
 
 pytestmark = pytest.mark.usefixtures("connections")
@@ -26,17 +27,27 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: JobError | None) -> None:
     monkeypatch.setattr(use_cases, "read_job_error", lambda *_: error)
 
 
-def test_an_error_of_the_job_that_stays_fails_the_task_with_its_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "raised", "sentence"),
+    [
+        (
+            JobError(family="terminal", sentence="a column is gone", facts={}),
+            AirflowFailException,
+            "insert_only: a col",
+        ),
+        (JobError(family="transient", sentence="it timed out", facts={}), TransientError, "it timed out"),
+        (None, TransientError, "it last said: nothing"),
+    ],
+)
+def test_the_error_of_a_job_fails_its_task_or_is_left_to_retries(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: JobError | None,
+    raised: type[Exception],
+    sentence: str,
 ) -> None:
-    fail_with(monkeypatch, JobError(family="terminal", sentence="a column is gone", facts={}))
-    with pytest.raises(AirflowFailException, match="insert_only: a column is gone"):
-        operator(tmp_path).execute(CONTEXT)
-
-
-def test_an_error_of_the_job_that_passes_is_left_to_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(monkeypatch, JobError(family="transient", sentence="the store timed out", facts={}))
-    with pytest.raises(TransientError, match="the store timed out"):
+    fail_with(monkeypatch, error)
+    with pytest.raises(raised, match=sentence):
         operator(tmp_path).execute(CONTEXT)
 
 
@@ -57,19 +68,25 @@ def test_a_job_that_died_without_a_word_says_its_last_ones(tmp_path: Path, monke
     assert SECRET not in str(raised.value)
 
 
-def test_a_hook_that_keeps_no_lines_is_no_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(monkeypatch, None)
-    with pytest.raises(TransientError, match="it last said: nothing"):
-        operator(tmp_path).execute(CONTEXT)
-
-
-def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("has_java", "sentence"),
+    [
+        (True, "spark-submit is found neither next to"),
+        (False, "needs Java, but JAVA_HOME is not set and the path has none"),
+    ],
+)
+def test_a_missing_program_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_java: bool, sentence: str
+) -> None:
     java = shutil.which("java")
     assert java is not None
-    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", str(Path(java).resolve().parents[1])))
+    home = os.environ.get("JAVA_HOME", str(Path(java).resolve().parents[1]))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if has_java:
+        monkeypatch.setenv("JAVA_HOME", home)
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AirflowFailException, match="spark-submit is found neither next to"):
+    with pytest.raises(AirflowFailException, match=sentence):
         operator(tmp_path).execute(CONTEXT)
 
 
@@ -84,14 +101,6 @@ def test_a_machine_that_does_not_start_spark_submit_is_tried_again(
         operator(tmp_path).execute(CONTEXT)
 
 
-def test_a_missing_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AirflowFailException, match="needs Java, but JAVA_HOME is not set and the path has none"):
-        operator(tmp_path).execute(CONTEXT)
-
-
 @pytest.mark.spark
 def test_a_real_job_reports_why_it_failed(tmp_path: Path) -> None:
     task = operator(tmp_path)
@@ -100,3 +109,46 @@ def test_a_real_job_reports_why_it_failed(tmp_path: Path) -> None:
     context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": {**PREPARED, "plan_uri": plan_uri}}[task_ids])}
     with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/shuffle/7/plan\.json"):
         task.execute(context)
+
+
+class Lines:
+    """The log of a hook, as Airflow gives it to one."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def info(self, event: object, *arguments: object, **_: object) -> None:
+        self.written.append(str(event) % arguments if arguments else str(event))
+
+    debug = warning = error = exception = info
+
+
+def test_secrets_that_a_job_prints_are_not_in_the_tasks_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = 'echo "options $ICEFLOE_CREDENTIALS"\necho "100% s3.session-token=vended-by-the-catalog"'
+    fake_spark_submit(tmp_path, script, monkeypatch)
+    log = Lines()
+    monkeypatch.setattr(SparkSubmitHook, "_log", log)
+    masked: list[object] = []
+    monkeypatch.setattr("icefloe.orchestration.connections.mask_secret", masked.append)
+    operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
+    text = "\n".join(log.written)
+    assert "options " in text
+    assert "100% s3.session-token=***" in text
+    assert SECRET not in text
+    assert "vended-by-the-catalog" not in text
+    assert SECRET in masked
+
+
+def test_a_line_without_arguments_may_have_any_percent_sign() -> None:
+    import structlog
+    from structlog.testing import LogCapture
+
+    captured = LogCapture()
+    kind = structlog.make_filtering_bound_logger(0)
+    log = RedactedLog(structlog.wrap_logger(structlog.PrintLogger(), processors=[captured], wrapper_class=kind))
+    log.info("5%s done")
+    log.info("driver %s", "token=abcdefgh")
+    log.info("odd %d", "x")
+    log.info("reading a\x1b[2K\nicefloe: verified\tb")
+    told = "reading a\\x1b[2K\\nicefloe: verified\tb"
+    assert [each["event"] for each in captured.entries] == ["5%s done", "driver token=***", "odd %d ('x',)", told]

@@ -20,12 +20,10 @@ from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 from icefloe.threads import BegunThread
+from orchestration.tasks.looks import BEGIN, NEWS, OPEN, QUIET, finding, only_event
 from support.fakes.unanswering import keep_silent, serving
 from support.pipelines.pipeline_files import pipeline_from
 from support.tables.planning_tables import make_table
-
-QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
-NEWS = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=4)
 
 
 @pytest.fixture
@@ -33,15 +31,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipel
     """A trigger whose polls find what is given, the last of it for ever."""
 
     def make(*found: Work | Exception, seconds: float = 60) -> PipelineSnapshotTrigger:
-        left = list(found)
-
-        def work_of(_: Any) -> Work:
-            next_one = left.pop(0) if len(left) > 1 else left[0]
-            if isinstance(next_one, Exception):
-                raise next_one
-            return next_one
-
-        monkeypatch.setattr(use_cases, "work_of", work_of)
+        monkeypatch.setattr(use_cases, "work_of", finding(*found))
         pipeline = pipeline_from(tmp_path, poll_interval="1ms")
         deadline = datetime.now(UTC) + timedelta(seconds=seconds)
         return PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(pipeline), deadline=deadline.isoformat())
@@ -66,7 +56,7 @@ def test_a_pipeline_that_the_triggerer_cannot_read_fails_its_own_sensor_alone(ma
     """Airflow's triggerer ends if making a trigger raises anything but a TypeError, and again when it is restarted."""
     trigger = PipelineSnapshotTrigger(pipeline=mapping, deadline="2026-01-01T00:00:00+00:00")
     assert trigger.serialize()[1]["pipeline"] == mapping
-    [event] = asyncio.run(all_events(trigger))
+    event = only_event(trigger)
     assert event["error"].startswith("the triggerer cannot read the pipeline that a worker gave it (")
     assert event["is_terminal"] is False
 
@@ -78,20 +68,8 @@ def test_a_table_whose_name_is_a_variable_is_waited_for(tmp_path: Path) -> None:
         deadline=datetime.now(UTC).isoformat(),
         first_look="2100-01-01T00:00:00Z",
     )
-    [event] = asyncio.run(all_events(trigger))
+    event = only_event(trigger)
     assert (event["table"], event["is_due"]) == ("${FLIGHTS}", False)
-
-
-async def all_events(trigger: PipelineSnapshotTrigger) -> list[dict[str, Any]]:
-    return [event.payload async for event in trigger.run()]
-
-
-def only_event(trigger: PipelineSnapshotTrigger) -> Any:
-    async def events() -> list[Any]:
-        return [event.payload async for event in trigger.run()]
-
-    [payload] = asyncio.run(events())
-    return payload
 
 
 def test_it_fires_once_when_there_is_a_snapshot_the_checkpoint_has_not_seen(make: Callable[..., Any]) -> None:
@@ -106,16 +84,10 @@ def test_nothing_is_looked_at_before_the_first_look(
     _, arguments = make(NEWS).serialize()
     first_look = datetime.now(UTC) + timedelta(milliseconds=200)
     looked: list[datetime] = []
-
-    def work_of(_: Any) -> Work:
-        looked.append(datetime.now(UTC))
-        return NEWS
-
-    monkeypatch.setattr(use_cases, "work_of", work_of)
+    monkeypatch.setattr(use_cases, "work_of", lambda _: looked.append(datetime.now(UTC)) or NEWS)
     later: dict[str, Any] = {**arguments, "first_look": first_look.isoformat()}
     only_event(PipelineSnapshotTrigger(**later))
-    assert len(looked) == 1
-    assert looked[0] >= first_look
+    assert [each >= first_look for each in looked] == [True]
 
 
 def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[..., Any]) -> None:
@@ -124,45 +96,31 @@ def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[...
     assert only_event(import_string(path)(**arguments))["snapshot_id"] == 4
 
 
-def test_it_fires_for_a_table_without_a_snapshot_if_the_pipeline_begins_there(make: Callable[..., Any]) -> None:
-    begins = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=None)
-    event = only_event(make(QUIET, begins, seconds=60))
-    assert (event["snapshot_id"], event["is_due"]) == (None, True)
+DOWN = TransientError("down")
 
 
-def test_an_open_batch_is_work_too(make: Callable[..., Any]) -> None:
-    work = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
-    assert only_event(make(work))["snapshot_id"] == 3
-
-
-def test_a_quiet_table_ends_at_the_deadline(make: Callable[..., Any]) -> None:
-    event = only_event(make(QUIET, seconds=0.05))
-    assert (event["snapshot_id"], event["is_due"]) == (None, False)
-
-
-def test_a_deadline_that_passed_while_no_triggerer_ran_ends_at_once(make: Callable[..., Any]) -> None:
-    assert only_event(make(QUIET, seconds=-1))["snapshot_id"] is None
-
-
-def test_a_terminal_error_ends_the_wait_with_its_sentence(make: Callable[..., Any]) -> None:
-    event = only_event(make(TerminalError("the table nyc.flights does not exist")))
-    assert event == {"error": "the table nyc.flights does not exist", "is_terminal": True}
-
-
-def test_a_catalog_that_comes_back_is_waited_for(make: Callable[..., Any]) -> None:
-    assert only_event(make(TransientError("down"), TransientError("down"), NEWS))["snapshot_id"] == 4
-
-
-def test_a_catalog_that_comes_back_after_hours_is_waited_for(make: Callable[..., Any]) -> None:
-    assert only_event(make(*[TransientError("down")] * 200, NEWS))["snapshot_id"] == 4
-
-
-def test_a_catalog_that_is_down_at_the_deadline_ends_the_wait_with_its_sentence(make: Callable[..., Any]) -> None:
-    assert only_event(make(TransientError("down"), seconds=1)) == {"error": "down", "is_terminal": False}
+@pytest.mark.parametrize(
+    ("found", "seconds", "event"),
+    [
+        ((QUIET, BEGIN), 60, {"snapshot_id": None, "is_due": True}),
+        ((OPEN,), 60, {"snapshot_id": 3, "is_due": True}),
+        ((QUIET,), 0.05, {"snapshot_id": None, "is_due": False}),
+        ((QUIET,), -1, {"snapshot_id": None, "is_due": False}),
+        ((TerminalError("no such table"),), 60, {"error": "no such table", "is_terminal": True}),
+        ((*[DOWN] * 200, NEWS), 60, {"snapshot_id": 4}),
+        ((DOWN,), 1, {"error": "down", "is_terminal": False}),
+    ],
+    ids=[
+        "an empty table where a pipeline begins", "an open batch", "a quiet table", "a deadline that passed meanwhile",
+        "a final error", "a catalog that comes back after hours", "a catalog that is down at the deadline",
+    ],
+)  # fmt: skip
+def test_the_wait_ends(make: Callable[..., Any], found: Any, seconds: float, event: dict[str, Any]) -> None:
+    assert only_event(make(*found, seconds=seconds)).items() >= event.items()
 
 
 def test_a_fault_that_lasts_is_reported_now_and_then(make: Callable[..., Any], troubles: list[str | None]) -> None:
-    only_event(make(*[TransientError("down")] * 11, TransientError("refused"), NEWS))
+    only_event(make(*[DOWN] * 11, TransientError("refused"), NEWS))
     assert troubles == ["down", "down", "refused"]
 
 
@@ -213,7 +171,7 @@ def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> N
 
 
 def test_the_event_is_that_of_the_provider(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = IcebergTableSnapshotTrigger(table="nyc.flights")
+    provider: Any = IcebergTableSnapshotTrigger(table="nyc.flights")
     monkeypatch.setattr(provider, "_head_snapshot_id", lambda: 4)
 
     async def first_event() -> Any:

@@ -36,6 +36,8 @@ def test_a_job_on_this_machine_gets_the_plans_uri_and_the_library_where_it_is(
     assert call["command"][-2:] == [str(SPARK_JOBS / "insert_only.py"), PLAN_URI]
     assert call["command"][1:3] == ["--master", "local[2]"]
     assert (call["zipped"], call["linked"]) == ([], Path(icefloe.__file__).resolve().parent)
+    operator(tmp_path).execute(CONTEXT)
+    assert call["env"]["ICEFLOE_ATTEMPT"] != submitted[1]["env"]["ICEFLOE_ATTEMPT"]
 
 
 def test_a_job_on_a_cluster_gets_the_library_in_a_zip(
@@ -58,13 +60,9 @@ def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, submitt
     assert SECRET not in repr([getattr(task, field) for field in SparkPhaseOperator.template_fields])
 
 
-def test_only_the_plans_uri_is_rendered() -> None:
+def test_only_the_plans_uri_is_rendered_and_comes_from_the_plan_task(tmp_path: Path) -> None:
     assert SparkPhaseOperator.template_fields == ("application_args",)
-
-
-def test_the_plans_uri_comes_from_the_plan_task(tmp_path: Path) -> None:
     task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline_from(tmp_path))
-
     task.render_template_fields(CONTEXT)
     assert task.application_args == [PLAN_URI]
 
@@ -107,12 +105,6 @@ def test_a_task_that_is_ended_before_its_job_begins_submits_none(
     assert submitted == []
 
 
-def test_each_attempt_has_a_name_of_its_own(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
-    operator(tmp_path).execute(CONTEXT)
-    operator(tmp_path).execute(CONTEXT)
-    assert submitted[0]["env"]["ICEFLOE_ATTEMPT"] != submitted[1]["env"]["ICEFLOE_ATTEMPT"]
-
-
 def test_the_local_engine_runs_the_phase_in_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]]
 ) -> None:
@@ -129,12 +121,6 @@ def test_a_spark_submit_next_to_the_interpreter_is_found(tmp_path: Path, monkeyp
     operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
     assert SECRET in (tmp_path / "env").read_text()
     assert SECRET not in (tmp_path / "arguments").read_text()
-
-
-def test_every_phase_has_its_application() -> None:
-    for phase in ("insert_only", "shuffle_write", "shuffle_read"):
-        text = (SPARK_JOBS / f"{phase}.py").read_text()
-        assert len(text.splitlines()) <= 25
 
 
 @pytest.mark.parametrize("engine", ["spark", "local"])

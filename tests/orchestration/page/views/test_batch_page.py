@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.orchestration.page.batch_page import batch_document
-from icefloe.orchestration.page.dag_state import DagState
+from icefloe.orchestration.page.batch_page import batch_document, history_url, spark_links
+from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
@@ -40,3 +40,34 @@ def test_the_figures_of_a_delivery_are_those_of_the_report(tmp_path: Path) -> No
     delivery = {"sink": "opensearch", "documents": 3}
     assert document(tmp_path, INDEX, delivery=delivery)["batch"]["delivery"] == delivery
     assert document(tmp_path, FILES)["batch"]["delivery"] is None
+
+
+PHASE = {"phase": "shuffle_read", "spark_application_id": "app-1", "spark_ui": "http://driver:4040"}
+
+
+def run(state: str) -> RunState:
+    return RunState(run_id="r", state="running", tasks={"shuffle_read": TaskState(task_id="shuffle_read", state=state)})
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "history", "url", "is_live"),
+    [
+        (PHASE, "running", "https://history", "http://driver:4040", True),
+        (PHASE, "success", "https://history", "https://history/history/app-1/", False),
+        (PHASE, None, None, None, False),
+        ({**PHASE, "spark_ui": "javascript:alert(1)"}, "running", None, None, False),
+    ],
+)
+def test_a_phase_leads_to_sparks_own_page_or_to_the_history_server(
+    phase: dict[str, Any], state: str | None, history: str | None, url: str | None, is_live: bool
+) -> None:
+    links = spark_links([phase, {"phase": "coalesce"}], None if state is None else run(state), history=history)
+    [(name, link)] = links.items()
+    assert (name, link["application_id"], link["url"]) == ("shuffle_read", "app-1", url)
+    assert link["is_live"] is is_live or url is None
+
+
+def test_the_history_server_comes_from_airflows_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert history_url() is None
+    monkeypatch.setenv("AIRFLOW__ICEFLOE__SPARK_HISTORY_URL", "https://history.example.com/")
+    assert history_url() == "https://history.example.com"

@@ -1,4 +1,4 @@
-"""``pin: true`` with a REST catalog that really refuses to set branches, or tags."""
+"""``pin: true``, also with a REST catalog that really refuses to set branches, or tags; and ``icefloe unpin``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.units import time_of_ms
 from support.catalogs import sql_properties
 from support.fakes.guarding_catalog import Forbids, guarding_catalog, no_commits, no_refs, no_tags
 from support.pipelines.workspace import Workspace, icefloe
@@ -36,6 +37,9 @@ def test_a_missing_right_is_named_and_the_batch_goes_on_once_it_is_there(
 ) -> None:
     before, forbidden = commits(workspace), [forbids]
     with guarded(workspace, lambda update: any(each(update) for each in forbidden)) as pipeline:
+        checked = icefloe("validate", pipeline)
+        assert (checked.code, commits(workspace)) == (65, before)
+        assert "pin: true needs the right to commit to table db.events" in checked.out
         run = icefloe("run", pipeline)
         assert run.code == 65
         assert "cannot set branches and tags of table db.events (ForbiddenError: " in run.err
@@ -44,6 +48,9 @@ def test_a_missing_right_is_named_and_the_batch_goes_on_once_it_is_there(
         assert (refs(workspace), commits(workspace)) == ({"main"}, before)
         assert not workspace.output().joinpath("batch=0").exists()
         forbidden.clear()
+        allowed = icefloe("validate", pipeline)
+        assert (allowed.code, "branches and tags of db.events may be set" in allowed.out) == (0, True)
+        assert (refs(workspace), commits(workspace)) == ({"main"}, before)
         again = icefloe("run", pipeline)
     assert (again.code, again.document["batch"], again.document["insert"]) == (0, 0, 10)
     assert len(refs(workspace)) == 3
@@ -56,31 +63,12 @@ def test_without_pin_the_batch_that_was_refused_goes_on(workspace: Workspace) ->
         assert icefloe("run", pipeline).document["insert"] == 10
 
 
-@pytest.mark.parametrize("forbids", [no_refs, no_tags, no_commits])
-def test_validate_names_the_missing_right_before_the_first_run(workspace: Workspace, forbids: Forbids) -> None:
-    before = commits(workspace)
-    with guarded(workspace, forbids) as pipeline:
-        checked = icefloe("validate", pipeline)
-    assert checked.code == 65
-    assert "pin: true needs the right to commit to table db.events" in checked.out
-    assert commits(workspace) == before
-
-
 def test_a_catalog_that_takes_no_commits_at_all_is_named(workspace: Workspace) -> None:
     with guarded(workspace, no_commits, can_commit=False) as pipeline:
         for command in ("run", "validate"):
             done = icefloe(command, pipeline)
             assert done.code == 65
             assert "pin: true needs the right to commit to table db.events" in done.out + done.err
-
-
-def test_validate_tries_the_right_and_changes_nothing(workspace: Workspace) -> None:
-    before = commits(workspace)
-    with guarded(workspace, lambda _: False) as pipeline:
-        checked = icefloe("validate", pipeline)
-    assert checked.code == 0
-    assert "branches and tags of db.events may be set" in checked.out
-    assert (refs(workspace), commits(workspace)) == ({"main"}, before)
 
 
 def test_validate_says_if_only_the_first_run_can_know(workspace: Workspace) -> None:
@@ -96,3 +84,33 @@ def test_pins_that_may_not_be_dropped_are_named(workspace: Workspace) -> None:
     assert done.code == 65
     assert "needs the right to commit to table db.events" in done.err
     assert len(refs(workspace)) == 3
+
+
+def test_pins_are_in_the_status_until_they_are_dropped_in_one_commit_after_a_question(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(pin=True)
+    icefloe("run", pipeline)
+    workspace.append(20)
+    icefloe("run", pipeline)
+    head = workspace.head()
+    workspace.append(30)
+    document = icefloe("status", pipeline, "--json").document
+    assert (document["pinned_snapshots"], document["pinned_up_to_snapshot_id"]) == (2, str(head))
+    before = refs(workspace)
+    [branch] = [name for name in before if name.count("_") == 2]
+    oldest = min(snapshot.timestamp_ms for snapshot in workspace.table.metadata.snapshots)
+    assert (document["pin_branch"], document["oldest_pinned_at"]) == (branch, time_of_ms(oldest))
+    assert "pinned snapshots" in icefloe("status", pipeline).out
+    dry = icefloe("unpin", pipeline, "--dry-run")
+    assert (dry.code, refs(workspace)) == (0, before)
+    assert "would drop 2 tags and a branch of events in table db.events" in dry.out
+    assert "has pin: true, so its next run pins again" in dry.out
+    asked = icefloe("unpin", pipeline)
+    assert (asked.code, refs(workspace)) == (2, before)
+    made = commits(workspace)
+    done = icefloe("unpin", pipeline, "--yes", "--json")
+    assert (done.code, done.document["is_dropped"], done.document["pinned_snapshots"]) == (0, True, 2)
+    assert (refs(workspace), commits(workspace)) == ({"main"}, made + 1)
+    bare = icefloe("status", pipeline, "--json").document
+    assert (bare["pinned_snapshots"], bare["pin_branch"], bare["oldest_pinned_at"]) == (0, None, None)
+    again = icefloe("unpin", pipeline, "--yes", "--json")
+    assert (again.code, again.document["is_dropped"]) == (0, False)

@@ -1,0 +1,76 @@
+"""``icefloe batches`` and ``icefloe show``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.test_kill import killed
+from support.pipelines.workspace import Workspace, icefloe
+
+
+@pytest.fixture
+def two_batches(workspace: Workspace) -> Path:
+    pipeline = workspace.pipeline()
+    icefloe("run", pipeline)
+    workspace.update(1, 2, value=2.0)
+    icefloe("run", pipeline)
+    return pipeline
+
+
+def test_before_the_first_batch_there_are_none(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline()
+    assert icefloe("batches", pipeline).out == "events: no batch yet\n"
+    assert icefloe("batches", pipeline, "--json").document == {"pipeline": "events", "backfill_id": None, "batches": []}
+    done = icefloe("show", pipeline)
+    assert (done.code, done.sentence.endswith("has no batch yet; run the pipeline first")) == (2, True)
+
+
+def test_batches_come_newest_first_also_without_the_table(workspace: Workspace, two_batches: Path) -> None:
+    workspace.table.catalog.drop_table("db.events")
+    done = icefloe("batches", two_batches, "--json")
+    newest, oldest = done.document["batches"]
+    assert (newest["batch"], newest["route"], newest["update_after"]) == (1, "shuffle", 2)
+    assert (oldest["batch"], oldest["route"], oldest["insert"]) == (0, "insert_only", 10)
+    assert newest["seconds"] > 0
+    assert len(done.out.splitlines()) == 1
+    header, *rows = icefloe("batches", two_batches).out.splitlines()
+    assert header.split()[:3] == ["batch", "state", "at"]
+    assert [row.split()[:2] for row in rows] == [["1", "committed"], ["0", "committed"]]
+    [last] = icefloe("batches", two_batches, "--limit", 1, "--json").document["batches"]
+    assert last["batch"] == 1
+    assert icefloe("batches", two_batches, "--limit", 0).code == 2
+
+
+def test_a_batch_is_shown_with_phases_and_spread(workspace: Workspace, two_batches: Path) -> None:
+    done = icefloe("show", two_batches, "--batch", 1)
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines() if line]
+    assert ["update_after", "2"] in lines
+    phases = ["plan", "shuffle_write", "coalesce", "shuffle_read", "commit"]
+    assert [line[0] for line in lines if line[0] in phases] == phases
+    assert "map task bytes" in done.out
+    assert "range time" in done.out
+    kept = json.loads((workspace.storage() / "checkpoints/events/reports/1.json").read_text())
+    as_json = icefloe("show", two_batches, "--json")
+    assert (as_json.document, len(as_json.out.splitlines())) == (kept, 1)
+    never = icefloe("show", two_batches, "--batch", 7)
+    assert (never.code, "has no batch 7: it has batches 0 to 1" in never.sentence) == (2, True)
+
+
+def test_an_open_batch_is_on_top_and_shows_how_it_began(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline()
+    killed("after", 1, "*/shuffle/events/*/0/plan.json", pipeline)
+    [batch] = icefloe("batches", pipeline, "--json").document["batches"]
+    assert (batch["batch"], batch["state"], batch["route"]) == (0, "open", None)
+    document = icefloe("show", pipeline, "--json").document
+    assert (document["batch_number"], document["is_open"]) == (0, True)
+    assert document["opened_at"] in icefloe("show", pipeline).out
+
+
+def test_a_batch_of_a_backfill_is_found_by_the_backfills_id(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline()
+    icefloe("run", pipeline, "--up-to-snapshot-id", workspace.head())
+    [backfill] = (workspace.storage() / "checkpoints/events/backfills").iterdir()
+    document = icefloe("show", pipeline, "--backfill", backfill.name, "--json").document
+    assert (document["backfill_id"], document["counts"]["insert"]) == (backfill.name, 10)
