@@ -2,9 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from icefloe.orchestration.page.lazy_app import LazyApp
 from icefloe.orchestration.tasks import plugin_parts
-from icefloe.orchestration.tasks.plugin_parts import BatchLink
+from icefloe.orchestration.tasks.plugin_parts import BatchLink, LazyApp
 
 __all__ = ["IcefloePlugin"]
 

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,6 +18,8 @@ from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption, Ro
 __all__ = ["read_changes"]
 
 logger = logging.getLogger(__name__)
+
+_OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split"), "row_lineage": ("off", "trust")}
 
 
 def read_changes(
@@ -64,8 +67,20 @@ def read_changes(
         TerminalError: the range cannot be read; while reading, a file is damaged or an audit fails.
         NotBuiltError: a column or a data file that this release cannot read.
     """
-    _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
-    _refuse_unknown(changes=changes, commit_groups=commit_groups, row_lineage=row_lineage)
+    if not isinstance(table, Table):
+        raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+    if filter is not None and not isinstance(filter, str):
+        raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter!r}")
+    for name, names in (("identifier_columns", identifier_columns), ("columns", columns)):
+        if isinstance(names, str):
+            raise UsageError(f"{name} must be a list of column names, such as [{names!r}], not a string")
+        is_list = isinstance(names, Sequence) and all(isinstance(each, str) for each in names)
+        if names is not None and not is_list:
+            raise UsageError(f"{name} must be a list of column names, not {names!r}")
+    options = {"changes": changes, "commit_groups": commit_groups, "row_lineage": row_lineage}
+    for name, option in options.items():
+        if option not in _OPTIONS[name]:
+            raise UsageError(f"read_changes({name}={option!r}) is unknown: expected {' or '.join(_OPTIONS[name])}")
     request = RequestedRange(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
@@ -87,24 +102,3 @@ def read_changes(
     for warning in scan.warnings:
         logger.warning("%s", warning)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.read(LocalEngine()))
-
-
-def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
-    """Reports mistakes that would surface as an error somewhere inside."""
-    if not isinstance(table, Table):
-        raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
-    for name, given in lists.items():
-        if isinstance(given, str):
-            raise UsageError(f"{name} must be a list of column names, such as [{given!r}], not a string")
-        is_list = isinstance(given, Sequence) and all(isinstance(each, str) for each in given)
-        if given is not None and not is_list:
-            raise UsageError(f"{name} must be a list of column names, not {given!r}")
-    if filter_text is not None and not isinstance(filter_text, str):
-        raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter_text!r}")
-
-
-def _refuse_unknown(**given: object) -> None:
-    options = {"changes": ("each", "net"), "commit_groups": ("fuse", "split"), "row_lineage": ("off", "trust")}
-    for name, known in options.items():
-        if given[name] not in known:
-            raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")

@@ -109,13 +109,10 @@ class _Unanswered:
         self.calls: set[Future[Any]] = set()
         self._next_try = 0.0
 
-    def refuse_too_many(self) -> None:
-        """They may wait for ever, so now and then one more call is let through."""
-        if len(self.calls) < _MOST_UNANSWERED:
-            return
-        if monotonic() < self._next_try:
-            raise TimeoutError(f"not asked again yet: {len(self.calls)} earlier calls to it are still unanswered")
-        self.pause()
+    @property
+    def is_paused(self) -> bool:
+        """True if so many wait, perhaps for ever, that one more call is made only now and then."""
+        return len(self.calls) >= _MOST_UNANSWERED and monotonic() < self._next_try
 
     def pause(self) -> None:
         """The more calls wait, the longer until another is let through."""
@@ -150,7 +147,13 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     context = copy_context()
     if place:
         with _unanswered_lock:
-            _unanswered[place].refuse_too_many()
+            earlier = _unanswered[place]
+            if earlier.is_paused:
+                raise TimeoutError(
+                    f"not asked again yet: {len(earlier.calls)} earlier calls to it are still unanswered"
+                )
+            if len(earlier.calls) >= _MOST_UNANSWERED:
+                earlier.pause()
 
     def run() -> None:
         try:

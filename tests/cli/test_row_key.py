@@ -29,7 +29,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from icefloe.cli.row_key import RowKey
+from icefloe.cli.trace import RowKey
 from icefloe.errors import UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -26,7 +26,7 @@ def test_a_usable_pipeline_passes_every_check_and_no_file_is_left_behind(workspa
     assert (done.code, done.err) == (0, "")
     assert set(marks(done).values()) == {"✓"}
     assert list(marks(done)) == [
-        "file", "name", "release", "places", "engine", "storage", "sink", "catalog", "table", "branch", "columns",
+        "file", "name", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns",
         "identity", "names", "checkpoint",
     ]  # fmt: skip
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.schema import pipeline_schema
 from icefloe.pipeline.settings import AssetSchedule, SparkSettings
+from icefloe.pipeline.validation import pipeline_schema
 from icefloe.pipeline.yaml_file import PipelineFileError
 
 DESIGNED = """\

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.batch.open.recorded_pipeline import compare
+from icefloe.pipeline.model import result_configuration, tuning_configuration
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.recorded_configuration import result_configuration, tuning_configuration
 
 RESULT_KEYS = [
     "table", "branch", "identifier_columns", "columns", "filter", "changes", "commit_groups",

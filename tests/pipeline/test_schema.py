@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.schema import pipeline_schema, schema_problems
+from icefloe.pipeline.validation import pipeline_schema, schema_problems
 from icefloe.pipeline.yaml_file import parse_yaml
 
 KNOWN = set(pipeline_schema()["properties"])

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from icefloe.pipeline.schema import pipeline_schema
+from icefloe.pipeline.validation import pipeline_schema
 from icefloe.sinks.kafka.kafka_options import KafkaOptions
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 

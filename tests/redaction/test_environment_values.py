@@ -13,7 +13,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.environment import SHOWN
 from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.pipeline.schema import pipeline_schema
+from icefloe.pipeline.validation import pipeline_schema
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.kafka.kafka_clients import _ClientLog
 from icefloe.sinks.kafka.kafka_sink import open_kafka_sink

@@ -8,8 +8,7 @@ import pytest
 
 from icefloe.checkpoint.record_store import offset_key, report_key
 from icefloe.documents import dump_document
-from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, Found
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from

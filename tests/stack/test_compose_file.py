@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from demo.servers.server_process import ServerUnavailableError
-from icefloe.pipeline.pipeline_file import load_pipeline, refuse_unbuilt
+from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline
 from icefloe.sinks.sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
@@ -141,7 +141,7 @@ def test_only_a_profile_starts_a_sink_and_nothing_else_waits_for_it(services: di
 )
 def test_the_example_of_a_sink_names_a_connection_to_it(services: dict[str, Any], file: str, address: str) -> None:
     pipeline = load_pipeline(ROOT / "stack" / "examples" / file)
-    refuse_unbuilt(pipeline)
+    check_pipeline(pipeline)
     connection = json.loads(
         services["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_{str(pipeline.sink.conn_id).upper()}"]
     )

@@ -9,7 +9,6 @@
 - `reports`: status, batches and show
 - `checks`: validate and verify
 - `trace`: changes of one row
-- `row_key`: the key of that row
 - `endings`: abandon, set-cursor, reset and unpin
 - `upkeep`: deliver, purge, sweep and node
 """

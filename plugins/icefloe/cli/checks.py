@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -29,13 +30,7 @@ from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.pipeline_file import (
-    find_pipeline,
-    load_pipeline,
-    refuse_nested_places,
-    refuse_taken_name,
-    refuse_unbuilt,
-)
+from icefloe.pipeline.pipeline_file import check_pipeline, files_called, find_pipeline, load_pipeline
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
@@ -123,14 +118,10 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     checks = Checklist(screen, patience_seconds=patience_seconds(os.environ))
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
-        checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
+        checks.run("name", partial(_check_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = credentials_here(pipeline)
-        checks.run(
-            "release",
-            partial(refuse_unbuilt, pipeline),
-            lambda _: "; ".join(("every key is built", *pipeline.idle_keys)),
-        )
-        checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
+        built = ("every key is built, and no place is inside another", *pipeline.idle_keys)
+        checks.run("release", partial(check_pipeline, pipeline), lambda _: "; ".join(built))
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)
         if catalog is not None:
@@ -156,9 +147,13 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     return runner
 
 
-def _compare_places(pipeline: Pipeline) -> None:
-    with with_lines(pipeline):
-        refuse_nested_places(pipeline)
+def _check_name(path: Path, name: str) -> None:
+    for other in files_called(name, path.parent):
+        if not other.samefile(path):
+            raise TerminalError(
+                f"{path} and {other} are both called {name!r}, so they would share one checkpoint and one DAG id: give "
+                "each a `name` of its own"
+            )
 
 
 def _usable(runner: PhaseRunner) -> PhaseRunner:

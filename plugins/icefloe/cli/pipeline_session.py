@@ -20,7 +20,7 @@ from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_unbuilt
+from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline
 from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
     engine = getattr(arguments, "engine", None)
     if engine is not None:
         pipeline = replace(pipeline, engine=engine)
-    refuse_unbuilt(pipeline)
+    check_pipeline(pipeline)
     return pipeline
 
 

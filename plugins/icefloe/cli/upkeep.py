@@ -21,7 +21,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageErr
 from icefloe.node.node_config import load_node_config
 from icefloe.node.node_server import drain_node, refill_node, serve_node
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import refuse_nested_places, refuse_unbuilt, with_sink_of
+from icefloe.pipeline.pipeline_file import check_pipeline, with_sink_of
 from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 
@@ -90,8 +90,7 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     target = pipeline
     if arguments.sink is not None:
         target = with_sink_of(pipeline, arguments.sink, environ=os.environ)
-        refuse_unbuilt(target)
-        refuse_nested_places(target)
+        check_pipeline(target)
     return Redelivery(
         pipeline=pipeline,
         target=target,

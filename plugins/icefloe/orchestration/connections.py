@@ -16,8 +16,7 @@ from icefloe.engines.spark.master import SparkMaster, spark_master
 from icefloe.engines.spark.spark_conf import spark_advice
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
-from icefloe.redaction.hidden import hide
-from icefloe.redaction.secret_values import names_secret
+from icefloe.redaction.hidden import hide, names_secret
 from icefloe.storage.options import coordinated, with_certificates
 from icefloe.units import is_on
 
@@ -89,23 +88,17 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
                 conn_id=connection.conn_id,
             )
     own = _own_options(connection)
-    if not own:
-        _refuse_other_identity(connection)
+    followed = [key for key, value in extra.items() if key in _NOT_FOLLOWED and is_on(value or False, otherwise=True)]
+    if followed and not own:
+        raise TerminalError(
+            f"the connection {connection.conn_id!r} has {followed[0]} in its extra, which Airflow's own hooks follow "
+            "and icefloe does not, so it would be another user: add object_store_options to the extra with all that "
+            "opens the store, or name another connection",
+            conn_id=connection.conn_id,
+        )
     options |= own
     # The workers of Spark get the certificates themselves: they may lack the file.
     return with_certificates({name: str(value) for name, value in options.items() if value})
-
-
-def _refuse_other_identity(connection: StoreConnection) -> None:
-    for key, value in connection.extra_dejson.items():
-        if key in _NOT_FOLLOWED and is_on(value or False, otherwise=True):
-            raise TerminalError(
-                f"the connection {connection.conn_id!r} has {key} in its extra, which Airflow's own hooks follow and "
-                "icefloe does not, so it would be another user: add object_store_options to the extra with all that "
-                "opens the store, or name another connection",
-                conn_id=connection.conn_id,
-                key=key,
-            )
 
 
 def _parsed(value: object) -> object:

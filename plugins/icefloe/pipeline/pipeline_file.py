@@ -1,4 +1,4 @@
-"""Pipeline files: found, loaded, and refused."""
+"""Pipeline files: found, loaded, and checked."""
 
 import difflib
 import json
@@ -6,25 +6,24 @@ import os
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 from icefloe.errors import NotBuiltError, TerminalError, UsageError
 from icefloe.pipeline.environment import has_reference
-from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.model import Pipeline, with_lines
 from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
 from icefloe.pipeline.url import one_store, url_below
 from icefloe.pipeline.yaml_file import PipelineFileError, Problem, YamlFile, load_yaml
 
 __all__ = [
+    "check_pipeline",
+    "files_called",
     "find_pipeline",
     "load_pipeline",
     "pipeline_paths",
-    "refuse_nested_places",
-    "refuse_taken_name",
-    "refuse_unbuilt",
     "with_sink_of",
 ]
 
@@ -86,17 +85,9 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
             )
 
 
-def refuse_taken_name(path: Path, name: str) -> None:
-    """Refuses a name that another file of the folder has: it decides checkpoint and DAG id."""
-    for other in pipeline_paths(path.parent):
-        if not other.samefile(path) and _name(other) == name:
-            raise TerminalError(
-                f"{path} and {other} are both called {name!r}, so they would share one checkpoint and one DAG id: give "
-                "each a `name` of its own",
-                name=name,
-                path=str(path),
-                other=str(other),
-            )
+def files_called(name: str, folder: Path) -> list[Path]:
+    """The files of a folder whose pipeline has that name, which decides checkpoint and DAG id."""
+    return [path for path in pipeline_paths(folder) if _name(path) == name]
 
 
 def _name(path: Path) -> str:
@@ -112,39 +103,35 @@ def _unknown(text: str, folder: Path, names: Collection[str]) -> str:
     return f"there is no pipeline {text!r} in {folder}: {hint}; give a name in that folder or a path"
 
 
-def refuse_unbuilt(pipeline: Pipeline) -> None:
-    """Refuses a sink or a format that this release lacks, with file, line and key.
-
-    Unexpanded values pass: call it again after ``expanded``.
-    """
-    sink, written = pipeline.sink, pipeline.file.data["sink"]
-    key = feature = None
-    if sink.type not in OUR_SINKS and sink.type not in registered_sinks():
-        advice = f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink"
-        key, feature = "type", f"a sink of this name is not built yet: {advice}"
-    elif sink.format != "parquet" and (pipeline.is_expanded or not has_reference(sink.format)):
-        key, feature = "format", "a format other than Parquet is not built yet: write parquet"
-    if key is not None:
-        line = pipeline.file.line_of(("sink", key))
-        sentence = f"sink.{key} is {json.dumps(written[key])}, but {feature}"
-        problem = Problem(line=line, key=f"sink.{key}", sentence=sentence)
-        raise NotBuiltError(problem.at(pipeline.path), path=pipeline.path, line=line, key=problem.key)
-
-
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 
 
-def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
-    """Refuses a place of an expanded pipeline inside another: some processes delete all files in their own.
+def check_pipeline(pipeline: Pipeline, table_location: str | None = None) -> None:
+    """Refuses a pipeline that needs a later release, or one of whose places is inside another.
 
-    These are shuffle folder, checkpoint, output, dead letters and, if its location is known, the table.
+    Some processes delete all files in their place: shuffle folder, checkpoint, output, dead letters and, if its
+    location is known, the table. Unexpanded values pass: call it again after ``expanded``.
     """
-    places = [(*place, place_parts(place[2])) for place in _places(pipeline, table_location)]
-    for (a, a_key, a_url, one), (b, b_key, b_url, other) in combinations(places, 2):
-        if one[: len(other)] == other:
-            raise _nested(a, a_url, b, b_url, key=a_key or b_key)
-        if other[: len(one)] == one:
-            raise _nested(b, b_url, a, a_url, key=b_key or a_key)
+    sink = pipeline.sink
+    with with_lines(pipeline):
+        if sink.type not in OUR_SINKS and sink.type not in registered_sinks():
+            advice = f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink"
+            raise _not_built(pipeline, "type", f"a sink of this name is not built yet: {advice}")
+        if sink.format != "parquet" and (pipeline.is_expanded or not has_reference(sink.format)):
+            raise _not_built(pipeline, "format", "a format other than Parquet is not built yet: write parquet")
+        places = _places(pipeline, table_location) if pipeline.is_expanded else ()
+        for one, other in permutations([(*place, place_parts(place[2])) for place in places], 2):
+            if one[3][: len(other[3])] == other[3]:
+                raise TerminalError(
+                    f"{one[0]}, {one[2]}, is inside {other[0]}, {other[2]}: clearing the one, by cleanup after a batch "
+                    "or Iceberg's removal of orphan files, would delete the other; give each a folder of its own, "
+                    "neither inside the other", key=one[1] or other[1],
+                )  # fmt: skip
+
+
+def _not_built(pipeline: Pipeline, key: str, feature: str) -> NotBuiltError:
+    written = json.dumps(pipeline.file.data["sink"][key])
+    return NotBuiltError(f"sink.{key} is {written}, but {feature}", key=f"sink.{key}")
 
 
 def place_parts(url: str) -> tuple[str, ...]:
@@ -187,11 +174,3 @@ def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[st
 
 def _segments(path: str) -> Iterator[str]:
     return (segment for segment in path.split("/") if segment)
-
-
-def _nested(inner: str, inner_url: str, outer: str, outer_url: str, *, key: str | None) -> TerminalError:
-    return TerminalError(
-        f"{inner}, {inner_url}, is inside {outer}, {outer_url}: clearing the one, by cleanup after a batch or "
-        "Iceberg's removal of orphan files, would delete the other; give each a folder of its own, neither inside the "
-        "other", key=key,
-    )  # fmt: skip

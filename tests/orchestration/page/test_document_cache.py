@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration.page.document_cache import DocumentCache
+from icefloe.orchestration.page.checkpoint_reader import DocumentCache
 
 
 class Answers:
@@ -91,7 +91,7 @@ def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["icefloe.threads.BegunThread.start", "icefloe.orchestration.page.document_cache._size_bytes"]
+    "place", ["icefloe.threads.BegunThread.start", "icefloe.orchestration.page.checkpoint_reader._size_bytes"]
 )
 def test_a_look_that_lacks_a_thread_or_memory_has_failed_and_is_made_again(
     monkeypatch: pytest.MonkeyPatch, place: str

@@ -16,9 +16,8 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
-from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.pipeline_file import refuse_nested_places, refuse_unbuilt
-from icefloe.pipeline.recorded_configuration import JSON, result_configuration
+from icefloe.pipeline.model import JSON, Pipeline, result_configuration, with_lines
+from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
@@ -62,16 +61,10 @@ class PipelineSession:
         takes_over: bool = False,
         surroundings: Surroundings | None = None,
     ) -> Self:
-        """Loads the table of a pipeline that this release can run.
-
-        Raises:
-            NestedPlacesError: one of the pipeline's places is inside another, or inside the table's location.
-        """
+        """Loads the table of a pipeline that this release can run."""
         expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
-        refuse_unbuilt(expanded)
         table = open_table(expanded, credentials, surroundings)
-        with with_lines(expanded):
-            refuse_nested_places(expanded, table.location())
+        check_pipeline(expanded, table.location())
         return cls(
             pipeline=expanded,
             credentials=credentials,

@@ -7,9 +7,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.errors import TerminalError, about_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.model import JSON, Pipeline
 from icefloe.pipeline.option_values import ExpandedText
-from icefloe.pipeline.recorded_configuration import JSON
 
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
@@ -27,8 +26,7 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.iceberg.scan.steps import SnapshotRange
-from icefloe.pipeline.model import with_lines
-from icefloe.pipeline.recorded_configuration import ChangesPlace
+from icefloe.pipeline.model import ChangesPlace, with_lines
 from icefloe.units import now_text
 from icefloe.version import VERSION
 

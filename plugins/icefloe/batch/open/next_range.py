@@ -19,9 +19,8 @@ from icefloe.iceberg.history.passage import Passage, find_passage, find_tag_pass
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs
 from icefloe.iceberg.scan.steps import SnapshotRange, first_steps, next_part, plan_range
 from icefloe.iceberg.table import Table, table_uuid
-from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.model import JSON, Pipeline
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
-from icefloe.pipeline.recorded_configuration import JSON
 
 __all__ = ["RequestedRange", "plan_request"]
 

@@ -15,8 +15,7 @@ from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.environment import expand
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.recorded_configuration import JSON, tuning_configuration
+from icefloe.pipeline.model import JSON, Pipeline, tuning_configuration
 from icefloe.storage.store import Store
 from icefloe.version import VERSION
 

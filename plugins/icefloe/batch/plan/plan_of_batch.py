@@ -13,8 +13,7 @@ from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.recorded_configuration import ChangesPlace
+from icefloe.pipeline.model import ChangesPlace, Pipeline, with_lines
 from icefloe.storage.store import Store
 from icefloe.units import format_bytes
 

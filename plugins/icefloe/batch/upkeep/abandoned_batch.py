@@ -24,8 +24,7 @@ from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.recorded_configuration import ChangesPlace
+from icefloe.pipeline.model import ChangesPlace, Pipeline
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, DamagedPartsError

@@ -29,8 +29,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import CursorDistance, cursor_distance
 from icefloe.iceberg.history.summaries import total_records
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.pipeline.model import Pipeline, result_configuration
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.units import now_text
 from icefloe.version import VERSION

@@ -2,7 +2,6 @@
 
 - `dag_factory`: the DAGs of a folder, and the two of a pipeline
 - `batch_tasks`: the tasks of one batch, and the assets that start others
-- `documentation`: the texts on the pages of DAGs and tasks
 """
 
 __all__ = ["dag_factory"]

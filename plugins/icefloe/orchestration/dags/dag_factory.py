@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import DAG, Param, task, timezone
 
 from icefloe.errors import IcefloeError, TerminalError, UsageError, one_line
-from icefloe.orchestration.dags.batch_tasks import add_batch_tasks, scheduling_asset
-from icefloe.orchestration.dags.documentation import TASK_PAGES, backfill_page, broken_page, pipeline_page
+from icefloe.orchestration.dags.batch_tasks import (
+    TASK_PAGES,
+    add_batch_tasks,
+    backfill_page,
+    broken_page,
+    pipeline_page,
+    scheduling_asset,
+)
 from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.task_documents import broken_document, pipeline_facts_document
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths, refuse_unbuilt
+from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline, pipeline_paths
 from icefloe.units import natural
 
 if TYPE_CHECKING:
@@ -71,10 +77,9 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
     dags: dict[str, DAG] = {}
     for path, made in whole.items():
-        try:
-            _refuse_shared(path, whole)
-        except TerminalError as error:
-            broken.append((path, error.sentence))
+        others = [str(other) for other, theirs in whole.items() if other != path and made.keys() & theirs.keys()]
+        if others:  # a copy must not take over
+            broken.append((path, _taken(path, next(iter(made)), " and ".join(others))))
         else:
             dags |= made
     # After the whole files, so that a broken one takes no id from them, nor the one that several files want.
@@ -95,23 +100,16 @@ def _free_id(path: Path, taken: Container[str]) -> str:
 
 def _dags_of(path: Path) -> Iterator[DAG]:
     pipeline = load_pipeline(path)
-    refuse_unbuilt(pipeline)
+    check_pipeline(pipeline)
     yield pipeline_dag(pipeline, path)
     yield backfill_dag(pipeline, path)
 
 
-def _refuse_shared(path: Path, whole: Mapping[Path, Mapping[str, DAG]]) -> None:
-    """Stops a file whose DAG another file makes too: a copy must not take over."""
-    dag_id = next(iter(whole[path]))
-    others = [str(other) for other, made in whole.items() if other != path and dag_id in made]
-    if others:
-        raise TerminalError(
-            f"{path}: the name {dag_id!r} is taken by another pipeline file of this folder, {' and '.join(others)}: "
-            "none of them makes a DAG; leave the name to the file that has batches already, and give the others their "
-            "own",
-            path=str(path),
-            dag_id=dag_id,
-        )
+def _taken(path: Path, dag_id: str, others: str) -> str:
+    return (
+        f"{path}: the name {dag_id!r} is taken by another pipeline file of this folder, {others}: none of them makes a "
+        "DAG; leave the name to the file that has batches already, and give the others their own"
+    )
 
 
 _SNAPSHOT_IDS: Final = {
@@ -143,8 +141,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     """The range in a run's configuration; empty values count as missing."""
     from icefloe.batch.open.next_range import RequestedRange
 
-    refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
-    given = {key: value for key, value in conf.items() if value not in (None, "")}
+    given = given_keys(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     if not given:
         raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
     bounds: dict[str, Any] = {key: _snapshot_id(key, value) for key, value in given.items() if key in _SNAPSHOT_IDS}
@@ -152,11 +149,12 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     return RequestedRange(**bounds)
 
 
-def refuse_configuration(conf: Mapping[str, object], *, known: tuple[str, ...] = (), instead: str) -> None:
-    """Refuses unknown keys of a run, which Airflow accepts silently."""
+def given_keys(conf: Mapping[str, Any], *, known: tuple[str, ...] = (), instead: str) -> dict[str, Any]:
+    """The keys of a run that have a value; Airflow accepts unknown ones silently."""
     unknown = sorted(set(conf) - set(known))
     if unknown:
         raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
+    return {key: value for key, value in conf.items() if value not in (None, "")}
 
 
 def _snapshot_id(key: str, value: object) -> int:
@@ -202,7 +200,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
 
         def next_batch(conf: Mapping[str, object]) -> None:
             name = pipeline.name
-            refuse_configuration(conf, instead=f"{name} takes none, start {name}__backfill for a range")
+            given_keys(conf, instead=f"{name} takes none, start {name}__backfill for a range")
 
         wait_for_snapshot = TableSnapshotSensor(
             task_id="wait_for_snapshot",

@@ -5,17 +5,12 @@
 
 Read in this order:
 
-- `lazy_app`: the application, made at the first request
 - `app`: routes, rights, and the documentation
 - `page_documents`: every document, and its reads
 - `pipeline_page`: the documents of all pipelines and of one
 - `batch_page`: the document of one batch
 - `health`: the health of a pipeline
-- `dag_state`: a DAG and its pipeline as plain values
 - `dag_reader`: reads Airflow's database
 - `checkpoint_reader`: reads checkpoints
-- `document_cache`: documents of stores for a page that must not wait
 - `static`: scripts, styles and icons
 """
-
-__all__ = ["lazy_app"]

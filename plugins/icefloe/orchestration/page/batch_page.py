@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
-from icefloe.orchestration.page.dag_state import DagState, RunState, StatusDocument, TaskState
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import Found
+from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument, TaskState
 from icefloe.orchestration.page.health import State, health_of
 from icefloe.units import id_json
 

@@ -1,9 +1,16 @@
 """Reads documents of checkpoints for the page: by name, never by listing."""
 
 import json
+import logging
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -11,13 +18,183 @@ from icefloe.batch.context.session import batch_url
 from icefloe.batch.phase_record import PHASE_KEYS
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_store import backfill_prefix, report_key
-from icefloe.errors import TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.connections import storage_options
-from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.keys import join_url
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
+from icefloe.threads import Lanes
+
+logger = logging.getLogger(__name__)
+
+_THREADS: Final = 16
+_RETRY_SECONDS: Final = 30.0
+_MAX_ENTRIES: Final = 5_000
+_MAX_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The result of looking for a document.
+
+    Attributes:
+        value: the document, if any. With a sentence: the last one that was read.
+        sentence: why it could not be read, or is not known yet.
+    """
+
+    value: Any = None
+    sentence: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    found: Found
+    counts_until: float
+    size_bytes: int
+
+
+class DocumentCache:
+    """Remembers the answer of each look for some seconds; while a new look takes too long, the last answer counts.
+
+    Only a read document counts for all of `fresh_seconds`: a missing one may be written, and a failed store may
+    recover. A look that hangs holds one of a few threads, and is not repeated.
+
+    Args:
+        fresh_seconds: time for which a read document counts.
+        deadline_seconds: wait of a call for all its looks. 0: it does not wait, and a look under way gets no sentence.
+        threads: number of looks at once in each lane.
+        retry_seconds: time for which a missing document, or a failed look, counts; at most `fresh_seconds`.
+        max_bytes: memory of the documents. The oldest ones make room; a larger one is not kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        fresh_seconds: float,
+        deadline_seconds: float,
+        threads: int = _THREADS,
+        retry_seconds: float = _RETRY_SECONDS,
+        max_bytes: int = _MAX_BYTES,
+    ) -> None:
+        self._fresh_seconds = fresh_seconds
+        self._retry_seconds = min(fresh_seconds, retry_seconds)
+        self._deadline_seconds = deadline_seconds
+        self._lanes = Lanes(threads=threads, name="icefloe-page")
+        self._max_bytes = max_bytes
+        self._lock = Lock()
+        self._under_way: dict[str, Future[Found]] = {}
+        self._known: dict[str, _Known] = {}
+        self._known_bytes = 0
+
+    def get(
+        self, looks: Mapping[str, Callable[[], object]], *, lanes: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Found]:
+        """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline.
+
+        Args:
+            lanes: the store or catalog of each look, by its key. A silent one holds up only its own lane.
+        """
+        futures = {key: self._look(key, look, lanes.get(key, "")) for key, look in looks.items()}
+        waiting = {key: future for key, future in futures.items() if future is not None}
+        wait(waiting.values(), timeout=self._deadline_seconds)
+        return {key: self._answer(key, waiting.get(key)) for key in looks}
+
+    def _look(self, key: str, look: Callable[[], object], lane: str) -> Future[Found] | None:
+        """The look that is under way; None: the known answer counts."""
+        try:
+            with self._lock:
+                known = self._known.get(key)
+                if known is not None and time.monotonic() < known.counts_until:
+                    return None
+                if key not in self._under_way:
+                    self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
+                return self._under_way[key]
+        except MemoryError as error:
+            # There is no thread for it.
+            self._run(key, partial(_fail, error))
+            return None
+
+    def _run(self, key: str, look: Callable[[], object]) -> Found:
+        try:
+            found, size_bytes = _found(key, look)
+            if size_bytes > self._max_bytes:
+                sentence = f"{key} is too large for the page: {size_bytes:,} bytes in memory"
+                found, size_bytes = Found(sentence=sentence), 0
+            return self._remembered(key, found, size_bytes)
+        finally:
+            # A look that ended in any other way would be under way for ever, and its error the answer to every call.
+            with self._lock:
+                self._under_way.pop(key, None)
+
+    def _remembered(self, key: str, found: Found, size_bytes: int) -> Found:
+        with self._lock:
+            before = self._forget(key)
+            # A failed look takes nothing off the page: the document that is known stays, next to the error.
+            if before is not None and found.value is None and found.sentence is not None:
+                found, size_bytes = replace(found, value=before.found.value), before.size_bytes
+            # Answers are taken out and put in again, so the oldest ones come first.
+            while self._known and (
+                len(self._known) >= _MAX_ENTRIES or self._known_bytes + size_bytes > self._max_bytes
+            ):
+                self._forget(next(iter(self._known)))
+            is_whole = found.value is not None and found.sentence is None
+            seconds = self._fresh_seconds if is_whole else self._retry_seconds
+            self._known[key] = _Known(found=found, counts_until=time.monotonic() + seconds, size_bytes=size_bytes)
+            self._known_bytes += size_bytes
+        return found
+
+    def _forget(self, key: str) -> _Known | None:
+        known = self._known.pop(key, None)
+        self._known_bytes -= 0 if known is None else known.size_bytes
+        return known
+
+    def _answer(self, key: str, future: Future[Found] | None) -> Found:
+        if future is not None and future.done():
+            return future.result()
+        with self._lock:
+            known = self._known.get(key)
+        if known is not None:
+            return known.found
+        seconds = self._deadline_seconds
+        if not seconds:
+            return Found()
+        return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
+
+
+def _fail(error: MemoryError) -> None:
+    raise error
+
+
+def _found(key: str, look: Callable[[], object]) -> tuple[Found, int]:
+    try:
+        value = look()
+        return Found(value=value), _size_bytes(value)
+    except TransientError as error:
+        return Found(sentence=f"{error.sentence}; the page looks again"), 0
+    except IcefloeError as error:
+        return Found(sentence=error.sentence), 0
+    except Exception as error:  # noqa: BLE001 - a store or catalog must not take the page along
+        # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
+        kind = type(error).__name__
+        logger.warning("%s could not be read: %s", key, kind)
+        sentence = f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store"
+        return Found(sentence=sentence), 0
+
+
+def _size_bytes(value: object) -> int:
+    """Approximate size in memory; without recursion, because documents nest to any depth."""
+    total, unvisited = 0, [value]
+    while unvisited:
+        each = unvisited.pop()
+        total += sys.getsizeof(each)
+        if isinstance(each, Mapping):
+            unvisited += each.keys()
+            unvisited += each.values()
+        elif isinstance(each, list | tuple):
+            unvisited += each
+    return total
+
 
 _STATUS: Final = "status.json"
 # A page asks again, so it waits for seconds only; tasks wait for minutes.

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from icefloe.flow import FlowTask
-from icefloe.orchestration.page.dag_state import DagState, RunState, StatusDocument, TaskState
+from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument, TaskState
 
 _PATIENCE_SECONDS: Final = 300.0
 _POLLS: Final = 3

@@ -15,10 +15,8 @@ from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.page.batch_page import batch_document, runs_by_batch
-from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
-from icefloe.orchestration.page.dag_reader import DagReader
-from icefloe.orchestration.page.dag_state import DagState, RunState
-from icefloe.orchestration.page.document_cache import DocumentCache, Found
+from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, DocumentCache, Found
+from icefloe.orchestration.page.dag_reader import DagReader, DagState, RunState
 from icefloe.orchestration.page.pipeline_page import (
     newest_batch,
     overview_document,

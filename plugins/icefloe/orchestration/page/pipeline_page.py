@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from icefloe.orchestration.page.batch_page import committed_entry, open_entry, runs_by_batch
-from icefloe.orchestration.page.dag_state import DagState, RunState, StatusDocument
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import Found
+from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument
 from icefloe.orchestration.page.health import Health, State, health_of
 from icefloe.pipeline.model import Pipeline
 

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.batch.context.session import open_table
 from icefloe.orchestration.page import page_documents
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import Found
 from icefloe.orchestration.page.page_documents import TableWatch, as_of_now
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.lake import Lake

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from icefloe.orchestration.page.batch_page import batch_document, history_url, spark_links
-from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import Found
+from icefloe.orchestration.page.dag_reader import DagState, RunState, TaskState
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.dag_reader import DagState, RunState, TaskState
 from icefloe.orchestration.page.health import State, health_of
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
-from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.checkpoint_reader import Found
+from icefloe.orchestration.page.dag_reader import DagState, RunState, TaskState
 from icefloe.orchestration.page.pipeline_page import overview_document, pipeline_row
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
